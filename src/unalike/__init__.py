@@ -1,0 +1,1 @@
+"""Federated learning for data that are not alike."""

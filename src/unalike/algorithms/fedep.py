@@ -1,0 +1,38 @@
+"""FedEP: averaging by entropy pooling of the clients' label mixtures.
+
+A survey before round 0, then fixed weights; the mathematics and its two readings are in
+``parts/mixing/entropy_pool.py``, the client's question in ``parts/mixing/label_mixture.py``.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import Field
+
+from unalike.algorithms.method import Draft, Method, Slot
+from unalike.parts.mixing.entropy_pool import Direction, EntropyPool, Mode
+
+
+class FedEp(Method):
+    """Clients whose label mixture differs most from the pooled one weigh most."""
+
+    slot: ClassVar[Slot] = "weights"
+    paper: ClassVar[str] = "FedEP, entropy pooling of label distributions"
+
+    mode: Mode = Field(
+        default="floor", description="formula with a floor, bare formula, or the printed listing"
+    )
+    direction: Direction = Field(
+        default="proportional", description="weight grows with the divergence, or shrinks"
+    )
+    rho: float = Field(
+        default=0.5, gt=0, le=1, description="mixture parts at most, as a share of the labels"
+    )
+    epsilon: float = Field(default=0.01, gt=0, description="the floor under every probability")
+
+    def change(self, draft: Draft) -> Draft:
+        """Fill the weights."""
+        classes = max(draft.classes, 2)
+        return replace(
+            draft, mixing=EntropyPool(classes, self.rho, self.mode, self.direction, self.epsilon)
+        )

@@ -1,0 +1,200 @@
+"""FedEvg (Hahn et al. 2024): no weights travel, only synthetic data and energy gradients.
+
+E(x, y) = -f(x)[y], f the logits of a classifier
+client: a fresh model; per minibatch R Langevin steps on its copy of the synthetic set, then
+        minimise mean E(real) - mean E(refined) + CE(real) + c CE(downloaded)
+        sends u = dE/dx and a = exp(sign f(x)[y]) at the downloaded set
+server: x <- x - beta_t sum_k p_k a_k u_k / sum_k p_k a_k + delta noise         (Langevin step)
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from unalike import rng, tree
+from unalike.algorithm import Ctx, Stateless
+from unalike.algorithms.method import Draft, Method, Slot
+from unalike.batches import Batch, Batches
+from unalike.errors import ConfigError
+from unalike.gradient import gradient
+from unalike.parts.mixing.base import Cohort
+from unalike.parts.optim import Adam, Optimizer
+from unalike.rng import Key
+from unalike.task import Task
+from unalike.tree import Params
+
+
+class Synthetic(NamedTuple):
+    """The synthetic set; its labels are balanced and never change."""
+
+    x: Tensor
+    y: Tensor
+
+
+class Up(NamedTuple):
+    """Per synthetic example: the energy's gradient and the client's say in it."""
+
+    gradient: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class FedEvg(Stateless):
+    """Federated energy-based generation.
+
+    ``task`` holds the energy model, ``judge`` the classifier that is trained on the synthetic set
+    to evaluate it.
+    """
+
+    task: Task
+    judge: Task
+    shape: tuple[int, ...]
+    classes: int
+    rounds: int
+    opt: Optimizer = Adam(1e-3, b1=0.5, weight_decay=1e-4)
+    per_class: int = 10
+    chain: int = 1  # R
+    chain_step: float = 1.0  # gamma
+    chain_noise: float = 0.01  # sigma
+    synthetic_ce: float = 0.1
+    step_first: float = 10.0
+    step_last: float = 0.01
+    noise: float = 0.01  # delta
+    clip_gradient: float = 3.0
+    clip_pixels: bool = True
+    judge_epochs: int = 100
+
+    def server_init(self, w: Params, key: Key) -> Synthetic:
+        """Gaussian noise with balanced labels."""
+        y = torch.arange(self.classes).repeat_interleave(self.per_class)
+        return Synthetic(rng.normal(key, len(y), *self.shape), y)
+
+    def energy(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
+        """The joint energy of each example."""
+        return -self.task.logits(w, x).gather(1, y[:, None])[:, 0]
+
+    def client(
+        self, down: Synthetic, mine: tuple[()], data: Batches, ctx: Ctx
+    ) -> tuple[Up, dict[str, Tensor], tuple[()]]:
+        """Fit an energy model from scratch and report its gradients at the synthetic set."""
+        count = len(down.y)
+
+        def slope(x: Tensor, y: Tensor, w: Params) -> Tensor:
+            g, _ = gradient(lambda x: (self.energy(w, x, y).sum(), ()), x)
+            return g.clamp(-self.clip_gradient, self.clip_gradient)
+
+        def step(carry: Any, batch: Batch) -> Any:
+            theta, buffers, refined, s, k = carry
+            w = {**theta, **buffers}
+            size = min(len(batch.real), count)
+            chosen = rng.permutation(rng.fold_in(batch.key, 2), count)[:size]
+            # A short batch pairs with as few synthetic examples; the others sit this step out.
+            used = (torch.arange(size, device=chosen.device) < batch.real.sum()).to(refined.dtype)
+            x, y = refined[chosen], down.y[chosen]
+            for i in range(self.chain):
+                noise = rng.normal(rng.fold_in(batch.key, 3 + i), *x.shape)
+                x = x - self.chain_step * slope(x, y, w) + self.chain_noise * noise
+            x = x.clamp(0, 1) if self.clip_pixels else x
+
+            def objective(theta):  # type: ignore[no-untyped-def]
+                w = {**theta, **buffers}
+                ce, new = self.task.loss(w, batch)
+                n = batch.real.sum().clamp(min=1)
+                real = (self.energy(w, batch.x, batch.y) * batch.real).sum() / n
+                fake = (self.energy(w, x, y) * used).sum() / used.sum().clamp(min=1)
+                old = F.cross_entropy(self.task.logits(w, down.x[chosen]), y, reduction="none")
+                old = (old * used).sum() / used.sum().clamp(min=1)
+                return real - fake + ce + self.synthetic_ce * old, new
+
+            g, buffers = gradient(objective, theta)
+            theta, s = self.opt.update(g, s, theta, ctx.rate)
+            mask = used.reshape(-1, *[1] * (x.ndim - 1))
+            refined = refined.index_copy(0, chosen, torch.where(mask > 0, x, refined[chosen]))
+            return theta, buffers, refined, s, k + 1
+
+        theta, buffers = self.task.split(self.task.init(rng.fold_in(ctx.key, 7)))
+        zero = torch.zeros((), device=ctx.rate.device)
+        start = (theta, buffers, down.x, self.opt.init(theta), zero)
+        theta, buffers, _, _, k = data.fold(step, start)
+        w = {**theta, **buffers}
+        weight = torch.exp(torch.sign(-self.energy(w, down.x, down.y)))
+        return Up(slope(down.x, down.y, w), weight), {"steps": k}, mine
+
+    def server(self, server: Synthetic, ups: Up, p: Tensor, cohort: Cohort) -> Synthetic:
+        """One Langevin step on the signed mixture of the clients' energies."""
+        say = (p.to(ups.weight.dtype)[:, None] * ups.weight)[(...,) + (None,) * len(self.shape)]
+        step = (say * ups.gradient).sum(0) / say.sum(0)
+        noise = rng.normal(cohort.key.to(step.device), *step.shape)
+        beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
+        x = server.x - beta * step + self.noise * noise
+        return server._replace(x=x.clamp(0, 1) if self.clip_pixels else x)
+
+    def personal(self, down: Synthetic, mine: tuple[()]) -> Params | None:
+        """No weights travel: every client is judged by the classifier of ``model``."""
+        return None
+
+    def model(self, server: Synthetic, key: Key) -> Params | None:
+        """A fresh classifier trained on the synthetic set, outside the round."""
+        batch = Batch(server.x, server.y, torch.ones_like(server.y, dtype=torch.bool), key)
+        theta, buffers = self.judge.split(tree.to(self.judge.init(key.cpu()), server.x.device))
+        adam, s = Adam(1e-3), Adam(1e-3).init(theta)
+        for epoch in range(self.judge_epochs):
+            turn = batch._replace(key=rng.fold_in(key, epoch))
+            g, new = gradient(lambda t: self.judge.loss({**t, **buffers}, turn), theta)  # noqa: B023
+            (theta, s), buffers = adam.update(g, s, theta), new
+        return {**theta, **buffers}
+
+
+def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008) -> float:
+    """The server's step size: almost constant, collapsing to ``last`` in the final rounds.
+
+    b_t = 1 - f(t + 1) / f(t) with f the squared cosine of Nichol & Dhariwal (2021), without cap.
+    """
+
+    def f(k: int) -> float:
+        return math.cos((k / rounds + s) / (1 + s) * math.pi / 2) ** 2
+
+    b = 1.0 if t >= rounds - 1 else 1 - f(t + 1) / f(t)
+    return first + b * (last - first)
+
+
+class FedEvgMethod(Method):
+    """Clients shape a shared synthetic dataset; no model ever travels."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
+    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
+
+    per_class: int = Field(default=10, ge=1, description="synthetic examples of each class")
+    chain: int = Field(default=1, ge=0, description="Langevin steps per minibatch (R)")
+    chain_step: float = Field(default=1.0, ge=0, description="their step size (gamma)")
+    chain_noise: float = Field(default=0.01, ge=0, description="their noise (sigma)")
+    synthetic_ce: float = Field(default=0.1, ge=0, description="weight of the synthetic CE loss")
+    step_first: float = Field(default=10.0, gt=0, description="server step size in round 1")
+    step_last: float = Field(default=0.01, gt=0, description="server step size in the last round")
+    noise: float = Field(default=0.01, ge=0, description="server noise (delta)")
+    clip_gradient: float = Field(default=3.0, gt=0, description="clip of every energy gradient")
+    clip_pixels: bool = Field(default=True, description="keep synthetic features in [0, 1]")
+    lr: float = Field(default=1e-3, gt=0, description="Adam's rate for the energy model")
+    judge_epochs: int = Field(default=100, ge=1, description="epochs of the evaluating classifier")
+
+    def change(self, draft: Draft) -> Draft:
+        """Replace the algorithm."""
+        if draft.task.kind != "multiclass":
+            raise ConfigError(
+                f"method 'fedevg' needs a multi-class task, this one is {draft.task.kind}."
+            )
+        settings = self.model_dump(exclude={"lr"})
+        opt = Adam(self.lr, b1=0.5, weight_decay=1e-4)
+        return replace(
+            draft,
+            make=lambda d: FedEvg(
+                d.task, d.task, d.shape, d.classes, d.rounds, opt=opt, **settings
+            ),
+        )

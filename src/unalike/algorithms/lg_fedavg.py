@@ -1,0 +1,53 @@
+"""LG-FedAvg (Liang et al. 2020): local representations, a global head.
+
+theta_f stays on the client and persists; theta_g is downloaded, trained jointly with it, averaged:
+(theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step)
+theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
+"""
+
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from unalike.algorithms.method import Draft, Method, Slot
+from unalike.errors import ConfigError
+from unalike.parts.mixing.examples import Uniform
+from unalike.parts.private import Private
+
+
+class LgFedAvg(Method):
+    """The body of the network stays on the client, only the head is shared."""
+
+    slot: ClassVar[Slot] = "private"
+    accepts: ClassVar[frozenset[str]] = frozenset({"objective", "server", "weights", "data"})
+    paper: ClassVar[str] = "Liang et al. 2020, arXiv 2001.01523"
+
+    shared: Literal["head", "body"] | list[str] = Field(
+        default="head", description="what travels: the head, the body, or these name prefixes"
+    )
+    weights: Literal["size", "uniform"] = Field(
+        default="size", description="averaging by examples (text) or plain mean (authors' code)"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Keep everything but the shared prefixes private."""
+        network = draft.task.network
+        leaves = (*network.weights, *network.buffers)
+        if isinstance(self.shared, list):
+            unknown = [p for p in self.shared if not any(n.startswith(p) for n in leaves)]
+            if unknown:
+                raise ConfigError(
+                    f"method.shared names '{unknown[0]}', but no layer of the model starts with "
+                    f"it; layers are {', '.join(leaves[:6])} ..."
+                )
+            private = Private(tuple(self.shared), others=True)
+        elif not network.head:
+            raise ConfigError(
+                "method 'lg_fedavg' needs to know the model's head: give the module an attribute "
+                "head = ('layer.',) or list the shared prefixes in method.shared."
+            )
+        else:
+            private = Private(network.head, others=self.shared == "head")
+        mixing = Uniform() if self.weights == "uniform" else draft.mixing
+        return replace(draft, private=private, mixing=mixing)

@@ -1,0 +1,126 @@
+"""Phase-shift: clients out of phase; one in mid-phase corrects its drift and goes on.
+
+position 0:       w_k <- w
+position 1..n-1:  w_k <- (N w + n_k w_k) / (N + n_k)            (drift correction)
+all train; position n-1 uploads;   N <- sum n_k,  w <- sum n_k w_k / N
+in the last round everybody uploads
+
+Downloads stay, uploads fall to one n-th. The schedule ``Phased`` deals the positions; this wrapper
+is the client's side of them, around FedAvg with whatever parts it has.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unalike import tree
+from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithms.fedavg import FedAvg, Server, Up
+from unalike.algorithms.method import Draft, Method, Slot
+from unalike.batches import Batches
+from unalike.parts.local import descend
+from unalike.parts.mixing.base import Cohort
+from unalike.parts.objective import Nothing
+from unalike.rng import Key
+from unalike.tree import Params
+
+
+class Counted(NamedTuple):
+    """The shared model, the examples behind it, and the wrapped method's state."""
+
+    x: Params
+    n: Tensor
+    base: Server
+
+
+class Received(NamedTuple):
+    """What a client receives: the wrapped method's download and the examples behind it."""
+
+    x: Params
+    n: Tensor
+    coefficient: Any
+
+
+class Mine(NamedTuple):
+    """A client's model and optimizer in mid-phase."""
+
+    w: Params
+    opt: Any
+
+
+@dataclass(frozen=True)
+class PhaseShift(Wrapper):
+    """FedAvg with drift correction in mid-phase."""
+
+    base: FedAvg
+    optimizer: Literal["keep", "reset"] = "keep"  # momentum through corrections
+
+    def server_init(self, w: Params, key: Key) -> Counted:
+        """No examples are behind the first model."""
+        return Counted(w, torch.zeros(()), self.base.server_init(w, key))
+
+    def client_init(self, w: Params, key: Key) -> Mine:
+        """The initial model."""
+        return Mine(w, self.base.opt.init(self.task.weights(w)))
+
+    def broadcast(self, server: Counted) -> Received:
+        """The model and the number of examples behind it."""
+        return Received(server.x, server.n, self.base.broadcast(server.base).coefficient)
+
+    def client(
+        self, down: Received, mine: Mine, data: Batches, ctx: Ctx
+    ) -> tuple[Up, dict[str, Tensor], Mine]:
+        """Reset or correct, then train."""
+        later = ctx.role > 0
+        kept = ctx.examples / (down.n + ctx.examples) * later
+        start = tree.lerp(down.x, mine.w, kept)
+        fresh = self.base.opt.init(self.task.weights(start))
+        keep = later if self.optimizer == "keep" else torch.zeros_like(later)
+        state = tree.where(keep, mine.opt, fresh)
+        anchor, term = self.task.weights(down.x), self.base.term
+        end = descend(
+            self.task,
+            start,
+            data,
+            self.base.opt,
+            ctx.rate,
+            term=None if isinstance(term, Nothing) else lambda w: term(down.coefficient, w, anchor),
+            state=state,
+        )
+        return Up(tree.sub(end.w, down.x)), {"steps": end.steps}, Mine(end.w, end.opt)
+
+    def server(self, server: Counted, ups: Up, p: Tensor, cohort: Cohort) -> Counted:
+        """The wrapped method's step on those that answered."""
+        base = self.base.server(server.base._replace(x=server.x), ups, p, cohort)
+        return Counted(base.x, cohort.stats["examples"].sum(), base)
+
+    def personal(self, down: Received, mine: Mine) -> Params:
+        """The central model."""
+        return down.x
+
+    def model(self, server: Counted, key: Key) -> Params | None:
+        """The central model."""
+        return server.x
+
+
+class PhaseShiftMethod(Method):
+    """Groups of clients upload in turn and correct their drift in between: fewer uploads."""
+
+    slot: ClassVar[Slot] = "schedule"
+    accepts: ClassVar[frozenset[str]] = frozenset({"objective", "server", "weights", "data"})
+    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"
+
+    phases: int = Field(default=2, ge=1, description="number of groups n; uploads fall to 1/n")
+    optimizer: Literal["keep", "reset"] = Field(
+        default="keep", description="momentum through drift corrections"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Wrap FedAvg and take over the schedule."""
+        return replace(
+            draft, phases=self.phases, make=lambda d: PhaseShift(d.fedavg(), self.optimizer)
+        )

@@ -1,0 +1,98 @@
+"""SCAFFOLD (Karimireddy et al. 2020, Alg. 1): control variates against client drift.
+
+y <- y - eta_l (g_i(y) - c_i + c)                                  (line 10)
+c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
+x <- x + eta_g sum p_i (y_i - x);   c <- c + |S|/N mean(c_i+ - c_i) (lines 16-17)
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+from pydantic import Field
+from torch import Tensor
+
+from unalike import tree
+from unalike.algorithm import Ctx, Stateless
+from unalike.algorithms.method import Draft, Method, Slot, plain_sgd
+from unalike.batches import Batches
+from unalike.parts.local import descend
+from unalike.parts.mixing.base import Cohort
+from unalike.parts.optim import Sgd
+from unalike.rng import Key
+from unalike.task import Task
+from unalike.tree import Params
+
+
+class Server(NamedTuple):
+    """The model and the server's control variate, which covers the trainable weights only."""
+
+    x: Params
+    c: Params
+
+
+class Up(NamedTuple):
+    """The change of the model and of this client's control variate."""
+
+    dy: Params
+    dc: Params
+
+
+@dataclass(frozen=True)
+class Scaffold(Stateless):
+    """Two vectors each way; every client keeps its own control variate."""
+
+    task: Task
+    n_clients: int
+    lr: float = 0.1
+    weight_decay: float = 0.0
+    server_lr: float = 1.0
+
+    def server_init(self, w: Params, key: Key) -> Server:
+        """A zero control variate."""
+        return Server(w, tree.zeros(self.task.weights(w)))
+
+    def client_init(self, w: Params, key: Key) -> Params:
+        """A zero control variate."""
+        return tree.zeros(self.task.weights(w))
+
+    def client(
+        self, down: Server, mine: Params, data: Batches, ctx: Ctx
+    ) -> tuple[Up, dict[str, Tensor], Params]:
+        """Corrected local steps, then the new control variate by option II."""
+        x, c, c_i = down.x, down.c, mine
+        sgd = Sgd(self.lr, weight_decay=self.weight_decay)
+        y, _, K = descend(self.task, x, data, sgd, ctx.rate, shift=tree.sub(c, c_i))
+        dy = tree.sub(y, x)
+        eta = self.lr * ctx.rate
+        dc = tree.map(lambda c, dy: -c - dy / (K * eta), c, self.task.weights(dy))
+        return Up(dy, dc), {"steps": K}, tree.add(c_i, dc)
+
+    def server(self, server: Server, ups: Up, p: Tensor, cohort: Cohort) -> Server:
+        """Step along the mean change; the variate moves by the participating share."""
+        mean = tree.mean(p, ups.dy)
+        weights, buffers = self.task.split(server.x)
+        total = p.sum()
+        x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
+        x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
+        share = len(cohort.ids) / self.n_clients
+        c = tree.map(lambda c, dc: c + share * dc.mean(0), server.c, ups.dc)
+        return Server(x, c)
+
+
+class ScaffoldMethod(Method):
+    """Control variates correct the drift of local steps; two vectors travel each way."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
+    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
+
+    server_lr: float = Field(default=1.0, gt=0, description="server learning rate eta_g")
+
+    def change(self, draft: Draft) -> Draft:
+        """Replace the algorithm."""
+        sgd = plain_sgd(draft, "scaffold")
+        return replace(
+            draft,
+            make=lambda d: Scaffold(d.task, d.n_clients, sgd.lr, sgd.weight_decay, self.server_lr),
+        )

@@ -1,0 +1,105 @@
+"""SuPerFed-MM (Hahn et al. 2022, Alg. 1): the client trains a line between two models.
+
+lambda ~ U(0, 1) per minibatch;   W = (1 - lambda) w_f + lambda w_l
+minimise F(W) + mu/2 ||w_f - x||^2 + nu cos^2(w_f, w_l)               (eq. 3; both ends move)
+
+Before round ``start`` lambda = 0, w_l is frozen and the nu term is absent. w_f is the federated
+end: it is downloaded and uploaded. w_l never leaves the client.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unalike import rng, tree
+from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithms.fedavg import Down, FedAvg, Up
+from unalike.algorithms.method import Draft, Method, Slot
+from unalike.batches import Batch, Batches
+from unalike.gradient import gradient
+from unalike.rng import Key
+from unalike.tree import Params
+
+
+class Ends(NamedTuple):
+    """The trainable weights at both ends of the line."""
+
+    f: Params
+    l: Params
+
+
+@dataclass(frozen=True)
+class SuPerFed(Wrapper):
+    """FedAvg's server around a client with a second, private model."""
+
+    base: FedAvg
+    start: int = 0  # the first round in which the two ends are mixed
+    mu: float = 0.01
+    nu: float = 1.0
+    at: float = 0.5  # the point of the line a client is judged by
+
+    def client_init(self, w: Params, key: Key) -> Params:
+        """A model of its own, independent of the global one: equal ends would be a dead point."""
+        return self.task.weights(self.task.init(key))
+
+    def client(
+        self, down: Down, mine: Params, data: Batches, ctx: Ctx
+    ) -> tuple[Up, dict[str, Tensor], Params]:
+        """Descend on both ends at once with one optimizer."""
+        x, buffers = self.task.split(down.x)
+        mixing = (ctx.round >= self.start).float()
+
+        def step(carry: Any, batch: Batch) -> Any:
+            ends, buffers, s, k = carry
+            lam = mixing * rng.uniform(rng.fold_in(batch.key, 2))
+
+            def total(ends):  # type: ignore[no-untyped-def]
+                w = tree.lerp(ends.f, ends.l, lam)
+                loss, new = self.task.loss({**w, **buffers}, batch)
+                near = self.mu / 2 * tree.sqnorm(tree.sub(ends.f, x))
+                return loss + near + mixing * self.nu * cos2(ends.f, ends.l), new
+
+            g, buffers = gradient(total, ends)
+            new, s = self.base.opt.update(g, s, ends, ctx.rate)
+            # Frozen means frozen: weight decay must not act on the local end either.
+            ends = Ends(new.f, tree.where(mixing > 0, new.l, ends.l))
+            return ends, buffers, s, k + 1
+
+        ends = Ends(x, mine)
+        zero = torch.zeros((), device=ctx.rate.device)
+        ends, buffers, _, k = data.fold(step, (ends, buffers, self.base.opt.init(ends), zero))
+        up = Up(tree.sub({**ends.f, **buffers}, down.x))
+        return up, {"steps": k}, ends.l
+
+    def personal(self, down: Down, mine: Params) -> Params:
+        """The point ``at`` of the line from the global model to this client's own."""
+        x, buffers = self.task.split(down.x)
+        return {**tree.lerp(x, mine, self.at), **buffers}
+
+
+def cos2(a: Params, b: Params) -> Tensor:
+    """The squared cosine between two models seen as vectors."""
+    return tree.dot(a, b) ** 2 / (tree.sqnorm(a) * tree.sqnorm(b)).clamp(min=1e-12)
+
+
+class SuPerFedMM(Method):
+    """Each client trains a line between the shared model and a second one of its own."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    accepts: ClassVar[frozenset[str]] = frozenset({"server", "weights", "data"})
+    paper: ClassVar[str] = "Hahn et al. 2022, arXiv 2109.07628"
+
+    start: float = Field(default=0.4, ge=0, le=1, description="share of rounds before mixing (L)")
+    mu: float = Field(default=0.01, ge=0, description="pull of the federated end to the download")
+    nu: float = Field(default=1.0, ge=0, description="push of the two ends to right angles")
+    at: float = Field(
+        default=0.5, ge=0, le=1, description="point of the line a client is judged by"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Wrap FedAvg."""
+        first = int(self.start * draft.rounds + 1e-9)
+        return replace(draft, make=lambda d: SuPerFed(d.fedavg(), first, self.mu, self.nu, self.at))

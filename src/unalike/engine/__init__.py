@@ -1,0 +1,1 @@
+"""Runs a recipe: the loop, the simulator, evaluation and accounting."""

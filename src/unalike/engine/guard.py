@@ -1,0 +1,52 @@
+"""Updates are checked before they count: one broken client must not spoil a round."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from unalike import tree
+
+if TYPE_CHECKING:
+    from unalike.engine.loop import Replies
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Which answers are refused, and what happens when too few are left."""
+
+    explode: float = 1000.0  # refuse an update longer than this many times the median
+    min_replies: int = 1
+    too_few: Literal["skip", "stop"] = "skip"
+
+    def check(self, sent: "Replies") -> tuple["Replies", dict[int, str]]:
+        """(the usable answers, the refused clients and why)."""
+        if not len(sent.ids):
+            return sent, {}
+        norm = _lengths(sent.ups, len(sent.ids))
+        for value in sent.stats.values():
+            norm = norm + torch.where(torch.isfinite(value.cpu()), 0.0, torch.nan)
+        finite = torch.isfinite(norm)
+        typical = norm[finite].median() if finite.any() else torch.tensor(torch.inf)
+        wild = finite & (norm > self.explode * typical) & (typical > 0)
+        usable = finite & ~wild
+        if usable.all():
+            return sent, {}
+        why = {int(i): "a number that is not finite" for i in sent.ids[~finite]}
+        for i, size in zip(sent.ids[wild].tolist(), norm[wild].tolist(), strict=True):
+            why[i] = f"an update of length {size:.3g}, {size / float(typical):.0f} times the median"
+        keep = sent._replace(
+            ids=sent.ids[usable],
+            ups=tree.map(lambda x: x[usable.to(x.device)], sent.ups),
+            stats={k: v[usable.to(v.device)] for k, v in sent.stats.items()},
+        )
+        return keep, why
+
+
+def _lengths(ups: tree.Tree, n: int) -> Tensor:
+    """The Euclidean length of every client's upload; not finite if any entry is not."""
+    total = torch.zeros(n, dtype=torch.float64)
+    for leaf in tree.leaves(ups):
+        total = total + leaf.reshape(n, -1).double().square().sum(1).cpu()
+    return total.sqrt()

@@ -1,0 +1,145 @@
+"""The server's side of training: one round, identical in simulation and over a network."""
+
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from unalike import rng, tree
+from unalike.engine.guard import Guard
+from unalike.engine.ledger import Traffic, traffic
+from unalike.errors import RunError
+from unalike.parts.mixing.base import Cohort, Question
+from unalike.parts.schedule import Plan
+from unalike.recipe import Recipe
+from unalike.tree import Params, Tree
+
+
+class Replies(NamedTuple):
+    """What came back in a round."""
+
+    ids: Tensor
+    ups: Tree  # stacked over the clients that answered
+    stats: dict[str, Tensor]
+    worked: dict[str, float]  # samples processed, padding share
+
+
+class Transport(Protocol):
+    """The only thing that differs between simulation and deployment."""
+
+    n_clients: int
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """Every client's answers, stacked."""
+        ...
+
+    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
+        """Send each planned client its server's download, collect the answers."""
+        ...
+
+
+class State(NamedTuple):
+    """All that the servers know; a pytree of tensors, so it can be saved and restored."""
+
+    servers: tuple[Any, ...]
+    mixing: tuple[Any, ...]
+
+
+class Round(NamedTuple):
+    """What happened in a round."""
+
+    ids: Tensor
+    weights: Tensor
+    rejected: dict[int, str]  # client -> why its update was refused
+    skipped: str  # why the round changed nothing, or empty
+    traffic: Traffic
+    worked: dict[str, float]
+
+
+class Loop:
+    """The rounds of one recipe over one transport."""
+
+    def __init__(
+        self, recipe: Recipe, transport: Transport, rounds: int, seed: int, guard: Guard
+    ) -> None:
+        """Asks the survey, which is the only thing sent before the first round."""
+        self.recipe, self.transport, self.rounds, self.guard = recipe, transport, rounds, guard
+        self.n = transport.n_clients
+        self.home = recipe.topology.home(self.n)
+        self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
+        questions = recipe.mixing.survey
+        self.survey = transport.survey(questions) if questions else {}
+        self.survey_bytes = tree.size_bytes(self.survey)
+
+    def begin(self, w: Params) -> State:
+        """Every server with the same initial model."""
+        key, k = rng.fold_in(self.noise, 0), int(self.home.max()) + 1
+        device = next(iter(w.values())).device
+        algorithm, mixing = self.recipe.algorithm, self.recipe.mixing
+        servers = tuple(tree.to(algorithm.server_init(w, key), device) for _ in range(k))
+        return State(servers, tuple(mixing.init(self.n) for _ in range(k)))
+
+    def downs(self, state: State) -> list[Any]:
+        """What each server sends."""
+        return [self.recipe.algorithm.broadcast(s) for s in state.servers]
+
+    def advance(self, state: State, t: int) -> tuple[State, Round]:
+        """Round ``t``: train, check, adapt, combine."""
+        recipe, home = self.recipe, self.home
+        plan = recipe.schedule.plan(t, self.rounds, self.n, self.cohorts)
+        downs = self.downs(state)
+        sent = self.transport.train(t, plan, downs, home)
+        got, rejected = self.guard.check(sent)
+        if len(got.ids) < self.guard.min_replies:
+            why = f"{len(got.ids)} usable answers, {self.guard.min_replies} needed"
+            if self.guard.too_few == "stop":
+                raise RunError(
+                    f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
+                    "or set faults.too_few = 'skip'."
+                )
+            cost = traffic(recipe.topology, plan, downs, sent, None, state.servers)
+            return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
+
+        servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
+        at = home[got.ids]
+        for j in at.unique().tolist():  # adapt: every server uses its own clients
+            part = self._cohort(t, got, at == j, (home == j).nonzero()[:, 0])
+            p, mixing[j] = recipe.mixing.weights(mixing[j], part)
+            mine = _on(servers[j], p)
+            ups = got.ups if bool((at == j).all()) else tree.row(got.ups, (at == j).to(mine.device))
+            servers[j] = recipe.algorithm.server(servers[j], ups, mine, part)
+            weights[part.ids] = p.float().cpu()
+        links = recipe.topology.links(t, self.n)
+        if links is not None:
+            servers = self._combine(t, links, got, servers, mixing)
+        cost = traffic(recipe.topology, plan, downs, sent, links, state.servers)
+        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked)
+        return State(tuple(servers), tuple(mixing)), done
+
+    def _combine(
+        self, t: int, links: Tensor, got: Replies, servers: list[Any], mixing: list[Any]
+    ) -> list[Any]:
+        """Servers hear their neighbours; one whose clients all stayed silent says nothing."""
+        at, x = self.home[got.ids], tree.stack([s.x for s in servers])
+        awake = torch.zeros(len(servers), dtype=torch.bool)
+        awake[at] = True
+        combined = list(servers)
+        for j, server in enumerate(servers):
+            heard = links[j][at]
+            if (self.recipe.topology.local and not awake[j]) or not heard.any():
+                continue
+            part = self._cohort(t, got, heard, links[j][self.home].nonzero()[:, 0])
+            p, _ = self.recipe.mixing.weights(mixing[j], part)
+            row = torch.zeros(len(servers), dtype=p.dtype).index_add(0, self.home[part.ids], p)
+            combined[j] = server._replace(x=tree.mean(_on(server, row / row.sum()), x))
+        return combined
+
+    def _cohort(self, t: int, got: Replies, mask: Tensor, known: Tensor) -> Cohort:
+        stats = {k: v.cpu()[mask] for k, v in got.stats.items()}
+        key = rng.fold_in(self.noise, t + 1)
+        return Cohort(t, got.ids[mask], stats, self.survey, known, key)
+
+
+def _on(server: Any, p: Tensor) -> Tensor:
+    """Mixing weights on the device of a server's model."""
+    return p.to(tree.leaves(server.x)[0].device)

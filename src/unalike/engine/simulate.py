@@ -1,0 +1,255 @@
+"""One process, many clients: one at a time on every core, or a whole cohort in one vmapped call."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from unalike import rng, tree
+from unalike.algorithm import Ctx
+from unalike.batches import Batches, Draw, draw
+from unalike.engine.chunks import chunks
+from unalike.engine.loop import Replies
+from unalike.federation.data import Examples, Rows
+from unalike.parts.mixing.base import Question
+from unalike.parts.schedule import Plan
+from unalike.recipe import Recipe, client
+from unalike.tree import Params, Tree
+
+Engine = Literal["sequential", "vectorized"]
+T = TypeVar("T")
+
+
+@dataclass
+class Simulation:
+    """A transport to clients that live in this process."""
+
+    recipe: Recipe
+    examples: Examples
+    rows: Rows  # the training rows of each client
+    w: Params
+    n_clients: int
+    batch_size: int = 32
+    seed: int = 0
+    engine: Engine = "vectorized"
+    device: torch.device = torch.device("cpu")
+    workers: int = 1
+    chunk: int = 64  # the most clients in one vmapped call
+    decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
+    kept: dict[int, Tree] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Move the data to the device once; extend clients' lists if a transform repeats rows."""
+        self.x = self.examples.x.to(self.device)
+        self.y = self.examples.y.to(self.device)
+        self.w = tree.to(self.w, self.device)
+        self.sizes = torch.from_numpy(np.diff(self.rows.start)).to(self.device)
+        order, start, altered = self._extended()
+        self.order, self.altered = order.to(self.device), altered.to(self.device)
+        self.starts = torch.from_numpy(start[:-1]).to(self.device)
+        self.lengths = torch.from_numpy(np.diff(start)).to(self.device)
+        self.streams = {
+            name: rng.stream(self.seed, name).to(self.device)
+            for name in ("batches", "noise", "init")
+        }
+        self._pool = ThreadPoolExecutor(
+            self.workers, initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def _extended(self) -> tuple[Tensor, np.ndarray, Tensor]:
+        """Each client's rows followed by those its transform repeats; which ones are repeats."""
+        transform, strata = self.recipe.transform, self.examples.strata
+        if transform is None:
+            return (
+                self.rows.order,
+                self.rows.start,
+                torch.zeros(len(self.rows.order), dtype=torch.bool),
+            )
+        keys, parts, marks = rng.stream(self.seed, "batches"), [], []
+        for k in range(self.n_clients):
+            own = self.rows.of(k).numpy()
+            again = transform.repeats(strata[own], self.examples.classes, rng.fold_in(keys, k))
+            parts.append(np.concatenate([own, own[again]]))
+            marks.append(np.arange(len(parts[-1])) >= len(own))
+        start = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+        return (
+            torch.from_numpy(np.concatenate(parts)),
+            start,
+            torch.from_numpy(np.concatenate(marks)),
+        )
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """Every client's answers from its training labels, stacked."""
+        labels = self.examples.strata[self.rows.order.numpy()]
+        own = [labels[a:b] for a, b in zip(self.rows.start, self.rows.start[1:], strict=False)]
+        return {
+            q.name: torch.from_numpy(
+                np.stack([q.answer(y, self.examples.classes) for y in own[: self.n_clients]])
+            )
+            for q in questions
+        }
+
+    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
+        """Run every planned client; answers come back in the plan's order."""
+        ups: list[Tree] = []
+        stats: list[dict[str, Tensor]] = []
+        slots = used = 0
+        order: list[Tensor] = []
+        new: dict[int, Tree] = {}
+        for some in self._chunks(plan):
+            ids = plan.ids[some]
+            ctx = self._contexts(t, plan, some)
+            work = self._draw(t, ids, plan.epochs[some])
+            down = downs[0] if len(downs) == 1 else tree.stack([downs[int(home[i])] for i in ids])
+            run = self._vmapped if self.engine == "vectorized" else self._each
+            up, numbers, kept = run(down, ids, work, ctx, shared=len(downs) == 1)
+            numbers["examples"] = ctx.examples
+            ups.append(up)
+            stats.append(numbers)
+            new.update(self._unstacked(ids, kept))
+            order.append(some)
+            slots, used = slots + work.real.numel(), used + int(work.real.sum())
+        self.kept.update(new)  # all at once: an interrupted round leaves no client half done
+        back = torch.cat(order).argsort()
+        said = plan.reply
+
+        def gather(parts: list[Any]) -> Any:
+            return tree.map(
+                lambda *x: torch.cat(x)[back.to(x[0].device)][said.to(x[0].device)], *parts
+            )
+
+        worked = {"samples": float(used), "padding": 1 - used / slots if slots else 0.0}
+        return Replies(plan.ids[said], gather(ups), gather(stats), worked)
+
+    def state(self, i: int) -> Tree:
+        """What client ``i`` kept, or what it starts with."""
+        if i not in self.kept:
+            key = rng.fold_in(self.streams["init"], i)
+            self.kept[i] = self.recipe.algorithm.client_init(self.w, key)
+        return self.kept[i]
+
+    def each(self, f: Callable[[T], Any], items: list[T]) -> list[Any]:
+        """``f`` of every item, on all workers; each computes on a single thread."""
+        return list(self._pool.map(f, items))
+
+    def _chunks(self, plan: Plan) -> Iterator[Tensor]:
+        steps = torch.ceil(self.sizes.cpu()[plan.ids] * plan.epochs / self.batch_size).numpy()
+        if self.engine == "sequential":  # one draw for a bounded number of clients at a time
+            return iter(torch.arange(len(plan.ids)).split(256))
+        return chunks(steps, self.chunk, overhead=256 if self.device.type == "cuda" else 8)
+
+    def _contexts(self, t: int, plan: Plan, some: Tensor) -> Ctx:
+        ids = plan.ids[some].to(self.device)
+        return Ctx(
+            torch.tensor(t, device=self.device),
+            rng.client(self.streams["noise"], t, ids),
+            self.sizes[ids].float(),
+            plan.role[some].to(self.device),
+            torch.tensor(self.decay(t), device=self.device),
+        )
+
+    def _draw(self, t: int, ids: Tensor, epochs: Tensor) -> Draw:
+        ids = ids.to(self.device)
+        return draw(
+            self.order,
+            self.lengths[ids],
+            self.starts[ids],
+            budget=self.sizes[ids],
+            epochs=epochs.to(self.device),
+            batch_size=self.batch_size,
+            keys=rng.client(self.streams["batches"], t, ids),
+            altered=self.altered,
+        )
+
+    def _whole(self, ids: Tensor) -> Draw | None:
+        """One pass over each client's own examples, where the received model's loss is needed."""
+        if "loss" not in self.recipe.needs:
+            return None
+        ids = ids.to(self.device)
+        sizes = self.sizes[ids]
+        return draw(
+            self.order,
+            sizes,
+            self.starts[ids],
+            budget=sizes,
+            epochs=torch.ones(len(ids), device=self.device),
+            batch_size=min(256, int(sizes.max())),
+            keys=rng.client(self.streams["batches"], -1, ids),
+        )
+
+    def _vmapped(
+        self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
+    ) -> tuple[Tree, dict[str, Tensor], Tree]:
+        mine, whole = tree.stack([self.state(i) for i in ids.tolist()]), self._whole(ids)
+        full = _full(work)
+        axes = Ctx(round=None, key=0, examples=0, role=0, rate=None)  # type: ignore[arg-type]
+
+        def one(down: Any, mine: Any, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
+            data = Batches(
+                self.x, self.y, work, ctx.key, full=full, transform=self.recipe.transform
+            )
+            all_of_it = None if whole is None else Batches(self.x, self.y, whole, ctx.key, full=0)
+            return client(self.recipe, down, mine, data, all_of_it, ctx)
+
+        return vmap(one, in_dims=(None if shared else 0, 0, 0, 0 if whole else None, axes))(
+            down, mine, work, whole, ctx
+        )
+
+    def _each(
+        self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
+    ) -> tuple[Tree, dict[str, Tensor], Tree]:
+        mine, whole = [self.state(i) for i in ids.tolist()], self._whole(ids)
+
+        def alone(d: Draw, j: int) -> tuple[Draw, list[int]]:
+            rows = d.real[j].sum(1)
+            rows = rows[rows > 0]
+            return Draw(*(f[j, : len(rows)] for f in d)), rows.tolist()
+
+        def one(j: int) -> Any:
+            own, rows = alone(work, j)
+            now = Ctx(ctx.round, ctx.key[j], ctx.examples[j], ctx.role[j], ctx.rate)
+            data = Batches(
+                self.x,
+                self.y,
+                own,
+                now.key,
+                full=len(rows),
+                rows=rows,
+                transform=self.recipe.transform,
+            )
+            all_of_it = None
+            if whole is not None:
+                part, count = alone(whole, j)
+                all_of_it = Batches(self.x, self.y, part, now.key, full=len(count), rows=count)
+            return client(
+                self.recipe, down if shared else tree.row(down, j), mine[j], data, all_of_it, now
+            )
+
+        return tuple(
+            tree.stack(list(part))
+            for part in zip(*self.each(one, list(range(len(ids)))), strict=True)
+        )
+
+    def _unstacked(self, ids: Tensor, kept: Tree) -> dict[int, Tree]:
+        """Each client's new state; one that diverged keeps its last sound one."""
+        if not tree.leaves(kept):
+            return {}
+        sound = torch.ones(len(ids), dtype=torch.bool)
+        for leaf in tree.leaves(kept):
+            if leaf.is_floating_point():
+                sound &= torch.isfinite(leaf).reshape(len(ids), -1).all(1).cpu()
+        return {
+            i: tree.map(lambda x, j=j: x[j].clone(), kept)
+            for j, i in enumerate(ids.tolist())
+            if sound[j]
+        }
+
+
+def _full(work: Draw) -> int:
+    """How many leading steps are real for every client."""
+    return int(work.real.any(2).sum(1).min())

@@ -1,0 +1,28 @@
+"""What a user can get wrong, said in one sentence that names the thing and the fix."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UnalikeError(Exception):
+    """A mistake outside the program; the command line prints it alone and exits with code 2."""
+
+
+class ConfigError(UnalikeError):
+    """A setting that is unknown, of the wrong type, out of range, or at odds with another."""
+
+
+class DataError(UnalikeError):
+    """Data that are absent, malformed, or cannot be partitioned as asked."""
+
+
+class RunError(UnalikeError):
+    """A run folder that is missing, unfinished elsewhere, or was tampered with."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that is in no table: the nearest valid name, then all of them."""
+    known = sorted(known)
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return ConfigError(f"unknown {kind} '{name}': {hint}valid names are {', '.join(known)}.")

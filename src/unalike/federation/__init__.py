@@ -1,0 +1,1 @@
+"""Data that are partitioned over clients: making skew and measuring it."""

@@ -1,0 +1,90 @@
+"""From data to a federation: partition, split, shift, each with random numbers of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples, Federation
+from unalike.federation.datasets.base import Dataset
+from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.natural import Natural, client_names
+from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.shift.base import Shift
+from unalike.federation.split import split
+
+PARTITION, SPLIT, SHIFT = 0, 1, 2
+
+
+def federate(
+    data: Examples | Dataset | tuple[Any, ...],
+    partitioner: Partitioner,
+    shifts: Sequence[Shift] = (),
+    *,
+    validation: float = 0.1,
+    test: float = 0.2,
+    new_clients: int = 0,
+    seed: int = 0,
+) -> Federation:
+    """A federation made from data.
+
+    Partition, split and each shift draw from streams of their own, so that another test share
+    leaves the partition as it was, and one more shift leaves the others.
+
+    Args:
+        data: Examples, a named dataset, or arrays ``(x, y)`` or ``(x, y, groups)``.
+        partitioner: Who gets which example.
+        shifts: Applied in this order, after the split.
+        validation: Share of each client's examples.
+        test: Share of each client's examples.
+        new_clients: How many clients are held out whole.
+        seed: The same seed gives the same federation.
+
+    Example:
+        >>> from unalike.federation.datasets.digits import Digits
+        >>> from unalike.federation.partition.dirichlet import Dirichlet
+        >>> federation = federate(Digits(), Dirichlet(clients=10, alpha=0.3), new_clients=2)
+        >>> federation.n_clients, federation.n_new, federation.counts.shape
+        (8, 2, (8, 10))
+    """
+    if seed < 0:
+        raise ConfigError(f"seed must be 0 or more, got {seed}.")
+    examples = _examples(data)
+    owner = partitioner.assign(
+        examples.strata, examples.classes, stream(seed, PARTITION), examples.groups
+    )
+    names: tuple[str, ...] = ()
+    if isinstance(partitioner, Natural) and examples.groups is not None and examples.group_names:
+        names = client_names(owner, examples.groups, examples.group_names)
+    federation = split(
+        examples,
+        owner,
+        validation=validation,
+        test=test,
+        new_clients=new_clients,
+        rng=stream(seed, SPLIT),
+        names=names,
+    )
+    if isinstance(data, Dataset):
+        federation = data.after_split(federation)
+    for number, shift in enumerate(shifts):
+        federation = shift.apply(federation, stream(seed, SHIFT, number))
+    return federation
+
+
+def stream(seed: int, *purpose: int) -> np.random.Generator:
+    """A generator for one purpose; streams of different purposes are independent."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
+
+
+def _examples(data: Examples | Dataset | tuple[Any, ...]) -> Examples:
+    if isinstance(data, Dataset):
+        return data.load()
+    if isinstance(data, Examples):
+        return data
+    if isinstance(data, tuple) and len(data) in (2, 3):
+        return from_arrays(*data)
+    raise ConfigError(
+        f"data must be Examples, a dataset, (x, y) or (x, y, groups), got {type(data).__name__}."
+    )

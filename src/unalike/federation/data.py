@@ -1,0 +1,135 @@
+"""One type for a partitioned dataset: who owns which example, and what each example is for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.errors import DataError
+
+TRAIN, VALIDATION, TEST = 0, 1, 2
+Kind = Literal["multiclass", "binary", "characters"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A dataset before it is partitioned: features, labels and, where they exist, natural clients.
+
+    ``y`` holds what is predicted. ``strata`` is what skew is measured and dealt out by; it is ``y``
+    unless the labels are sequences (next characters), where it is the last one.
+    """
+
+    x: Tensor
+    y: Tensor
+    classes: int
+    kind: Kind = "multiclass"
+    groups: np.ndarray | None = None  # natural client of each example, 0..G-1
+    group_names: tuple[str, ...] = ()
+    test_x: Tensor | None = None  # the dataset's own test set, if it has one
+    test_y: Tensor | None = None
+    class_names: tuple[str, ...] = ()
+    name: str = "data"
+
+    @cached_property
+    def strata(self) -> np.ndarray:
+        """The class of each example as a NumPy vector."""
+        y = self.y if self.y.ndim == 1 else self.y[:, -1]
+        return y.numpy().astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A partitioned dataset.
+
+    Examples stay in one tensor; a client is a set of row numbers, so a cohort is gathered by one
+    index and no client's data is ever copied. Clients ``0..n_clients-1`` train; the clients from
+    ``n_clients`` on are whole held-out clients that only the new-client test sees.
+    """
+
+    examples: Examples
+    owner: np.ndarray  # [n] client of each example
+    part: np.ndarray  # [n] TRAIN, VALIDATION or TEST
+    n_clients: int
+    n_new: int = 0
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.examples)
+        if len(self.owner) != n or len(self.part) != n:
+            raise DataError(
+                f"owner and part must give one entry for each of the {n} examples, "
+                f"got {len(self.owner)} and {len(self.part)}."
+            )
+        if n and (self.owner.min() < 0 or self.owner.max() >= self.n_clients + self.n_new):
+            raise DataError(
+                f"owner must name clients 0 to {self.n_clients + self.n_new - 1}, "
+                f"got {self.owner.min()} to {self.owner.max()}."
+            )
+        empty = np.flatnonzero(self.sizes(TRAIN)[: self.n_clients] == 0)
+        if len(empty):
+            raise DataError(
+                f"client {empty[0]} has no training example ({len(empty)} such clients); "
+                "use fewer clients, a larger minimum size, or a smaller test share."
+            )
+
+    def rows(self, part: int) -> "Rows":
+        """The rows of one part, grouped by client."""
+        return self._rows[part]
+
+    @cached_property
+    def _rows(self) -> tuple["Rows", "Rows", "Rows"]:
+        total = self.n_clients + self.n_new
+
+        def group(part: int) -> Rows:
+            chosen = np.flatnonzero(self.part == part)
+            order = chosen[np.argsort(self.owner[chosen], kind="stable")]
+            count = np.bincount(self.owner[chosen], minlength=total)
+            return Rows(torch.from_numpy(order), np.concatenate([[0], np.cumsum(count)]))
+
+        return group(TRAIN), group(VALIDATION), group(TEST)
+
+    def sizes(self, part: int) -> np.ndarray:
+        """How many examples of one part each client (the new ones too) holds."""
+        return np.bincount(self.owner[self.part == part], minlength=self.n_clients + self.n_new)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Training examples by client and class, [n_clients, classes]: what skew is measured on."""
+        mine = (self.part == TRAIN) & (self.owner < self.n_clients)
+        cell = self.owner[mine] * self.examples.classes + self.examples.strata[mine]
+        size = self.n_clients * self.examples.classes
+        return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
+
+    def pooled(self) -> "Rows":
+        """All training rows as one client's: what the pooled upper bound trains on."""
+        mine = self.rows(TRAIN)
+        last = int(mine.start[self.n_clients])
+        return Rows(mine.order[:last], np.array([0, last]))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Row numbers grouped by client: ``order[start[k]:start[k+1]]`` are client k's."""
+
+    order: Tensor
+    start: np.ndarray
+
+    def of(self, client: int) -> Tensor:
+        """The rows of one client."""
+        return self.order[int(self.start[client]) : int(self.start[client + 1])]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many rows each client has."""
+        return np.diff(self.start)
+
+    @property
+    def owner(self) -> Tensor:
+        """The client of each entry of ``order``."""
+        return torch.from_numpy(np.repeat(np.arange(len(self.start) - 1), self.sizes))

@@ -1,0 +1,38 @@
+"""Datasets that a configuration can name, one file each."""
+
+from unalike.federation.datasets.adult import Adult
+from unalike.federation.datasets.base import Dataset
+from unalike.federation.datasets.berka import Berka
+from unalike.federation.datasets.breast_cancer import BreastCancer
+from unalike.federation.datasets.cifar10 import Cifar10
+from unalike.federation.datasets.cifar100 import Cifar100
+from unalike.federation.datasets.digits import Digits
+from unalike.federation.datasets.fashion_mnist import FashionMnist
+from unalike.federation.datasets.femnist import Femnist
+from unalike.federation.datasets.heart import Heart
+from unalike.federation.datasets.hub import Hub
+from unalike.federation.datasets.medmnist import MedMnist
+from unalike.federation.datasets.mnist import Mnist
+from unalike.federation.datasets.mqp import Mqp
+from unalike.federation.datasets.own import Files
+from unalike.federation.datasets.shakespeare import Shakespeare
+
+__all__ = ["DATASETS", "Dataset"]
+
+DATASETS: dict[str, type[Dataset]] = {
+    "adult": Adult,
+    "berka": Berka,
+    "breast_cancer": BreastCancer,
+    "cifar10": Cifar10,
+    "cifar100": Cifar100,
+    "digits": Digits,
+    "fashion_mnist": FashionMnist,
+    "femnist": Femnist,
+    "files": Files,
+    "heart": Heart,
+    "hub": Hub,
+    "medmnist": MedMnist,
+    "mnist": Mnist,
+    "mqp": Mqp,
+    "shakespeare": Shakespeare,
+}

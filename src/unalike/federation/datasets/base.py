@@ -1,0 +1,141 @@
+"""What named datasets share: ``load``, a place to look for files, and scaling.
+
+Nothing here or in the files of the datasets loads torch before ``load`` is called, so that settings
+can be listed and checked at once.
+"""
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from unalike.errors import DataError
+from unalike.federation.readers.hub import load_splits
+from unalike.federation.readers.scaling import standardise
+from unalike.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unalike.federation.data import Examples, Federation
+
+VARIABLE = "UNALIKE_DATA"
+
+
+class Dataset(Settings):
+    """A dataset that can be named in a configuration."""
+
+    title: ClassVar[str]
+
+    @abstractmethod
+    def load(self) -> "Examples":
+        """The whole dataset, not yet partitioned."""
+
+    def after_split(self, federation: "Federation") -> "Federation":
+        """What can only be fitted once it is known which rows train; nothing, mostly."""
+        return federation
+
+
+class StoredDataset(Dataset):
+    """A dataset that is read from a folder or, where it is there, from the hub."""
+
+    files: ClassVar[str]  # what to put into the folder, as an error message says it
+    hub_name: ClassVar[str] = ""
+
+    folder: str = Field(
+        default="",
+        description=f"folder with the files; if empty, the environment variable {VARIABLE}, "
+        "then the hub",
+    )
+
+    def find(self, *names: str) -> list[Path]:
+        """The files of these names if all of them are in the folder, else nothing."""
+        paths = [root / name for root in self._roots() for name in names]
+        return paths if all(path.is_file() for path in paths) else []
+
+    def subfolders(self, *names: str) -> Iterator[Path]:
+        """The places of published layouts whose file names would not tell one set from another.
+
+        The folder itself is one of them only if the setting, not the environment, names it.
+        """
+        for root in self._roots():
+            for name in [*([""] if self.folder else []), *names]:
+                if (root / name).is_dir():
+                    yield root / name
+
+    def hub(self) -> dict[str, Any]:
+        """The splits on the hub; tried last, so failing here says what is needed."""
+        if self.folder or not self.hub_name:
+            raise self.absent()
+        try:
+            return load_splits(self.hub_name)
+        except DataError as error:
+            raise self.absent(f", and {str(error).rstrip('.').partition(';')[0]}") from None
+
+    def absent(self, reason: str = "") -> DataError:
+        """The error that says which files to put where."""
+        if self.folder:
+            return DataError(f"'{self.folder}' has no files of {self.title}; add {self.files}.")
+        return DataError(
+            f"{self.title} is not on this machine{reason}; get {self.files} and name its folder "
+            f"by the setting 'folder' or the environment variable {VARIABLE}."
+        )
+
+    def _roots(self) -> list[Path]:
+        place = self.folder or os.environ.get(VARIABLE, "")
+        if not place:
+            return []
+        root = Path(place).expanduser()
+        if not root.is_dir():
+            named = "folder" if self.folder else VARIABLE
+            raise DataError(f"{named} names '{root}', which is no folder.")
+        return [root]
+
+
+class ImageDataset(Dataset):
+    """A dataset of images in [0, 1]."""
+
+    size: int = Field(
+        default=0, ge=0, le=1024, description="side to resize images to, 0: as published"
+    )
+    normalise: bool = Field(
+        default=False, description="scale each channel to mean 0 and variance 1"
+    )
+
+    def finish(self, examples: "Examples") -> "Examples":
+        """Resized and normalised as the settings say."""
+        if self.size and examples.x.shape[-1] != self.size:
+            test_x = None if examples.test_x is None else self._resize(examples.test_x)
+            examples = replace(examples, x=self._resize(examples.x), test_x=test_x)
+        return standardise(examples) if self.normalise else examples
+
+    def _resize(self, x: "Tensor") -> "Tensor":
+        from torch.nn.functional import interpolate
+
+        side = (self.size, self.size)
+        return interpolate(x, side, mode="bilinear", antialias=True, align_corners=False)
+
+
+class TableDataset(Dataset):
+    """A dataset of table rows."""
+
+    normalise: Literal["none", "pooled", "client"] = Field(
+        default="pooled",
+        description="columns to mean 0 and variance 1: over all rows (pooled), or over each "
+        "client's own training rows once they are known (client)",
+    )
+
+    def finish(self, examples: "Examples") -> "Examples":
+        """Standardised over all rows by default; images only if it was asked for."""
+        wanted = examples.x.ndim == 2 or "normalise" in self.model_fields_set
+        return standardise(examples) if wanted and self.normalise == "pooled" else examples
+
+    def after_split(self, federation: "Federation") -> "Federation":
+        """Standardised client by client if the settings say so."""
+        from unalike.federation.split import standardise_per_client
+
+        return standardise_per_client(federation) if self.normalise == "client" else federation

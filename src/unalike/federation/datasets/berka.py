@@ -1,0 +1,71 @@
+"""Berka (Berka and Sochorova, PKDD'99 Discovery Challenge): loans of a Czech bank by region.
+
+The label is 1 for a loan that was not paid back or is in debt (status B or D). North Bohemia, with
+a single default, is left out, which leaves 621 loans in 7 regions. The 15 inputs are known when the
+loan is granted; the transaction figures are of the time before it.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from unalike.errors import DataError
+from unalike.federation.datasets.base import StoredDataset, TableDataset
+from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.frames import table_file
+
+if TYPE_CHECKING:
+    from unalike.federation.data import Examples
+
+NUMBERS = (
+    "amount",
+    "duration",
+    "payments",
+    "days_account_to_loan",
+    "owner_age",
+    "order_sum",
+    "trans_n",
+    "trans_signed_amount_mean",
+    "trans_balance_mean",
+    "trans_balance_std",
+    "trans_balance_min",
+    "average_salary",
+    "unemployment_96",
+)
+# The two 0/1 inputs: does the account get monthly statements, is its owner a woman.
+DUMMIES = {"frequency": "POPLATEK MESICNE", "owner_sex": "F"}
+_NEEDED = ("default", "region", *NUMBERS, *DUMMIES)
+
+
+class Berka(StoredDataset, TableDataset):
+    """621 bank loans with 15 inputs, defaulted or not; 7 Czech regions are the clients."""
+
+    title: ClassVar[str] = "berka"
+    files: ClassVar[str] = "berka/loan_features.parquet"
+
+    normalise: Literal["none", "pooled", "client"] = Field(
+        default="client",
+        description="the 13 numbers to mean 0 and variance 1: over each client's own training rows "
+        "once they are known (client), or over all rows (pooled)",
+    )
+
+    def load(self) -> "Examples":
+        """The 13 numbers as they are (unless pooled), then the two 0/1 columns."""
+        found = self.find("berka/loan_features.parquet") or self.find("loan_features.parquet")
+        if not found:
+            raise self.absent()
+        table = table_file(found[0])
+        if absent := [column for column in _NEEDED if column not in table.columns]:
+            raise DataError(f"'{found[0]}' has no column '{absent[0]}'.")
+        table = table.filter(table["region"] != "north Bohemia")
+        dummies = [table[c].to_numpy()[:, None] == level for c, level in DUMMIES.items()]
+        return self.finish(
+            from_arrays(
+                np.concatenate([table.select(NUMBERS).to_numpy(), *dummies], axis=1),
+                table["default"].to_numpy(),
+                table["region"].to_numpy(),
+                class_names=("paid", "default"),
+                name=self.title,
+            )
+        )

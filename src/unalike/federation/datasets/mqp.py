@@ -1,0 +1,70 @@
+"""Medical question pairs (McCreery et al., KDD 2020): do two questions mean the same?
+
+Features need no trained model: each question is a unit vector of hashed words, word pairs and
+character n-grams, and a pair is described by |a - b| and a * b. A pretrained text encoder reads
+more from these 3,048 pairs; this is the baseline that works offline.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from unalike.errors import DataError
+from unalike.federation.datasets.base import StoredDataset
+from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.frames import table_file
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unalike.federation.data import Examples
+
+_COLUMNS = ("doctor_id", "question_1", "question_2", "label")
+
+
+class Mqp(StoredDataset):
+    """3,048 pairs of medical questions, same meaning or not; 11 doctors are the clients."""
+
+    title: ClassVar[str] = "mqp"
+    files: ClassVar[str] = "mqp.parquet or mqp.csv (doctor_id, question_1, question_2, label)"
+    hub_name: ClassVar[str] = "curaihealth/medical_questions_pairs"
+
+    buckets: int = Field(
+        default=512, ge=16, le=65536, description="hash buckets; a pair has twice as many features"
+    )
+
+    def load(self) -> "Examples":
+        """Features [N, 2 * buckets]; label 1 is the same meaning."""
+        table = self._table()
+        one = self._vectors(table["question_1"].to_list())
+        two = self._vectors(table["question_2"].to_list())
+        return from_arrays(
+            np.concatenate([np.abs(one - two), one * two], axis=1),
+            table["label"].to_numpy(),
+            table["doctor_id"].to_numpy(),
+            class_names=("different", "same"),
+            name=self.title,
+        )
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        half = self.buckets // 2
+        words = HashingVectorizer(n_features=half, ngram_range=(1, 2), dtype=np.float32)
+        letters = HashingVectorizer(
+            n_features=self.buckets - half, analyzer="char_wb", ngram_range=(3, 5), dtype=np.float32
+        )
+        both = [words.transform(texts).toarray(), letters.transform(texts).toarray()]
+        unit: np.ndarray = np.concatenate(both, axis=1) / np.float32(np.sqrt(2))
+        return unit
+
+    def _table(self) -> "pl.DataFrame":
+        found = self.find("mqp.parquet") or self.find("mqp.csv")
+        if found:
+            table = table_file(found[0])
+        else:
+            table = self.hub()["train"].to_polars().rename({"dr_id": "doctor_id"})
+        if absent := [column for column in _COLUMNS if column not in table.columns]:
+            raise DataError(f"mqp has no column '{absent[0]}': it has {', '.join(table.columns)}.")
+        return table.select(_COLUMNS)

@@ -1,0 +1,70 @@
+"""Your own data, named in a configuration: a table, an NPZ file or a folder of images."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.datasets.base import TableDataset
+from unalike.federation.readers import read_images, read_npz
+from unalike.federation.readers.arrays import Layout
+from unalike.federation.readers.frames import Missing, read_table, table_file
+
+if TYPE_CHECKING:
+    from unalike.federation.data import Examples
+
+_TABLE = {"label", "test_path", "drop", "missing", "normalise"}
+_MEANING = {  # which settings a kind of file has a use for
+    "table": _TABLE | {"client"},
+    "npz": {"client", "layout", "normalise"},
+    "images": {"size", "normalise"},
+}
+
+
+class Files(TableDataset):
+    """Your own data: CSV, TSV, Parquet, NPZ, or a folder of images by class (and client)."""
+
+    title: ClassVar[str] = "files"
+
+    path: str = Field(min_length=1, description="the file, or the folder of images")
+    label: str = Field(default="label", description="table: the column to predict")
+    client: str = Field(default="", description="table: column, npz: key of each row's client")
+    test_path: str = Field(default="", description="table: a second file, the global test set")
+    drop: list[str] = Field(default=[], description="table: columns to leave out")
+    missing: Missing = Field(
+        default="error", description="table: refuse missing values or fill them (median, level)"
+    )
+    layout: Layout = Field(default="auto", description="npz: where an image's channels are")
+    size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
+
+    def load(self) -> "Examples":
+        """The examples; a setting that means nothing for this kind of file is refused."""
+        path = self._place(self.path)
+        if path.is_dir():
+            self._refuse_unused("images", path)
+            return self.finish(read_images(path, size=self.size))
+        if path.suffix.lower() == ".npz":
+            self._refuse_unused("npz", path)
+            return self.finish(read_npz(path, client=self.client, layout=self.layout))
+        self._refuse_unused("table", path)
+        examples = read_table(
+            path,
+            self.label,
+            self.client,
+            test=table_file(self._place(self.test_path)) if self.test_path else None,
+            drop=self.drop,
+            missing=self.missing,
+        )
+        return self.finish(examples)
+
+    def _place(self, path: str) -> Path:
+        place = Path(path).expanduser()
+        if not place.exists():
+            raise DataError(f"there is no file or folder '{place}'.")
+        return place
+
+    def _refuse_unused(self, kind: str, path: Path) -> None:
+        unused = self.model_fields_set - _MEANING[kind] - {"path"}
+        if unused:
+            raise ConfigError(f"'{min(unused)}' means nothing for '{path}' ({kind}); remove it.")

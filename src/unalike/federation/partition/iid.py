@@ -1,0 +1,19 @@
+"""No skew: the baseline every other partition is compared with."""
+
+import numpy as np
+
+from unalike.federation.partition.base import Partitioner
+
+
+class Iid(Partitioner):
+    """Equal random parts: no skew but that of chance."""
+
+    def draw(
+        self,
+        labels: np.ndarray,
+        classes: int,
+        rng: np.random.Generator,
+        groups: np.ndarray | None,
+    ) -> np.ndarray:
+        """Deals the examples in random order, one to each client in turn."""
+        return rng.permutation(np.arange(len(labels)) % self.clients)

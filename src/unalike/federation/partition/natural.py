@@ -1,0 +1,102 @@
+"""The clients the data come with: writers, hospitals, regions, speakers."""
+
+import heapq
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.partition.base import Partitioner, checked_labels, require_examples
+
+
+class Natural(Partitioner):
+    """The clients the data come with, one per group of the dataset."""
+
+    clients: int = Field(
+        default=0,
+        ge=0,
+        description="0: one client per group; else the smallest groups are joined to this many",
+    )
+    min_size: int = Field(default=1, ge=1, description="fewest examples of a client")
+    small: Literal["error", "join"] = Field(
+        default="error",
+        description="what to do with groups below min_size: refuse, or join the smallest",
+    )
+
+    def assign(
+        self,
+        labels: np.ndarray,
+        classes: int,
+        rng: np.random.Generator,
+        groups: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The client of each example; clients are numbered in the order of their first group."""
+        labels = checked_labels(labels, classes)
+        return self.draw(labels, classes, rng, groups)
+
+    def draw(
+        self,
+        labels: np.ndarray,
+        classes: int,
+        rng: np.random.Generator,
+        groups: np.ndarray | None,
+    ) -> np.ndarray:
+        """Follows the groups; joins some where the settings ask for it."""
+        if groups is None:
+            raise DataError(
+                "natural: these data have no natural clients; use another partitioner, "
+                "or name a client column when loading them."
+            )
+        if len(groups) != len(labels):
+            raise DataError(
+                f"natural: groups must give one entry for each of the {len(labels)} examples, "
+                f"got {len(groups)}."
+            )
+        require_examples(len(labels), max(self.clients, 1), self.min_size)
+        present, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        if self.clients > len(present):
+            raise ConfigError(
+                f"natural: the data have {len(present)} groups and clients is {self.clients}; "
+                f"set clients to at most {len(present)}, or 0 for one client per group."
+            )
+        return self._client_of_group(sizes)[group].astype(np.int64)
+
+    def _client_of_group(self, sizes: np.ndarray) -> np.ndarray:
+        """The client of each group: the two smallest are joined while the settings ask for it."""
+        parent = np.arange(len(sizes))
+        heap = [(int(size), g) for g, size in enumerate(sizes)]
+        heapq.heapify(heap)
+        while self._joins(heap):
+            size, g = heapq.heappop(heap)
+            other, h = heapq.heappop(heap)
+            parent[max(g, h)] = min(g, h)
+            heapq.heappush(heap, (size + other, min(g, h)))
+        while (parent != parent[parent]).any():
+            parent = parent[parent]
+        client: np.ndarray = np.unique(parent, return_inverse=True)[1]
+        return client
+
+    def _joins(self, heap: list[tuple[int, int]]) -> bool:
+        if self.clients and len(heap) > self.clients:
+            return True
+        if heap[0][0] >= self.min_size:
+            return False
+        if self.small == "join" and not self.clients:
+            return True
+        below = sum(size < self.min_size for size, _ in heap)
+        fix = "set clients lower or to 0" if self.clients else "set small = 'join'"
+        raise DataError(
+            f"natural: {below} of {len(heap)} clients have fewer than min_size = {self.min_size} "
+            f"examples (the smallest has {heap[0][0]}); {fix}, or lower min_size."
+        )
+
+
+def client_names(
+    owner: np.ndarray, groups: np.ndarray, group_names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The name of each client of a natural partition; joined groups are written ``a+b``."""
+    names: list[list[str]] = [[] for _ in range(int(owner.max()) + 1)]
+    for client, group in np.unique(np.stack([owner, groups], axis=1), axis=0):
+        names[client].append(group_names[group])
+    return tuple("+".join(parts) for parts in names)

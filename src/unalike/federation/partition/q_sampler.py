@@ -1,0 +1,32 @@
+"""q-sampler: one group of clients per class, which gets a share q of it.
+
+p_k(y) = q             for the class y of client k's group
+p_k(y) = (1-q)/(M-1)   otherwise
+EMD    = 2 |q - 1/M|   against a uniform pooled distribution
+"""
+
+import numpy as np
+from pydantic import Field
+
+from unalike.errors import ConfigError
+from unalike.federation.partition.base import TablePartitioner
+from unalike.federation.partition.label_sets import require_even
+from unalike.federation.partition.rounding import round_columns
+
+
+class QSampler(TablePartitioner):
+    """Label skew by one client group per class that gets a share q of it."""
+
+    q: float = Field(default=0.5, ge=0, le=1, description="share of a class for its own group")
+
+    def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Counts by client and class; inside a group examples are dealt in turn."""
+        classes = len(class_sizes)
+        if classes < 2:
+            raise ConfigError("q_sampler needs at least 2 classes, got 1; use iid or quantity.")
+        require_even("q_sampler", self.clients, classes)
+        group_size = self.clients // classes
+        group = np.arange(self.clients) % classes
+        own = group[:, None] == np.arange(classes)
+        expected = class_sizes * np.where(own, self.q, (1 - self.q) / (classes - 1)) / group_size
+        return round_columns(expected, class_sizes)

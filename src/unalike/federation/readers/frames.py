@@ -1,0 +1,229 @@
+"""Reads tables: pandas or polars data frames, CSV and Parquet files.
+
+One column is the label, one may name the client, the others are features: numbers and truth values
+as they are, text and categories as one column for each level (one-hot, levels sorted).
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from unalike.errors import DataError
+from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.scaling import standardise as to_unit_variance
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unalike.federation.data import Examples
+
+Missing = Literal["error", "impute"]
+MAX_LEVELS = 1000
+# What CSV files in the wild write for "missing", UCI's question mark among them.
+NULLS = ["", "?", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"]
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+
+
+def from_frame(
+    frame: Any,
+    label: str = "label",
+    client: str = "",
+    *,
+    test: Any = None,
+    drop: Sequence[str] = (),
+    missing: Missing = "error",
+    standardise: bool = False,
+    drop_first: bool = False,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
+    name: str = "table",
+) -> "Examples":
+    """Examples from a data frame.
+
+    Args:
+        frame: A pandas or polars data frame.
+        label: The column to predict.
+        client: The column that names each row's natural client; it is no feature.
+        test: A frame with the same columns, the dataset's own test set.
+        drop: Columns to leave out.
+        missing: "impute" fills numbers with the training rows' median and gives text a level
+            "(missing)"; "error" refuses the table. Labels and clients are never filled.
+        standardise: Scales columns that are not zeros and ones to mean 0 and variance 1, by the
+            statistics of ``frame``.
+        drop_first: Leaves out the first level of each text column, as regression textbooks do.
+        classes: See ``from_arrays``.
+        class_names: See ``from_arrays``.
+        name: What the dataset is called in reports.
+    """
+    train = as_polars(frame)
+    for column in [label, *([client] if client else []), *drop]:
+        _expect(train, column)
+    rows = len(train)
+    if rows == 0:
+        raise DataError("the table has no rows.")
+    table = train if test is None else _stack(train, as_polars(test))
+    aside = {label, client, *drop}
+    columns = [
+        _columns(table[column], rows, missing, drop_first)
+        for column in table.columns
+        if column not in aside
+    ]
+    if not columns:
+        raise DataError(f"the table has no feature besides its label '{label}'.")
+    x = np.concatenate(columns, axis=1)
+    y = table[label].to_numpy()
+    examples = from_arrays(
+        x[:rows],
+        y[:rows],
+        train[client].to_numpy() if client else None,
+        test=None if test is None else (x[rows:], y[rows:]),
+        classes=classes,
+        class_names=class_names,
+        layout="features",
+        name=name,
+    )
+    return to_unit_variance(examples) if standardise else examples
+
+
+def read_table(
+    path: str | Path, label: str = "label", client: str = "", **options: Any
+) -> "Examples":
+    """Examples from a CSV, TSV (also gzipped) or Parquet file; options as in ``from_frame``."""
+    return from_frame(table_file(path), label, client, **{"name": Path(path).stem, **options})
+
+
+def table_file(path: str | Path) -> "pl.DataFrame":
+    """The file as a polars frame, with CSV's many spellings of "missing" read as such."""
+    import polars as pl
+
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file '{path}'.")
+    if not path.name.lower().endswith(_SUFFIXES):
+        raise DataError(f"'{path}' is no table; its name must end in {', '.join(_SUFFIXES)}.")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pl.read_parquet(path)
+        tab = ".tsv" in path.name.lower()
+        return pl.read_csv(
+            path, separator="\t" if tab else ",", null_values=NULLS, infer_schema_length=None
+        )
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise DataError(f"'{path}' cannot be read as a table: {reason}.") from None
+
+
+def as_polars(frame: Any) -> "pl.DataFrame":
+    """A polars frame of a polars or pandas one."""
+    import polars as pl
+
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        raise DataError(
+            f"expected a pandas or polars data frame, got {type(frame).__name__}; "
+            "arrays are read by from_arrays."
+        )
+    names = [str(column) for column in frame.columns]
+    if len(set(names)) < len(names):
+        raise DataError("the table has two columns of the same name; rename one.")
+    return pl.DataFrame(
+        [_pandas_series(name, frame.iloc[:, place]) for place, name in enumerate(names)]
+    )
+
+
+def _pandas_series(name: str, series: Any) -> "pl.Series":
+    # Not polars.from_pandas, which needs pyarrow for text.
+    import polars as pl
+
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+        return pl.Series(name, series.to_numpy())
+    missing = series.isna().to_numpy()
+    values = [None if gone else value for value, gone in zip(series, missing, strict=True)]
+    try:
+        return pl.Series(name, values)
+    except (TypeError, pl.exceptions.PolarsError):
+        raise DataError(
+            f"column '{name}' mixes text and numbers; make all of it one or the other."
+        ) from None
+
+
+def _expect(table: "pl.DataFrame", column: str) -> None:
+    if column not in table.columns:
+        near = get_close_matches(column, table.columns, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise DataError(f"no column '{column}': {hint}it has {', '.join(table.columns)}.")
+
+
+def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":
+    """Both sets in one frame, so that they share the levels of every text column."""
+    import polars as pl
+
+    for column in train.columns:
+        _expect(test, column)
+        one, other = train[column].dtype, test[column].dtype
+        # Relaxed stacking would turn numbers into text, and so into one level for each number.
+        mixed = one.is_numeric() != other.is_numeric() or one.is_temporal() != other.is_temporal()
+        if mixed and pl.Null not in (one, other):
+            raise DataError(
+                f"column '{column}' is {one} in the training table but {other} in the test table; "
+                "they must agree."
+            )
+    return pl.concat([train, test.select(train.columns)], how="vertical_relaxed")
+
+
+def _columns(
+    series: "pl.Series", train_rows: int, missing: Missing, drop_first: bool
+) -> np.ndarray:
+    """One table column as one or more feature columns."""
+    import polars as pl
+
+    kind = series.dtype
+    if kind.is_numeric():
+        series = series.cast(pl.Float64).fill_nan(None)
+    gone = series.null_count()
+    if gone == len(series):
+        raise DataError(f"column '{series.name}' is empty; drop it.")
+    if gone and missing == "error":
+        raise DataError(
+            f"column '{series.name}' is missing in {gone} of {len(series)} rows, first in row "
+            f"{series.is_null().arg_max()}; set missing to 'impute' or drop the column."
+        )
+    if kind.is_numeric() or kind == pl.Boolean:
+        return _numbers(series.cast(pl.Float64), train_rows)
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return _one_hot(series.cast(pl.String).fill_null("(missing)"), drop_first)
+    raise DataError(
+        f"column '{series.name}' holds {kind}, which is neither number nor text; "
+        "drop it or turn it into numbers."
+    )
+
+
+def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:
+    infinite = series.is_infinite().fill_null(False)
+    if infinite.any():
+        raise DataError(
+            f"column '{series.name}' is infinite in row {infinite.arg_max()}; "
+            "remove or replace such values."
+        )
+    median = series[:train_rows].median()
+    if median is None:
+        raise DataError(f"column '{series.name}' is empty in the training table; drop it.")
+    return series.fill_null(median).to_numpy().astype(np.float32)[:, None]
+
+
+def _one_hot(series: "pl.Series", drop_first: bool) -> np.ndarray:
+    levels, codes = np.unique(series.to_numpy().astype(str), return_inverse=True)
+    if len(levels) > MAX_LEVELS:
+        raise DataError(
+            f"column '{series.name}' has {len(levels)} different texts, more than {MAX_LEVELS}; "
+            "drop it or turn it into numbers."
+        )
+    hot = np.zeros((len(codes), len(levels)), np.float32)
+    hot[np.arange(len(codes)), codes] = 1
+    return hot[:, 1:] if drop_first else hot

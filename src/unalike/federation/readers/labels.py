@@ -1,0 +1,135 @@
+"""Labels and client names of any type as the numbers 0..M-1 that the rest works with."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unalike.errors import DataError
+
+
+class Coded(NamedTuple):
+    """``codes[i]`` is the place of entry i in ``levels``, which are sorted."""
+
+    codes: np.ndarray
+    levels: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The levels as text."""
+        return tuple(str(level) for level in self.levels)
+
+
+def code_clients(values: Any) -> Coded:
+    """Client names, whole numbers or text, as 0..G-1 in sorted order."""
+    levels, codes = np.unique(_plain(values, "the clients"), return_inverse=True)
+    return Coded(codes.astype(np.int64), levels)
+
+
+def code_labels(values: Any, classes: int | None = None) -> Coded:
+    """Labels as 0..M-1: sorted levels, or unchanged when the number of ``classes`` is given."""
+    labels = _plain(values, "the labels")
+    whole = labels.dtype.kind == "i"
+    if whole and len(labels) and labels.min() < 0:
+        raise DataError(
+            f"labels must not be negative, got {labels.min()} in row {int(labels.argmin())}; "
+            "number the classes from 0 or give them as text."
+        )
+    if classes is not None:
+        if not whole:
+            raise DataError("labels must be whole numbers when the number of classes is given.")
+        if len(labels) and labels.max() >= classes:
+            raise DataError(
+                f"labels must be 0 to {classes - 1} for {classes} classes, "
+                f"got {labels.max()} in row {int(labels.argmax())}."
+            )
+        return Coded(labels, np.arange(classes))
+    levels, codes = np.unique(labels, return_inverse=True)
+    if len(levels) == 1:
+        raise DataError(
+            f"all {len(labels)} labels are '{levels[0]}'; classification needs two classes or more."
+        )
+    if len(labels) >= 20 and len(levels) > len(labels) // 2:
+        raise DataError(
+            f"{len(levels)} different labels in {len(labels)} rows look like measurements; "
+            "name a column of classes as the label."
+        )
+    return Coded(codes.astype(np.int64), levels)
+
+
+def recode(values: Any, levels: np.ndarray) -> np.ndarray:
+    """The labels of a test set in the numbering of the training set."""
+    labels = _plain(values, "the test labels")
+    if labels.dtype.kind != levels.dtype.kind:
+        labels, levels = labels.astype(str), levels.astype(str)
+    order = np.argsort(levels)
+    place = np.searchsorted(levels, labels, sorter=order)
+    codes = order[np.minimum(place, len(levels) - 1)]
+    strange = np.flatnonzero(levels[codes] != labels)
+    if len(strange):
+        raise DataError(
+            f"test label '{labels[strange[0]]}' in row {strange[0]} is not among the training "
+            f"labels; the two sets must share their {len(levels)} classes."
+        )
+    return codes.astype(np.int64)
+
+
+def _plain(values: Any, what: str) -> np.ndarray:
+    """``values`` as a vector of int64 or of text, with nothing missing."""
+    if hasattr(values, "detach"):  # a tensor
+        values = values.detach().cpu().numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} must be one value for each row, got rows of several.") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        hint = "; take the argmax of one-hot rows" if array.ndim == 2 else ""
+        raise DataError(
+            f"{what} must be one value for each row, got an array of shape {array.shape}{hint}."
+        )
+    if array.dtype.kind == "O":
+        array = _from_objects(array, what)
+    kind = array.dtype.kind
+    if kind == "f":
+        return _whole(array, what)
+    if kind in "iu":
+        return array.astype(np.int64)
+    if kind == "S":
+        return np.char.decode(array, "utf-8")
+    if kind in "bUT":
+        return array.astype(str)
+    raise DataError(f"{what} must be whole numbers or text, got {array.dtype}.")
+
+
+def _from_objects(array: np.ndarray, what: str) -> np.ndarray:
+    missing = np.flatnonzero([_is_missing(value) for value in array])
+    if len(missing):
+        raise DataError(f"{what} must not be missing: row {missing[0]} has none.")
+    if all(isinstance(value, str) for value in array):
+        return array.astype(str)
+    if any(isinstance(value, str) for value in array):
+        raise DataError(f"{what} mix text and numbers; make all of them one or the other.")
+    plain = np.array(array.tolist())
+    if plain.dtype.kind == "O" or plain.ndim != 1:
+        raise DataError(
+            f"{what} must be whole numbers or text, got {type(array[0]).__name__} objects."
+        )
+    return plain
+
+
+def _is_missing(value: object) -> bool:
+    gone = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return gone or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def _whole(array: np.ndarray, what: str) -> np.ndarray:
+    odd = np.flatnonzero(~np.isfinite(array))
+    if len(odd):
+        raise DataError(f"{what} must not be missing: row {odd[0]} has {array[odd[0]]}.")
+    odd = np.flatnonzero(array != np.round(array))
+    if len(odd):
+        raise DataError(
+            f"{what} must be whole numbers or text, got {array[odd[0]]} in row {odd[0]}."
+        )
+    return array.astype(np.int64)

@@ -1,0 +1,68 @@
+"""Reads NPZ files, the arrays that ``numpy.savez`` writes; pickled objects are refused."""
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unalike.errors import DataError
+from unalike.federation.readers.arrays import Layout, from_arrays
+
+if TYPE_CHECKING:
+    from unalike.federation.data import Examples
+
+# (x, y, test x, test y) as Keras, scikit-learn users and MedMNIST name them.
+_KEYS = (
+    ("x_train", "y_train", "x_test", "y_test"),
+    ("X_train", "y_train", "X_test", "y_test"),
+    ("train_images", "train_labels", "test_images", "test_labels"),
+    ("x", "y", "", ""),
+    ("X", "y", "", ""),
+)
+
+
+def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> "Examples":
+    """Examples from ``x`` and ``y``, or ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
+
+    ``client`` is the key of the natural client of each training row.
+    """
+    arrays = load_npz(path)
+    found = ", ".join(sorted(arrays)) or "none"
+    keys = next((keys for keys in _KEYS if keys[0] in arrays and keys[1] in arrays), None)
+    if keys is None:
+        raise DataError(
+            f"'{path}' must hold x and y, or x_train and y_train; its keys are {found}."
+        )
+    if client and client not in arrays:
+        raise DataError(f"'{path}' has no clients under '{client}'; its keys are {found}.")
+    x, y, test_x, test_y = keys
+    has_test = test_x in arrays and test_y in arrays
+    return from_arrays(
+        arrays[x],
+        arrays[y],
+        arrays[client] if client else None,
+        test=(arrays[test_x], arrays[test_y]) if has_test else None,
+        layout=layout,
+        name=Path(path).stem,
+    )
+
+
+def load_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """All arrays of the file."""
+    if not Path(path).is_file():
+        raise DataError(f"there is no file '{path}'.")
+    try:
+        with open(path, "rb") as file:  # NumPy leaves a damaged file open
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise DataError(f"'{path}' is a single array; save x and y with numpy.savez.")
+            return {key: archive[key] for key in archive.files}
+    except (zipfile.BadZipFile, OSError, EOFError):
+        raise DataError(f"'{path}' is no NPZ file, or a damaged one.") from None
+    except ValueError:
+        # NumPy says so for both: an object array inside, or a file that is no archive at all.
+        raise DataError(
+            f"'{path}' is no NPZ file or holds pickled objects, which are not read; "
+            "save plain arrays with numpy.savez."
+        ) from None

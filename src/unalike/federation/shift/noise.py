@@ -1,0 +1,45 @@
+"""Feature skew by noise (Li, Diao, Chen & He 2022): Gaussian, of level i/N for client i of N."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from unalike.errors import DataError
+from unalike.federation.shift.base import Shift
+
+if TYPE_CHECKING:
+    from unalike.federation.data import Federation
+
+CHUNK = 8192  # examples changed at once, which bounds the memory beyond the copy itself
+
+
+class Noise(Shift):
+    """Each client's features get Gaussian noise, more for every next client."""
+
+    level: float = Field(
+        default=0.1,
+        ge=0,
+        allow_inf_nan=False,
+        description="standard deviation of the last client; client i of N (from 1) has level i/N",
+    )
+
+    def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
+        """Adds the noise to all parts of every client, the new ones included."""
+        import torch
+
+        examples = federation.examples
+        if not examples.x.is_floating_point():
+            raise DataError(
+                f"noise needs real-valued features, got {examples.x.dtype}; leave the shift out."
+            )
+        clients = federation.n_clients + federation.n_new
+        deviation = torch.from_numpy(self.level * (federation.owner + 1) / clients).to(examples.x)
+        x = examples.x.clone()
+        per_example = [-1] + [1] * (x.ndim - 1)
+        for start in range(0, len(x), CHUNK):
+            rows = slice(start, start + CHUNK)
+            drawn = torch.from_numpy(rng.standard_normal(x[rows].shape, dtype=np.float32))
+            x[rows] += deviation[rows].reshape(per_example) * drawn.to(x)
+        return replace(federation, examples=replace(examples, x=x))

@@ -1,0 +1,89 @@
+"""Feature skew by rotation: the rotated images of continual and clustered federated learning."""
+
+from dataclasses import replace
+from math import cos, radians, sin
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat
+
+from unalike.errors import DataError
+from unalike.federation.shift.base import Shift
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unalike.federation.data import Federation
+
+CHUNK = 8192  # images rotated at once, which bounds the memory beyond the copy itself
+
+
+class Rotation(Shift):
+    """Each client's images are turned by an angle of its own."""
+
+    angles: list[FiniteFloat] = Field(
+        default=[0.0, 90.0, 180.0, 270.0],
+        min_length=1,
+        description="degrees, counter-clockwise; multiples of 90 are exact",
+    )
+    deal: Literal["turn", "groups"] = Field(
+        default="turn",
+        description="client k gets angle k mod A, or the clients are cut into A equal groups",
+    )
+    fill: float = Field(
+        default=0.0,
+        allow_inf_nan=False,
+        description="value of the corners that come into view",
+    )
+
+    def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
+        """Turns all parts, training and test, of every client, the new ones included."""
+        import torch
+
+        examples = federation.examples
+        if examples.x.ndim not in (3, 4):
+            raise DataError(
+                f"rotation needs images [n, height, width] or [n, channels, height, width], "
+                f"got features of shape {list(examples.x.shape)}; leave the shift out."
+            )
+        angle = self.angle_of_client(federation.n_clients + federation.n_new)[federation.owner]
+        x = examples.x.clone()
+        for degrees in np.unique(angle[angle != 0]):
+            rows = torch.from_numpy(np.flatnonzero(angle == degrees))
+            for chunk in torch.split(rows, CHUNK):
+                x[chunk] = rotated(examples.x[chunk], float(degrees), self.fill)
+        return replace(federation, examples=replace(examples, x=x))
+
+    def angle_of_client(self, clients: int) -> np.ndarray:
+        """The angle of each client, in [0, 360)."""
+        client, count = np.arange(clients), len(self.angles)
+        turn = client % count if self.deal == "turn" else client * count // clients
+        return np.array(self.angles, dtype=float)[turn] % 360.0
+
+
+def rotated(images: "Tensor", degrees: float, fill: float = 0.0) -> "Tensor":
+    """Images turned counter-clockwise about their centre: exactly by quarters, else bilinearly."""
+    import torch
+    from torch.nn import functional
+
+    height, width = images.shape[-2:]
+    if degrees % 180 == 0 or (degrees % 90 == 0 and height == width):
+        return torch.rot90(images, int(degrees // 90), dims=(-2, -1))
+    if degrees % 90 == 0:
+        raise DataError(
+            f"rotation by {degrees:g} degrees needs square images, got {height} x {width}; "
+            "use multiples of 180."
+        )
+    if not images.is_floating_point():
+        raise DataError(
+            f"rotation by {degrees:g} degrees needs real-valued images, got {images.dtype}; "
+            "use multiples of 90."
+        )
+    c, s = cos(radians(degrees)), sin(radians(degrees))
+    # From output to input, in coordinates that run from -1 to 1 along either side.
+    turn = torch.tensor([[c, -s * height / width, 0.0], [s * width / height, c, 0.0]])
+    flat = images.reshape(len(images), -1, height, width)
+    grid = functional.affine_grid(turn[None].to(images), [1, 1, height, width], align_corners=False)
+    grid = grid.expand(len(flat), -1, -1, -1)
+    turned = functional.grid_sample(flat - fill, grid, align_corners=False) + fill
+    return turned.reshape(images.shape)

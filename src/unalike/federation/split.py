@@ -1,0 +1,188 @@
+"""Which of a client's examples train, validate and test, and which clients are held out whole.
+
+The rule, for a client with n examples and shares s of training, validation and test:
+
+1. The three totals are s * n, rounded by largest remainder (ties: training, then test); a client
+   left without a training example gets one back, from validation if it has any, else from test.
+2. The test total is dealt to the client's classes in proportion to their size, rounded by largest
+   remainder (ties at random), so each class is within one of its exact share. Then the validation
+   total is dealt in the same way to what is left.
+3. Within a client and class, who goes where is drawn at random.
+
+So a client of two or three examples may have nothing to test on; it still trains.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
+from unalike.federation.readers.scaling import column_moments, is_dummy
+
+
+def split(
+    examples: Examples,
+    owner: np.ndarray,
+    *,
+    validation: float = 0.1,
+    test: float = 0.2,
+    new_clients: int = 0,
+    rng: np.random.Generator,
+    names: tuple[str, ...] = (),
+) -> Federation:
+    """A federation in which client ``owner[i]`` holds example i.
+
+    Args:
+        examples: The dataset; its own test set, if any, stays the global one.
+        owner: Clients 0..K-1, each with an example at least.
+        validation: Share of each client's examples.
+        test: Share of each client's examples.
+        new_clients: How many clients, drawn at random, are held out whole: they come last and all
+            their examples are for testing. The draws are nested: a larger number holds out the
+            same clients and more.
+        rng: One draw for each example, then one for each client, whatever the other arguments.
+        names: What the clients are called.
+    """
+    _check_shares(validation, test)
+    owner = np.asarray(owner)
+    if owner.shape != (len(examples),) or owner.dtype.kind not in "iu":
+        raise DataError(
+            f"owner must be one whole number for each of the {len(examples)} examples, "
+            f"got {owner.dtype} of shape {owner.shape}."
+        )
+    if not len(owner) or owner.min() < 0:
+        raise DataError("owner must give each example to a client numbered from 0.")
+    owner = owner.astype(np.int64)
+    size = np.bincount(owner)
+    if not size.all():
+        raise DataError(f"client {int(size.argmin())} of {len(size)} has no example.")
+    if names and len(names) != len(size):
+        raise DataError(f"{len(names)} client names for {len(size)} clients.")
+    if not 0 <= new_clients < len(size):
+        raise ConfigError(
+            f"new_clients must be 0 to {len(size) - 1} for {len(size)} clients, got {new_clients}."
+        )
+    lot = rng.random(len(owner))
+    part = _deal(owner, examples.strata, _totals(size, validation, test), lot)
+
+    order = rng.permutation(len(size))
+    is_new = np.zeros(len(size), bool)
+    is_new[order[:new_clients]] = True
+    number = np.argsort(np.argsort(is_new, kind="stable"), kind="stable")  # the new ones come last
+    part[is_new[owner]] = TEST
+    return Federation(
+        examples=examples,
+        owner=number[owner],
+        part=part,
+        n_clients=len(size) - new_clients,
+        n_new=new_clients,
+        names=tuple(np.array(names)[np.argsort(number)].tolist()) if names else (),
+    )
+
+
+def standardise_per_client(federation: Federation) -> Federation:
+    """Table columns scaled to mean 0 and variance 1 over each client's own training examples.
+
+    Columns that hold only 0 and 1 stay as they are. Where a client's training examples do not vary,
+    the spread of all training examples is used; held-out clients and the dataset's own test set
+    have no training examples, so they take both mean and spread from all of them.
+    """
+    examples = federation.examples
+    x = examples.x
+    if x.ndim != 2:
+        raise DataError(
+            f"only tables can be standardised client by client, not rows of {tuple(x.shape[1:])}."
+        )
+    train = torch.from_numpy(federation.part == TRAIN)
+    owner = torch.from_numpy(federation.owner)
+    mine, rows = owner[train], x[train].double()
+    total = federation.n_clients + federation.n_new
+    count = torch.from_numpy(federation.sizes(TRAIN)).clamp(min=1)[:, None]
+
+    def by_client(values: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(total, x.shape[1], dtype=torch.float64).index_add_(0, mine, values)
+
+    mean = by_client(rows) / count
+    spread = (by_client((rows - mean[mine]) ** 2) / count).sqrt()
+    all_mean, all_spread = (moment.double() for moment in column_moments(x[train]))
+    spread = torch.where(spread > 1e-6 * mean.abs(), spread, all_spread)
+    mean[federation.n_clients :] = all_mean
+    spread[federation.n_clients :] = all_spread
+    dummy = is_dummy(x)
+    mean[:, dummy], spread[:, dummy] = 0.0, 1.0
+    all_mean[dummy], all_spread[dummy] = 0.0, 1.0
+    scaled = ((x.double() - mean[owner]) / spread[owner]).float()
+    test_x = examples.test_x
+    if test_x is not None:
+        test_x = ((test_x.double() - all_mean) / all_spread).float()
+    return replace(federation, examples=replace(examples, x=scaled, test_x=test_x))
+
+
+def _check_shares(validation: float, test: float) -> None:
+    for name, share in (("validation", validation), ("test", test)):
+        if not 0 <= share < 1:
+            raise ConfigError(f"{name} must be a share from 0 to below 1, got {share}.")
+    if validation + test >= 1:
+        raise ConfigError(
+            f"validation and test must leave something to train on, got {validation} + {test}."
+        )
+
+
+def _totals(size: np.ndarray, validation: float, test: float) -> np.ndarray:
+    """Examples of each client [K] for [TRAIN, VALIDATION, TEST]."""
+    shares = np.array([1 - validation - test, validation, test])
+    exact = size[:, None] * shares
+    # Largest remainder, client by client; stable sorting breaks ties in this order of parts.
+    favoured = [TRAIN, TEST, VALIDATION]
+    client = np.repeat(np.arange(len(size)), 3)
+    totals = np.empty((len(size), 3), np.int64)
+    totals[:, favoured] = _apportion(
+        exact[:, favoured].ravel(), client, size, np.tile([0.0, 1.0, 2.0], len(size))
+    ).reshape(-1, 3)
+    bare = totals[:, TRAIN] == 0
+    giver = np.where(totals[:, VALIDATION] > 0, VALIDATION, TEST)[bare]
+    totals[np.flatnonzero(bare), giver] -= 1
+    totals[bare, TRAIN] += 1
+    return totals
+
+
+def _deal(owner: np.ndarray, strata: np.ndarray, totals: np.ndarray, lot: np.ndarray) -> np.ndarray:
+    """The part of each example, given each client's totals and a random number per example."""
+    classes = int(strata.max()) + 1
+    row = np.lexsort((lot, strata, owner))  # by client, by class, at random
+    cell_of_row = (owner * classes + strata)[row]
+    starts = np.flatnonzero(np.diff(cell_of_row, prepend=-1))
+    count = np.diff(starts, append=len(row))
+    client, tie = owner[row[starts]], lot[row[starts]]
+    part = np.full(len(owner), TRAIN, np.int8)
+    place = np.arange(len(row)) - np.repeat(starts, count)  # place of a row within its cell
+    left, taken = count.copy(), np.zeros_like(count)
+    for which in (TEST, VALIDATION):
+        wanted = totals[:, which]
+        size = np.bincount(client, left, minlength=len(totals))
+        exact = left * (wanted / np.maximum(size, 1))[client]
+        share = _apportion(exact, client, wanted, tie)
+        upper = np.repeat(taken + share, count)
+        part[row[(place >= np.repeat(taken, count)) & (place < upper)]] = which
+        taken, left = taken + share, left - share
+    return part
+
+
+def _apportion(
+    exact: np.ndarray, group: np.ndarray, totals: np.ndarray, tie: np.ndarray
+) -> np.ndarray:
+    """Whole numbers next to ``exact`` that sum to ``totals`` in each group: largest remainder.
+
+    ``group`` is sorted; equal remainders are served in the order of ``tie``.
+    """
+    low = np.floor(exact + 1e-9)
+    remainder = np.round(exact - low, 9)
+    short = totals - np.bincount(group, low, minlength=len(totals)).astype(np.int64)
+    order = np.lexsort((tie, -remainder, group))
+    start = np.searchsorted(group, np.arange(len(totals)))
+    rank = np.empty(len(exact), np.int64)
+    rank[order] = np.arange(len(exact)) - start[group]
+    whole: np.ndarray = low.astype(np.int64) + (rank < short[group])
+    return whole

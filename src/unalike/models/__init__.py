@@ -1,0 +1,48 @@
+"""The networks, by name; importing this package does not import torch."""
+
+from unalike.models.audio import M5
+from unalike.models.base import Model
+from unalike.models.cnn import LGCNN, FedDiscoCNN, McMahanCNN, TwoCNN
+from unalike.models.dense import LGMLP, MLP, FedEPMLP, McMahan2NN, TwoNN
+from unalike.models.fltk_cnn import CifarCNN, FmnistCNN, MnistCNN
+from unalike.models.leaf import LeafCNN
+from unalike.models.linear import Logistic
+from unalike.models.lstm import StackedLSTM
+from unalike.models.mobilenet import MobileNet, MobileNetSmall
+from unalike.models.resnet import ResNet9
+from unalike.models.resnet10 import ResNet10
+from unalike.models.vae import BetaVAE
+from unalike.models.vgg import VGG9
+
+# Classifiers: one tensor in, logits out.
+MODELS: dict[str, type[Model]] = {
+    model.name: model
+    for model in (
+        Logistic,
+        MLP,
+        TwoNN,
+        McMahan2NN,
+        FedEPMLP,
+        LGMLP,
+        TwoCNN,
+        McMahanCNN,
+        LGCNN,
+        FedDiscoCNN,
+        MnistCNN,
+        FmnistCNN,
+        CifarCNN,
+        LeafCNN,
+        VGG9,
+        ResNet9,
+        ResNet10,
+        MobileNet,
+        MobileNetSmall,
+        M5,
+        StackedLSTM,
+    )
+}
+
+# Autoencoders: a tensor and noise in, (reconstruction, mean, log variance) out.
+AUTOENCODERS: dict[str, type[Model]] = {model.name: model for model in (BetaVAE,)}
+
+__all__ = ["AUTOENCODERS", "MODELS", "Model"]

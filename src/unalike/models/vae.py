@@ -1,0 +1,28 @@
+"""The beta-VAE (Higgins et al. 2017) whose latent space measures how unlike clients are."""
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from unalike.models.base import Model, Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class BetaVAE(Model):
+    """A variational autoencoder: 512 and 256 hidden units, two latent variables."""
+
+    name: ClassVar[str] = "vae"
+    takes: ClassVar[str] = "at least one feature, in an array of any shape"
+
+    hidden: list[Annotated[int, Field(gt=0)]] = Field(
+        default=[512, 256], min_length=1, description="units of the encoder's hidden layers"
+    )
+    latent: int = Field(default=2, ge=1, description="number of latent variables")
+
+    def network(self, shape: Shape, classes: int) -> "nn.Module":
+        """784-512-256-2 and back for MNIST; it reconstructs, so ``classes`` plays no part."""
+        from unalike.models.autoencoder import Autoencoder
+
+        return Autoencoder(shape, self.hidden, self.latent)

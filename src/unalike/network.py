@@ -1,0 +1,194 @@
+"""An ordinary ``nn.Module`` as pure functions of a dict of tensors, also under vmap and threads.
+
+Three things in a module are not pure: dropout draws from a global generator, batch normalisation
+writes its running statistics in place and counts padded rows, and PyTorch's functional call swaps
+attributes of a shared module. Here dropout draws from a key, batch normalisation masks padding and
+returns its statistics, and every thread calls a copy of its own.
+"""
+
+import copy
+import threading
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from unalike import rng
+from unalike.errors import ConfigError
+from unalike.rng import Key
+from unalike.tree import Params
+
+
+class Dropout(nn.Module):
+    """``nn.Dropout`` (or, for whole channels, ``nn.Dropout2d``) that draws from a key."""
+
+    key: Tensor | None
+
+    def __init__(self, p: float, channels: bool) -> None:
+        """``channels`` drops whole feature maps."""
+        super().__init__()
+        self.p, self.channels = p, channels
+        self.register_buffer("key", None, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` with a share p of its entries zeroed and the rest scaled up, while training."""
+        if not self.training or self.p == 0:
+            return x
+        shape = (*x.shape[:2], *[1] * (x.ndim - 2)) if self.channels else x.shape
+        keep = rng.uniform(cast(Tensor, self.key), *shape) >= self.p
+        return x * keep / (1 - self.p)
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation whose statistics skip padded rows and are reassigned, never mutated."""
+
+    real: Tensor | None
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, like: _BatchNorm, track: bool) -> None:
+        """The same parameters as ``like``; without ``track`` batch statistics are always used."""
+        super().__init__()
+        self.eps, self.momentum = like.eps, like.momentum
+        self.track = track and like.track_running_stats
+        self.weight, self.bias = like.weight, like.bias
+        self.register_buffer("real", None, persistent=False)
+        if self.track:
+            self.register_buffer("running_mean", cast(Tensor, like.running_mean))
+            self.register_buffer("running_var", cast(Tensor, like.running_var))
+            # A float, so that averaging over clients needs no special case.
+            self.register_buffer("num_batches_tracked", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` normalised by batch statistics while training, by running ones otherwise."""
+        if self.track and not self.training:
+            mean, var = self.running_mean, self.running_var
+        else:
+            mean, var = self._batch_statistics(x)
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        y = (x - mean.reshape(shape)) * torch.rsqrt(var.reshape(shape) + self.eps)
+        if self.weight is None:
+            return y
+        return y * self.weight.reshape(shape) + self.bias.reshape(shape)
+
+    def _batch_statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        axes = [0, *range(2, x.ndim)]
+        if self.real is None:
+            count = torch.tensor(float(x.numel() // x.shape[1]), device=x.device)
+            mean = x.mean(axes)
+            var = x.var(axes, unbiased=False)
+        else:
+            mask = self.real.to(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
+            places = x[0, 0].numel()
+            count = (self.real.sum() * places).clamp(min=1)
+            mean = (x * mask).sum(axes) / count
+            centred = (x - mean.reshape(1, -1, *[1] * (x.ndim - 2))) * mask
+            var = (centred**2).sum(axes) / count
+        if self.track and self.training:
+            unbiased = var.detach() * count / (count - 1).clamp(min=1)
+            seen = self.num_batches_tracked + 1
+            rate = 1 / seen if self.momentum is None else self.momentum
+            self.running_mean = (1 - rate) * self.running_mean + rate * mean.detach()
+            self.running_var = (1 - rate) * self.running_var + rate * unbiased
+            self.num_batches_tracked = seen
+        return mean, var
+
+
+def _pure(module: nn.Module, track: bool) -> nn.Module:
+    """A copy of ``module`` in which dropout and batch normalisation are the classes above."""
+    module = copy.deepcopy(module)
+
+    def swap(m: nn.Module) -> nn.Module:
+        if isinstance(m, _BatchNorm):
+            return BatchNorm(m, track)
+        if isinstance(m, nn.AlphaDropout | nn.FeatureAlphaDropout):
+            raise ConfigError(
+                f"the model uses {type(m).__name__}, which has no keyed form here; "
+                "use nn.Dropout instead."
+            )
+        if isinstance(m, _DropoutNd):
+            return Dropout(m.p, channels=not isinstance(m, nn.Dropout))
+        for name, child in m.named_children():
+            setattr(m, name, swap(child))
+        return m
+
+    return swap(module)
+
+
+class Network:
+    """``module`` as functions of a dict of weights and buffers."""
+
+    def __init__(self, module: nn.Module, *, track_statistics: bool = True) -> None:
+        """Without ``track_statistics`` batch normalisation has no running statistics at all."""
+        pure = _pure(module, track_statistics)
+        self._masters = {True: copy.deepcopy(pure).train(), False: pure.eval()}
+        self._mine = threading.local()
+        self.weights = tuple(n for n, _ in pure.named_parameters())
+        self.buffers = tuple(n for n, _ in pure.named_buffers())
+        self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
+        self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
+        self.head: tuple[str, ...] = tuple(getattr(module, "head", ()))
+        self.layers = frozenset(type(m).__name__ for m in pure.modules())
+        self._rules = {
+            name: (m, leaf)
+            for prefix, m in pure.named_modules()
+            for leaf, _ in m.named_parameters(recurse=False)
+            for name in [f"{prefix}.{leaf}" if prefix else leaf]
+        }
+
+    def _module(self, training: bool) -> nn.Module:
+        copies = self._mine.__dict__
+        name = "train" if training else "eval"
+        if name not in copies:
+            copies[name] = copy.deepcopy(self._masters[training])
+        return cast(nn.Module, copies[name])
+
+    def given(self) -> Params:
+        """Weights and buffers as the module came, for instance pre-trained."""
+        state = self._masters[False]
+        named = [*state.named_parameters(), *state.named_buffers()]
+        return {n: p.detach().clone() for n, p in named}
+
+    def init(self, key: Key) -> Params:
+        """Fresh weights from a key, the same on every machine; buffers as the module came.
+
+        Glorot-normal matrices and kernels, zero biases, N(0, 1) embeddings, U(-1/sqrt H, 1/sqrt H)
+        recurrent weights, normalisation layers at the identity.
+        """
+        given = self.given()
+        fresh = {
+            n: _draw(*self._rules[n], given[n], rng.fold_in(key, i))
+            for i, n in enumerate(self.weights)
+        }
+        return {**fresh, **{n: given[n] for n in self.buffers}}
+
+    def train(self, w: Params, x: Tensor, key: Key, real: Tensor) -> tuple[Tensor, Params]:
+        """The output in training mode, and the buffers after it."""
+        held = dict(w)
+        for i, name in enumerate(self._dropouts):
+            held[f"{name}.key"] = rng.fold_in(key, i)
+        for name in self._norms:
+            held[f"{name}.real"] = real
+        out = functional_call(self._module(True), held, (x,))
+        return out, {n: held[n] for n in self.buffers}  # the call writes new buffers back
+
+    def eval(self, w: Params, x: Tensor) -> Tensor:
+        """The output in evaluation mode."""
+        return cast(Tensor, functional_call(self._module(False), w, (x,)))
+
+
+def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
+    if isinstance(module, nn.RNNBase) or hasattr(module, "hidden_size"):
+        return (2 * rng.uniform(key, *p.shape) - 1) * int(module.hidden_size) ** -0.5  # type: ignore[arg-type]
+    if isinstance(module, nn.Embedding):
+        return rng.normal(key, *p.shape)
+    if leaf == "bias":
+        return torch.zeros_like(p)
+    if p.ndim < 2:  # the scale of a normalisation layer, or a parameter of the user's own
+        return p
+    fans = p[0].numel() + p.shape[0] * p[0, 0].numel()
+    return float((2 / fans) ** 0.5) * rng.normal(key, *p.shape)

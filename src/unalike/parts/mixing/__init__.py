@@ -1,0 +1,1 @@
+"""One rule for the mixing weights per file."""

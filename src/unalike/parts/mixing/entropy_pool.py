@@ -1,0 +1,100 @@
+"""FedEP: weights from the divergence of each client's label mixture from the pooled one.
+
+client, once:  y ~ sum_m pi_m N(mu_m, s2_m) by EM, the number of parts by BIC; sends (pi, mu, s2)
+server, once:  P(y) = sum_k p_k P_k(y),   KL_k = sum_y P(y) ln(P(y) / P_k(y))
+               a_k = KL_k / sum_j KL_j                      (a_k = p_k if all divergences are zero)
+
+The thesis describes the method in formulas and prints a listing that computes something else; both
+readings are here. ``floor`` normalises every P_k over the labels and lifts it by ``epsilon``, since
+raw Gaussian tails give the most uniform client almost no weight; ``raw`` is the bare formula;
+``listing`` is what the printed program does.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.parts.mixing.base import Cohort, Memoryless, Question
+from unalike.parts.mixing.label_mixture import LabelMixture
+from unalike.parts.mixing.questions import Size
+
+Mode = Literal["floor", "raw", "normalised", "listing"]
+Direction = Literal["proportional", "inverse"]
+_NOISE = 0.01  # the listing's additive constant inside logarithms and on every client's variance
+_SHIFT = 0.1  # its shift of means and inflation of variances on the aggregator
+
+
+def _density(theta: Tensor, labels: Tensor, shift: float = 0.0) -> Tensor:
+    """Mixture densities at the label values, [K, L], from rows (pi, mu, s2)."""
+    pi, mu, s2 = theta.unbind(-1)
+    z, s2 = labels[:, None, None] - mu + shift, s2 + shift
+    return (pi * torch.exp(-(z**2) / (2 * s2)) / torch.sqrt(2 * math.pi * s2)).sum(-1).T
+
+
+def divergences(
+    theta: Tensor, n: Tensor, labels: Tensor, mode: Mode = "floor", epsilon: float = 0.01
+) -> Tensor:
+    """KL_k of the pooled mixture from each client's, [K]; bits for the listing, else nats."""
+    theta, p = theta.double(), (n / n.sum()).double()
+    labels = labels.double()
+    if mode == "listing":
+        return _listed(theta, p, labels)
+    P = _density(theta, labels)
+    if mode != "raw":
+        P = P / P.sum(1, keepdim=True)
+    if mode == "floor":
+        P = (P + epsilon) / (1 + len(labels) * epsilon)
+    whole = p @ P
+    return (whole * torch.log(whole / P)).sum(1)
+
+
+def _listed(theta: Tensor, p: Tensor, labels: Tensor) -> Tensor:
+    """The printed program: client mixtures already scaled by p_k, rounded, smoothed, in bits."""
+    scaled = theta.clone()
+    scaled[..., 0] = (p[:, None] * theta[..., 0]).round(decimals=5)
+    P = _density(scaled, labels, _SHIFT)
+    whole = P.sum(0)
+    P = P.round(decimals=4)
+    return (whole * torch.log2((whole + _NOISE) / (P + _NOISE))).sum(1)
+
+
+def pool(divergence: Tensor, n: Tensor, direction: Direction = "proportional") -> Tensor:
+    """Weights from divergences; the sizes where nobody diverges."""
+    if float(divergence.abs().sum()) < 1e-9:
+        return (n / n.sum()).double()
+    d = divergence if direction == "proportional" else 1 / (divergence + _NOISE)
+    return d / d.sum()
+
+
+@dataclass(frozen=True)
+class EntropyPool(Memoryless):
+    """FedEP's weights over the clients whose mixtures a server holds."""
+
+    classes: int
+    rho: float = 0.5
+    mode: Mode = "floor"
+    direction: Direction = "proportional"
+    epsilon: float = 0.01
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def survey(self) -> tuple[Question, ...]:
+        """Mixture parameters and size, once."""
+        return LabelMixture(self.rho, listing=self.mode == "listing"), Size()
+
+    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+        """The pooled weights, restricted to the cohort and renormalised."""
+        known = cohort.known
+        theta = cohort.survey["label_mixture"][known]
+        n = cohort.survey["size"][known][:, 0]
+        labels = torch.from_numpy(np.arange(self.classes))
+        a = torch.zeros(len(cohort.survey["size"]), dtype=torch.float64)
+        a[known] = pool(
+            divergences(theta, n, labels, self.mode, self.epsilon), n, self.direction
+        ).to(a)
+        a = a[cohort.ids]
+        return (a / a.sum() if a.sum() > 0 else cohort.share), state

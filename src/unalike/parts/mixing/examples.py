@@ -1,0 +1,27 @@
+"""FedAvg's weights (McMahan et al. 2017): p_k = n_k / n, or the same for everyone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unalike.parts.mixing.base import Cohort, Memoryless
+
+
+@dataclass(frozen=True)
+class ByExamples(Memoryless):
+    """In proportion to the number of training examples."""
+
+    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+        """n_k over the cohort's total."""
+        return cohort.share, state
+
+
+@dataclass(frozen=True)
+class Uniform(Memoryless):
+    """The same for every client of the cohort."""
+
+    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+        """One over the number of answers."""
+        return torch.full_like(cohort.share, 1 / len(cohort.ids)), state

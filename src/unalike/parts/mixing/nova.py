@@ -1,0 +1,28 @@
+"""FedNova (Wang et al. 2020): normalised averaging for clients that take unequal steps.
+
+x <- x - tau_eff sum_k p_k (x - x_k) / a_k,    tau_eff = sum_k p_k a_k
+a_k = tau_k                                                    (plain SGD)
+a_k = (tau_k - rho (1 - rho^tau_k) / (1 - rho)) / (1 - rho)    (momentum rho)
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+from unalike.parts.mixing.base import Cohort, Memoryless
+
+
+@dataclass(frozen=True)
+class Nova(Memoryless):
+    """p_k tau_eff / a_k; with ``effective='steps'`` tau_eff is the mean number of steps."""
+
+    momentum: float = 0.0
+    effective: Literal["normaliser", "steps"] = "normaliser"
+
+    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+        """Weights that need not sum to one."""
+        p, tau, rho = cohort.share, cohort.stats["steps"], self.momentum
+        a = (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
+        effective = p @ (a if self.effective == "normaliser" else tau)
+        return p * effective / a, state

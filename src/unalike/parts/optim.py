@@ -1,0 +1,98 @@
+"""Optimizers as (init, update) pairs on pytrees; one type serves clients and servers alike.
+
+``update`` takes a gradient and returns the next weights. A server passes the negated mean of its
+clients' differences as the gradient.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from unalike import tree
+from unalike.tree import Tree
+
+Rate = float | Tensor
+
+
+class Optimizer(Protocol):
+    """A rule from gradients to the next weights."""
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        ...
+
+    def init(self, w: Tree) -> Any:
+        """The state before the first step."""
+        ...
+
+    def update(self, g: Tree, state: Any, w: Tree, rate: Rate = 1.0) -> tuple[Tree, Any]:
+        """(the next weights, next state); ``rate`` scales the learning rate."""
+        ...
+
+
+def _decayed(g: Tree, w: Tree, weight_decay: float) -> Tree:
+    return tree.map(lambda g, w: g + weight_decay * w, g, w) if weight_decay else g
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Stochastic gradient descent with momentum and weight decay, as PyTorch defines them.
+
+    >>> w, _ = Sgd(lr=0.5).update({"w": torch.tensor(2.0)}, {}, {"w": torch.tensor(1.5)})
+    >>> float(w["w"])
+    0.5
+    """
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+    def init(self, w: Tree) -> Tree:
+        """A zero momentum buffer, or nothing."""
+        return tree.zeros(w) if self.momentum else {}
+
+    def update(self, g: Tree, state: Tree, w: Tree, rate: Rate = 1.0) -> tuple[Tree, Tree]:
+        """m <- rho m + g;  w <- w - lr m."""
+        g = _decayed(g, w, self.weight_decay)
+        if self.momentum:
+            state = tree.map(lambda m, g: self.momentum * m + g, state, g)
+            g = tree.map(lambda m, g: g + self.momentum * m, state, g) if self.nesterov else state
+        step = torch.as_tensor(-self.lr * rate)
+        return tree.map(lambda w, g: torch.addcmul(w, g, step.to(w)), w, g), state
+
+
+class Moments(NamedTuple):
+    """First and second moment, and the number of steps taken."""
+
+    m: Tree
+    v: Tree
+    steps: Tensor
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with bias correction (Kingma & Ba 2015), for clients."""
+
+    lr: float
+    b1: float = 0.9
+    b2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+    def init(self, w: Tree) -> Moments:
+        """Zero moments."""
+        device = next(iter(tree.leaves(w)), torch.zeros(())).device
+        return Moments(tree.zeros(w), tree.zeros(w), torch.zeros((), device=device))
+
+    def update(self, g: Tree, state: Moments, w: Tree, rate: Rate = 1.0) -> tuple[Tree, Moments]:
+        """w <- w - lr m^ / (sqrt(v^) + eps)."""
+        g, t = _decayed(g, w, self.weight_decay), state.steps + 1
+        m = tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, state.m, g)
+        v = tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, state.v, g)
+        lr, root = self.lr * rate / (1 - self.b1**t), torch.sqrt(1 - self.b2**t)
+        w = tree.map(lambda w, m, v: w - lr * m / (torch.sqrt(v) / root + self.eps), w, m, v)
+        return w, Moments(m, v, t)

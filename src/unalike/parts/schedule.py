@@ -1,0 +1,111 @@
+"""Who works in round t, in which role, and who answers."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from unalike import rng
+from unalike.errors import ConfigError
+from unalike.rng import Key
+
+
+class Plan(NamedTuple):
+    """One round's work."""
+
+    ids: Tensor  # [n] clients, ascending
+    role: Tensor  # [n]
+    reply: Tensor  # [n] bool; the others train and keep the result
+    epochs: Tensor  # [n] how much each does
+
+
+class Schedule(Protocol):
+    """A pure rule from the round number to its plan."""
+
+    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
+        """The plan of round ``t`` of ``rounds`` for ``n`` clients."""
+        ...
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How many clients take part in a round: a fraction of all, or a number."""
+
+    fraction: float = 1.0
+    number: int | None = None
+
+    def count(self, n: int) -> int:
+        """max(1, floor(C n)); the guard keeps 0.29 x 100 from becoming 28."""
+        if self.number is None:
+            return max(1, int(self.fraction * n + 1e-9))
+        if self.number > n:
+            raise ConfigError(
+                f"participation.number is {self.number} but there are only {n} clients; "
+                f"choose at most {n}."
+            )
+        return self.number
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A uniform sample without replacement; all answer."""
+
+    participation: Participation = Participation()
+    epochs: float = 1.0
+
+    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
+        """The cohort depends on the key and the round alone, never on the method."""
+        ids = rng.permutation(rng.fold_in(key, t), n)[: self.participation.count(n)].sort().values
+        everyone = torch.ones_like(ids, dtype=torch.bool)
+        return Plan(ids, torch.zeros_like(ids), everyone, torch.full(ids.shape, self.epochs))
+
+
+@dataclass(frozen=True)
+class Phased:
+    """Phase-shift's queue: ``phases`` sets of clients at different distances from their upload.
+
+    The set in the last position answers and leaves; a set of idle clients enters at position 0. At
+    full participation the idle set is the one that left, so fixed groups rotate. In the last round
+    everybody answers.
+    """
+
+    phases: int
+    participation: Participation = Participation()
+    epochs: float = 1.0
+
+    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
+        """Positions are the roles; 0 is the newest."""
+        active = self.participation.count(n)
+        if active % self.phases:
+            raise ConfigError(
+                f"phases = {self.phases} must divide the {active} active clients; "
+                "change phases or the participation."
+            )
+        queue = _queue(int(key), t, n, active // self.phases, self.phases)
+        ids = torch.cat(queue)
+        role = torch.arange(self.phases).repeat_interleave(active // self.phases)
+        ids, order = ids.sort()
+        role = role[order]
+        reply = (role == self.phases - 1) | torch.tensor(t == rounds - 1)
+        return Plan(ids, role, reply, torch.full(ids.shape, self.epochs))
+
+
+@lru_cache(maxsize=256)
+def _queue(seed: int, t: int, n: int, size: int, phases: int) -> tuple[Tensor, ...]:
+    """The sets in the queue at round ``t``, newest first; pure, so a resumed run finds the same."""
+    if t == 0:
+        if size * phases == n:  # full participation: groups in order of client number
+            return tuple(torch.arange(n).split(size))
+        first = rng.permutation(rng.fold_in(torch.tensor(seed), 0), n)[: size * phases]
+        return tuple(first.split(size))
+    for earlier in range(0, t, 64):  # fill the cache step by step: no deep recursion
+        _queue(seed, earlier, n, size, phases)
+    before = _queue(seed, t - 1, n, size, phases)
+    staying = torch.cat(before[:-1]) if phases > 1 else torch.zeros(0, dtype=torch.long)
+    idle = torch.ones(n, dtype=torch.bool)
+    idle[staying] = False
+    candidates = idle.nonzero()[:, 0]
+    draw = rng.permutation(rng.fold_in(torch.tensor(seed), t), len(candidates))[:size]
+    return (candidates[draw], *before[:-1])

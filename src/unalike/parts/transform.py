@@ -1,0 +1,107 @@
+"""What a client does to its own examples: FedAug's class-balancing augmentation.
+
+Raise every class below L to L copies by random variants of the client's own examples, with L such
+that the client's label distribution is at distance e (L1) from uniform:
+EMD'(L) = sum_i |max(n_i, L) / sum_j max(n_j, L) - 1/M| = e
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unalike import rng
+from unalike.rng import Key
+
+Solver = Literal["bisect", "closed_form"]
+
+
+def distance(counts: np.ndarray) -> float:
+    """L1 distance of a label histogram from uniform."""
+    return float(np.abs(counts / counts.sum() - 1 / len(counts)).sum())
+
+
+def level(counts: np.ndarray, target: float, solver: Solver = "bisect") -> float:
+    """L, the count every class is raised to; 0 if the histogram is close enough already.
+
+    ``bisect`` is exact for every histogram. ``closed_form`` is the published search; it is exact
+    for two-level histograms only and can miss the target on graded ones.
+    """
+    counts = np.asarray(counts, dtype=float)
+    if distance(counts) <= target + 1e-12:
+        return 0.0
+    if solver == "closed_form":
+        return _closed_form(counts, target)
+    low, high = 0.0, float(counts.max())
+    for _ in range(60):
+        middle = (low + high) / 2
+        if distance(np.maximum(counts, middle)) > target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _closed_form(counts: np.ndarray, e: float) -> float:
+    n, M = np.sort(counts)[::-1], len(counts)
+    L = 0.0
+    for i in range(1, M):
+        k, s = M - i, n[:i].sum()
+        L = s * (2 * k - e * M) / (k * (2 * M - 2 * k + e * M))
+        if n[i] <= L:
+            break
+    return float(L)
+
+
+@dataclass(frozen=True)
+class ClassBalance:
+    """FedAug: repeat minority examples (host side, once), alter the repeats (per minibatch)."""
+
+    target: float = 0.8
+    solver: Solver = "bisect"
+    images: bool = True
+    rotation: float = 20.0  # degrees
+    noise: float = 0.05
+    flip: bool = True
+
+    def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
+        """Positions (into ``labels``) of the examples to add variants of."""
+        counts = np.bincount(labels, minlength=classes)
+        L = level(counts, self.target, self.solver)
+        missing = np.where(counts > 0, np.maximum(np.rint(L) - counts, 0), 0).astype(np.int64)
+        if not missing.any():
+            return np.zeros(0, dtype=np.int64)
+        order = np.argsort(labels, kind="stable")
+        start = np.concatenate([[0], np.cumsum(counts)])[:-1]
+        extra = np.repeat(np.arange(classes), missing)
+        turn = np.arange(len(extra)) - np.repeat(np.cumsum(missing) - missing, missing)
+        # Every example is used once before any is used twice; the key decides where to begin.
+        shift = int(rng.bits(key, 1)[0]) % max(1, len(labels))
+        return order[start[extra] + (turn + shift) % counts[extra]]
+
+    def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
+        """Random variants of the marked rows: flip, small rotation, noise."""
+        new = x
+        if self.images:
+            new = _affine(x, self.rotation, self.flip, key)
+        if x.is_floating_point():
+            new = new + self.noise * rng.normal(rng.fold_in(key, 2), *x.shape)
+        return torch.where(altered.reshape(-1, *[1] * (x.ndim - 1)), new, x)
+
+
+def _affine(x: Tensor, rotation: float, flip: bool, key: Key) -> Tensor:
+    """Each image rotated by its own angle and mirrored with probability one half."""
+    n = x.shape[0]
+    angle = (2 * rng.uniform(rng.fold_in(key, 0), n) - 1) * (rotation * torch.pi / 180)
+    mirror = rng.uniform(rng.fold_in(key, 1), n) < 0.5
+    sign = torch.where(mirror & flip, -1.0, 1.0)
+    # The sampling grid by hand: affine_grid has no batching rule, and there is no translation.
+    h, w = x.shape[-2:]
+    v = (torch.arange(h, device=x.device) * 2 + 1)[:, None] / h - 1
+    u = (torch.arange(w, device=x.device) * 2 + 1)[None] / w - 1
+    c, s = (f(angle)[:, None, None] for f in (torch.cos, torch.sin))
+    grid = torch.stack([sign[:, None, None] * (c * u - s * v), s * u + c * v], -1)
+    return F.grid_sample(x, grid, align_corners=False)

@@ -1,0 +1,61 @@
+"""A recipe: a method with the parts around it, the same in simulation and over a network."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from unalike.algorithm import Algorithm, Ctx
+from unalike.batches import Batches, average
+from unalike.parts.mixing.base import Mixing
+from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.schedule import Sampled, Schedule
+from unalike.parts.topology import Star, Topology
+from unalike.rng import Key
+
+
+class Transform(Protocol):
+    """A change to a client's own data: which examples to repeat, and how to alter the repeats."""
+
+    def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
+        """Positions of the client's examples to add variants of."""
+        ...
+
+    def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
+        """The features of a minibatch with the marked rows altered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about a federation's training but its data and its transport."""
+
+    algorithm: Algorithm
+    mixing: Mixing = ByExamples()
+    schedule: Schedule = Sampled()
+    topology: Topology = Star()
+    transform: Transform | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The statistics clients must report."""
+        return self.mixing.needs | self.algorithm.needs
+
+
+def client(
+    recipe: Recipe, down: Any, mine: Any, data: Batches, whole: Batches | None, ctx: Ctx
+) -> tuple[Any, dict[str, Tensor], Any]:
+    """A client's whole round: (upload, statistics, what to keep). Pure.
+
+    ``whole`` is one pass over its training examples, given only where the loss of the received
+    model is asked for: it is measured before training, in evaluation mode.
+    """
+    algorithm = recipe.algorithm
+    up, stats, kept = algorithm.client(down, mine, data, ctx)
+    if whole is not None:
+        received = algorithm.personal(down, mine)
+        assert received is not None, "checked when the recipe was built"
+        task = algorithm.task
+        stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
+    return up, stats, kept

@@ -1,0 +1,143 @@
+"""Every client's result under several methods: who is left behind."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unalike.errors import DataError
+from unalike.metrics.fairness import Spread, summarise
+from unalike.report.plots.canvas import PALE_BLUE, VERMILLION, finish, inline
+
+if TYPE_CHECKING:
+    import altair as alt
+    from altair.typing import ChartType
+
+DOTS_UP_TO = 400  # clients of a method; beyond, bars as wide as the clients in a bin are many
+BINS = 60
+REACH = 0.24  # of the distance between two methods, to either side
+BELOW = 0.36  # where the summaries stand, clear of the clients they summarise
+
+
+def client_strip(
+    per_client: Mapping[str, ArrayLike],
+    metric: str = "accuracy",
+    title: str = "",
+    sizes: ArrayLike | None = None,
+    higher_is_better: bool = True,
+) -> "ChartType":
+    """Every client's value in a row per method, with the mean and that of the worst tenth.
+
+    Args:
+        per_client: Values over clients by method, NaN where a client has none.
+        metric: Name on the axis.
+        title: Title of the figure.
+        sizes: Test examples of the clients, the weights within the worst tenth; equal if None.
+        higher_is_better: False for a loss.
+    """
+    import altair as alt
+
+    values = {name: np.asarray(v, float) for name, v in per_client.items()}
+    for name, v in values.items():
+        if v.ndim != 1 or np.isnan(v).all():
+            raise DataError(f"'{name}' must give a vector with a value for at least one client.")
+    if not values:
+        raise DataError("client_strip needs the clients' values of at least one method.")
+    spreads = [
+        summarise(v, np.ones(len(v)) if sizes is None else sizes, higher_is_better)
+        for v in values.values()
+    ]
+    row = np.repeat(np.arange(len(values)), [len(v) for v in values.values()])
+    value = np.concatenate(list(values.values()))
+    row, value = row[~np.isnan(value)], value[~np.isnan(value)]
+    draw = _dots if np.bincount(row).max() <= DOTS_UP_TO else _bars
+    chart = alt.layer(draw(row, value, list(values)), _summaries(spreads, metric))
+    return finish(chart.properties(width=460, height=64 * len(values)), title)
+
+
+def _dots(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -> "alt.Chart":
+    """A dot for each client; those of one bin stand in a column at their mean."""
+    import altair as alt
+
+    order = np.lexsort((value, row))
+    row, value = row[order], value[order]
+    edges = np.histogram_bin_edges(value, bins=BINS)
+    column = row * BINS + np.searchsorted(edges[1:-1], value, "right")
+    crowd = np.bincount(column)
+    mean = np.bincount(column, weights=value) / np.maximum(crowd, 1)
+    place = np.arange(len(value)) - (np.cumsum(crowd) - crowd)[column] - (crowd[column] - 1) / 2
+    dots = inline(
+        method=np.array(names)[row],
+        value=value,
+        x=mean[column],
+        y=row + min(0.1, 2 * REACH / crowd.max()) * place,
+    )
+    tooltip = ["method:N", alt.Tooltip("value:Q", format=".4f")]
+    chart = alt.Chart(dots).mark_circle(color=PALE_BLUE, opacity=0.9, size=26)
+    drawn: alt.Chart = chart.encode(x="x:Q", y=_methods(names), tooltip=tooltip)
+    return drawn
+
+
+def _bars(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -> "alt.Chart":
+    """A histogram of each method, mirrored at its row and as wide as the others."""
+    import altair as alt
+
+    edges = np.histogram_bin_edges(value, bins=BINS)
+    column = row * BINS + np.searchsorted(edges[1:-1], value, "right")
+    clients = np.bincount(column, minlength=len(names) * BINS).reshape(len(names), BINS)
+    reach = REACH * clients / clients.max(1, keepdims=True)
+    i, b = np.nonzero(clients)
+    bars = inline(
+        method=np.array(names)[i],
+        clients=clients[i, b],
+        low=edges[b],
+        high=edges[b + 1],
+        y=i - reach[i, b],
+        y2=i + reach[i, b],
+    )
+    chart = alt.Chart(bars).mark_rect(color=PALE_BLUE, stroke=PALE_BLUE, strokeWidth=0.6)
+    tooltip = ["method:N", "low:Q", "high:Q", "clients:Q"]
+    x = {"x": "low:Q", "x2": "high:Q"}
+    drawn: alt.Chart = chart.encode(**x, y=_methods(names), y2="y2:Q", tooltip=tooltip)
+    return drawn
+
+
+def _summaries(spreads: list[Spread], metric: str) -> "alt.Chart":
+    import altair as alt
+
+    y = np.arange(len(spreads)) + BELOW
+    marks = inline(
+        of=["mean of clients"] * len(y) + ["mean of the worst tenth"] * len(y),
+        value=[s.mean for s in spreads] + [s.worst10 for s in spreads],
+        y=np.tile(y, 2),
+    )
+    drawn: alt.Chart = (
+        alt.Chart(marks)
+        .mark_point(filled=True, size=130, stroke="white", strokeWidth=1.2, opacity=1)
+        .encode(
+            x=alt.X("value:Q", title=metric).scale(zero=False),
+            y="y:Q",
+            shape=alt.Shape("of:N", title=None).scale(range=["diamond", "triangle-up"]),
+            color=alt.Color("of:N", title=None).scale(range=["black", VERMILLION]),
+            tooltip=["of:N", alt.Tooltip("value:Q", format=".4f")],
+        )
+    )
+    return drawn
+
+
+def _methods(names: list[str]) -> Any:
+    import altair as alt
+
+    return (
+        alt.Y("y:Q", title=None)
+        .scale(domain=[len(names) - 0.5, -0.5], nice=False, zero=False)
+        .axis(
+            values=list(range(len(names))),
+            labelExpr=f"{json.dumps(names)}[datum.value]",
+            grid=False,
+            ticks=False,
+            domain=False,
+        )
+    )

@@ -1,0 +1,72 @@
+"""Splittable random numbers: a key is a 64-bit integer tensor, a draw is a pure function of it.
+
+PyTorch's generators are stateful, so a client would see different noise alone, inside vmap, and on
+another machine. SplitMix64 (Steele et al. 2014) on int64 tensors gives one answer everywhere.
+Every purpose has its own named stream, so that changing one thing moves nothing else.
+"""
+
+import math
+from typing import Literal
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+Key = Tensor
+Purpose = Literal["cohort", "batches", "init", "noise", "faults", "server", "survey", "evaluation"]
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+
+
+def _shift(z: Tensor, n: int) -> Tensor:
+    """The logical right shift; PyTorch's is arithmetic."""
+    return (z >> n) & ((1 << (64 - n)) - 1)
+
+
+def _mix(z: Tensor) -> Tensor:
+    z = (z ^ _shift(z, 30)) * -4658895280553007687
+    z = (z ^ _shift(z, 27)) * -7723592293110705685
+    return z ^ _shift(z, 31)
+
+
+def key(seed: int) -> Key:
+    """The root key of a seed."""
+    return _mix(torch.tensor(seed, dtype=torch.int64) + _GOLDEN)
+
+
+def fold_in(k: Key, data: int | Tensor) -> Key:
+    """A new key from a key and a number (a round, a client, a step); broadcasts over both."""
+    number = torch.as_tensor(data, dtype=torch.int64, device=k.device)
+    return _mix(k + (number + 1) * _GOLDEN)
+
+
+def stream(seed: int, purpose: Purpose) -> Key:
+    """The root of one named stream of a seed."""
+    return fold_in(key(seed), crc32(purpose.encode()))
+
+
+def client(root: Key, t: int, ids: int | Tensor) -> Key:
+    """The key of a client in a round: the same alone, in a cohort, or on another machine."""
+    return fold_in(fold_in(root, t), ids)
+
+
+def bits(k: Key, n: int) -> Tensor:
+    """``n`` random 64-bit integers for each key: shape [*k.shape, n]."""
+    counter = torch.arange(1, n + 1, device=k.device)
+    return _mix(_mix(k)[..., None] + counter * _GOLDEN)
+
+
+def uniform(k: Key, *shape: int) -> Tensor:
+    """Uniform numbers in [0, 1) with 24 random bits, from one key."""
+    return (_shift(bits(k, math.prod(shape)), 40).float() * 2**-24).reshape(shape)
+
+
+def normal(k: Key, *shape: int) -> Tensor:
+    """Standard normal numbers by the Box-Muller transform, from one key."""
+    u, v = uniform(fold_in(k, 0), *shape), uniform(fold_in(k, 1), *shape)
+    return torch.sqrt(-2 * torch.log1p(-u)) * torch.cos(2 * math.pi * v)
+
+
+def permutation(k: Key, n: int) -> Tensor:
+    """A random order of 0..n-1; 64-bit sort keys make ties a matter of 2**-64."""
+    return torch.argsort(bits(k, n))

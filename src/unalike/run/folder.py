@@ -1,0 +1,121 @@
+"""A run is a folder: configuration, environment, one JSON line a round, checkpoints, a summary.
+
+config.json       every setting with its default
+environment.json  versions and machine
+skew.json         the partition's class counts and its skew
+rounds.jsonl      one line a round; the same bytes whether or not the run was interrupted
+clients.jsonl     per-client metrics, one line an evaluation
+timing.jsonl      seconds of each round, kept apart because they never repeat
+checkpoint/       the newest complete state (safetensors)
+summary.json      last and selected round, totals
+model.safetensors the final shared model, if there is one
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unalike.errors import RunError
+
+LOGS = ("rounds.jsonl", "clients.jsonl")
+
+
+def plain(value: Any) -> Any:
+    """Data as JSON can hold it: no NaN, no infinities, no NumPy."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON text, the same for the same data."""
+    return json.dumps(plain(value), indent=indent, allow_nan=False)
+
+
+def write(path: Path, data: str | bytes) -> None:
+    """Write a file whole or not at all: under another name first, then renamed."""
+    raw = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as f:
+        f.write(raw)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+
+
+class Log:
+    """A file of JSON lines that knows its own length and hash."""
+
+    def __init__(self, path: Path) -> None:
+        """Starts empty; ``rewind`` picks up an earlier one."""
+        self.path, self.size, self.hash = path, 0, hashlib.sha256()
+
+    def rewind(self, size: int, digest: str) -> None:
+        """Cut the file back to a checkpoint, or say that it was changed."""
+        raw = self.path.read_bytes()[:size] if self.path.exists() else b""
+        if len(raw) != size or hashlib.sha256(raw).hexdigest() != digest:
+            raise RunError(
+                f"'{self.path}' is not what the checkpoint was made with; restore it or start "
+                "the run again in another folder."
+            )
+        self.size, self.hash = size, hashlib.sha256(raw)
+        with self.path.open("ab") as f:
+            f.truncate(size)
+
+    def append(self, record: Any) -> None:
+        """One more line."""
+        raw = (dumps(record) + "\n").encode()
+        with self.path.open("ab") as f:
+            f.write(raw)
+        self.size += len(raw)
+        self.hash.update(raw)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run folder, or one sentence about what is wrong with it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"'{path.parent}' is not a run folder: it has no {path.name}.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"'{path}' is damaged ({error}); restore it from a copy.") from None
+
+
+def read_lines(path: Path) -> list[Any]:
+    """The records of a JSON-lines file; a half-written last line is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    records = []
+    for i, line in enumerate(lines):
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            if i < len(lines) - 1:
+                raise RunError(f"line {i + 1} of '{path}' is damaged.") from None
+    return records
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, or say that another process does."""
+    with (folder / ".lock").open("w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"'{folder}' is in use by another process; wait for it or choose another folder."
+            ) from None
+        yield

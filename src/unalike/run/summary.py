@@ -1,0 +1,63 @@
+"""What a finished run comes to: the last and the selected round, and what they cost."""
+
+from typing import Any
+
+from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.metrics.rounds import bytes_to_target, rounds_to_target
+from unalike.run.config import EvaluationSettings
+
+SECTIONS = ("local", "global", "new")
+
+
+def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:
+    """The evaluated round with the best mean validation metric; never looks at test data."""
+    scores: dict[int, float] = {
+        r["round"]: r["metrics"]["validation"][metric]["mean"]
+        for r in records
+        if r["metrics"] and metric in r["metrics"].get("validation", {})
+    }
+    scores = {t: v for t, v in scores.items() if v is not None}
+    if not scores:
+        return None
+    best = min if metric in LOWER_IS_BETTER else max
+    return best(scores, key=lambda t: scores[t])
+
+
+def summarise(records: list[dict[str, Any]], settings: EvaluationSettings) -> dict[str, Any]:
+    """Last and selected round side by side; bytes in total and at peak; rounds to a target."""
+    judged = [r for r in records if r["metrics"]]
+    chosen = selected_round(records, settings.select)
+    traffic = [r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in records]
+    by_round = {r["round"]: r for r in judged}
+    out: dict[str, Any] = {
+        "rounds": len(records),
+        "last": {"round": judged[-1]["round"], **_tests(judged[-1])},
+        "selected_on": f"validation {settings.select}, mean over clients",
+        "selected": None if chosen is None else {"round": chosen, **_tests(by_round[chosen])},
+        "bytes_down": sum(r["bytes_down"] for r in records),
+        "bytes_up": sum(r["bytes_up"] for r in records),
+        "bytes_across": sum(r["bytes_across"] for r in records),
+        "bytes_peak": max(traffic),
+        "messages": sum(r["messages"] for r in records),
+        "samples": sum(r.get("samples", 0) for r in records),
+        "rejected": sum(len(r["rejected"]) for r in records),
+        "skipped": sum(bool(r["skipped"]) for r in records),
+    }
+    if settings.target is not None:
+        section = "global" if "global" in judged[-1]["metrics"] else "local"
+        value = {r["round"]: r["metrics"][section]["accuracy"]["mean"] for r in judged}
+        out["target"] = {
+            "accuracy": settings.target,
+            "section": section,
+            "round": rounds_to_target(value, settings.target),
+            "bytes": bytes_to_target(
+                value,
+                {r["round"]: b for r, b in zip(records, traffic, strict=True)},
+                settings.target,
+            ),
+        }
+    return out
+
+
+def _tests(record: dict[str, Any]) -> dict[str, Any]:
+    return {s: record["metrics"][s] for s in SECTIONS if s in record["metrics"]}

@@ -1,0 +1,104 @@
+"""Arithmetic on pytrees of tensors. Every function is pure and safe under vmap."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree  # private in PyTorch, so wrapped here and nowhere else
+
+Params = dict[str, Tensor]
+Tree = Any
+
+
+def map(f: Callable[..., Any], *trees: Tree) -> Tree:
+    """``f`` of corresponding leaves."""
+    return pytree.tree_map(f, *trees)
+
+
+def leaves(t: Tree) -> list[Tensor]:
+    """The leaves in a fixed order."""
+    return pytree.tree_leaves(t)
+
+
+def named(t: Tree) -> dict[str, Tensor]:
+    """The leaves by path: what travels on a wire or lies in a file."""
+    return {pytree.keystr(path): leaf for path, leaf in pytree.tree_leaves_with_path(t)}
+
+
+def restore(flat: dict[str, Tensor], like: Tree) -> Tree:
+    """The inverse of ``named``, given a tree of the same structure."""
+    paths, spec = pytree.tree_flatten_with_path(like)
+    return pytree.tree_unflatten([flat[pytree.keystr(path)] for path, _ in paths], spec)
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    """The sum a + b."""
+    return map(torch.add, a, b)
+
+
+def sub(a: Tree, b: Tree) -> Tree:
+    """The difference a - b."""
+    return map(torch.sub, a, b)
+
+
+def scale(c: float | Tensor, a: Tree) -> Tree:
+    """The multiple c a."""
+    return map(lambda x: c * x, a)
+
+
+def lerp(a: Tree, b: Tree, c: float | Tensor) -> Tree:
+    """The point (1 - c) a + c b."""
+    return map(lambda x, y: (1 - c) * x + c * y, a, b)
+
+
+def zeros(a: Tree) -> Tree:
+    """A tree of zeros of the same shapes."""
+    return map(torch.zeros_like, a)
+
+
+def dot(a: Tree, b: Tree) -> Tensor:
+    """The inner product of all leaves seen as one vector."""
+    return torch.stack(leaves(map(lambda x, y: (x * y).sum(), a, b))).sum()
+
+
+def sqnorm(a: Tree) -> Tensor:
+    """The squared length of all leaves seen as one vector."""
+    return dot(a, a) if leaves(a) else torch.zeros(())
+
+
+def where(condition: Tensor, a: Tree, b: Tree) -> Tree:
+    """``a`` where the condition holds, else ``b``."""
+    return map(lambda x, y: torch.where(condition, x, y), a, b)
+
+
+def mean(p: Tensor, stacked: Tree) -> Tree:
+    """The sum over k of p_k x_k along the leading (client) axis."""
+    return map(lambda x: torch.tensordot(p.to(x.dtype), x, dims=1), stacked)
+
+
+def row(stacked: Tree, i: int | Tensor) -> Tree:
+    """One client of a stacked tree, or several if ``i`` is a mask or an index vector."""
+    return map(lambda x: x[i], stacked)
+
+
+def stack(trees: list[Tree]) -> Tree:
+    """One tree with a leading client axis."""
+    return map(lambda *xs: torch.stack(xs), *trees)
+
+
+def to(t: Tree, device: torch.device | str) -> Tree:
+    """The tree on another device."""
+    return map(lambda x: x.to(device), t)
+
+
+def size_bytes(t: Tree) -> int:
+    """How many bytes the leaves hold."""
+    return sum(x.numel() * x.element_size() for x in leaves(t))
+
+
+def split(w: Params, names: Callable[[str], bool] | Iterable[str]) -> tuple[Params, Params]:
+    """(the named leaves, the rest)."""
+    chosen = names if callable(names) else set(names).__contains__
+    yes = {k: v for k, v in w.items() if chosen(k)}
+    return yes, {k: v for k, v in w.items() if k not in yes}

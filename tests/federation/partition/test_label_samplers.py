@@ -1,0 +1,136 @@
+"""Label-limiting samplers and the EMD sampler against their closed forms."""
+
+import numpy as np
+import pytest
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation import skew
+from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.emd import Emd, robin_hood
+from unalike.federation.partition.limit_label import LimitLabel
+from unalike.federation.partition.limit_label_q import LimitLabelQ
+from unalike.federation.partition.q_sampler import QSampler
+
+
+def table(
+    partitioner: Partitioner, n: int = 60_000, classes: int = 10, seed: int = 0
+) -> np.ndarray:
+    labels = np.arange(n) % classes
+    owner = partitioner.assign(labels, classes, np.random.default_rng(seed))
+    cells = np.bincount(owner * classes + labels, minlength=partitioner.clients * classes)
+    return cells.reshape(partitioner.clients, classes)
+
+
+@pytest.mark.parametrize(
+    ("t", "f", "emd"),
+    [
+        (2, 0.9, 1.44),
+        (1, 1.0, 1.8),
+        (2, 1.0, 1.6),
+        (3, 1.0, 1.4),
+        (5, 1.0, 1.0),
+        (2, 0.2, 0.32),
+        (2, 0.6, 0.96),
+        (2, 0.8, 1.28),
+        (1, 0.78, 1.404),
+        (2, 0.86, 1.376),
+        (2, 0.88, 1.408),
+        (7, 0.0, 0.0),
+    ],
+)
+def test_limit_label_has_the_published_emd(t: int, f: float, emd: float) -> None:
+    counts = table(LimitLabel(clients=20, t=t, f=f))
+    assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
+    assert np.ptp(counts.sum(axis=1)) <= 2
+
+
+def test_limit_label_levels_and_owners() -> None:
+    counts = table(LimitLabel(clients=20, t=2, f=0.9))
+    mixes = counts / counts.sum(axis=1, keepdims=True)
+    owned = mixes > 0.2
+    assert (owned.sum(axis=1) == 2).all()
+    assert (owned.sum(axis=0) == 4).all()
+    assert mixes[owned] == pytest.approx(0.46, abs=1e-3)
+    assert mixes[~owned] == pytest.approx(0.01, abs=1e-3)
+
+
+def test_many_classes_and_a_number_of_clients_that_only_suits_t() -> None:
+    assert skew.emd(table(LimitLabel(clients=62, t=2), 62_000, 62)) == pytest.approx(
+        1.935484, abs=1e-3
+    )
+    assert skew.emd(table(LimitLabel(clients=15, t=2))) == pytest.approx(1.6, abs=1e-3)
+    assert skew.emd(table(LimitLabel(clients=5, t=20), 50_000, 100)) == pytest.approx(1.6, abs=1e-3)
+
+
+def test_pure_limits_give_no_other_class_unless_one_is_kept() -> None:
+    pure = table(LimitLabel(clients=20, t=2, f=1.0))
+    kept = table(LimitLabel(clients=20, t=2, f=1.0, keep_one=True))
+    assert ((pure > 0).sum(axis=1) == 2).all()
+    assert kept.min() == 1
+    assert (kept == 1).sum() == 20 * 8
+    assert skew.emd(kept) == pytest.approx(1.6, abs=0.006)
+
+
+def test_one_of_each_class_needs_enough_examples() -> None:
+    with pytest.raises(DataError, match="class 0 has 10; use fewer clients or keep_one"):
+        table(LimitLabel(clients=20, keep_one=True), n=100)
+
+
+@pytest.mark.parametrize(
+    ("q", "emd"), [(0.5, 0.8), (0.8, 1.4), (0.05, 0.1), (0.1, 0.0), (1.0, 1.8)]
+)
+def test_q_sampler_has_the_published_emd(q: float, emd: float) -> None:
+    counts = table(QSampler(clients=20, q=q))
+    assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
+    mixes = counts / counts.sum(axis=1, keepdims=True)
+    assert mixes[np.arange(20), np.arange(20) % 10] == pytest.approx(q, abs=1e-3)
+
+
+@pytest.mark.parametrize("t", range(1, 10))
+@pytest.mark.parametrize("q", [0.0, 0.33, 0.9, 1.0])
+def test_limit_label_q_follows_its_formula(t: int, q: float) -> None:
+    counts = table(LimitLabelQ(clients=20, t=t, q=q))
+    assert skew.emd(counts) == pytest.approx(2 * abs(q - t / 10), abs=0.005)
+
+
+def test_unequal_classes_are_all_dealt() -> None:
+    labels = np.repeat(np.arange(5), [10, 500, 3, 0, 87])
+    for sampler in (LimitLabel(t=2, f=0.5), QSampler(), LimitLabelQ(), Emd(target=1.0)):
+        owner = sampler.assign(labels, 5, np.random.default_rng(0))
+        assert np.bincount(owner, minlength=10).min() >= 1
+
+
+@pytest.mark.parametrize(
+    ("target", "moves"),
+    [(0.4, 88), (0.8, 107), (1.0, 154), (1.2, 248), (1.4, 364), (1.6, 335)],
+)
+def test_robin_hood_reaches_the_target_in_the_published_number_of_moves(
+    target: float, moves: int
+) -> None:
+    walks = [robin_hood(target, 10, np.random.default_rng(seed)) for seed in range(300)]
+    mixes = np.array([mix for mix, _ in walks])
+    taken = np.array([count for _, count in walks])
+    assert mixes.sum(axis=1) == pytest.approx(1, abs=1e-9)
+    assert mixes.min() >= 0
+    assert np.abs(mixes - 0.1).sum(axis=1) == pytest.approx(target, abs=1.001e-3)
+    assert taken.mean() == pytest.approx(moves, rel=0.25)
+    if target == 1.4:
+        assert mixes.max(axis=1).mean() == pytest.approx(0.63, abs=0.02)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.4, 1.0, 1.6, 1.8])
+def test_the_emd_sampler_hits_its_target(target: float) -> None:
+    counts = table(Emd(clients=20, target=target))
+    assert skew.emd(counts) == pytest.approx(target, abs=0.005)
+    assert np.ptp(counts.sum(axis=1)) <= 2
+
+
+def test_a_walk_that_is_cut_short_says_so() -> None:
+    with pytest.raises(ConfigError, match="after 3 moves; raise tolerance or max_iterations"):
+        table(Emd(target=1.8, max_iterations=3))
+
+
+@pytest.mark.parametrize("sampler", [QSampler(clients=4), LimitLabelQ(clients=4, t=1)])
+def test_one_class_leaves_nothing_to_skew(sampler: Partitioner) -> None:
+    with pytest.raises(ConfigError, match="use iid or quantity"):
+        table(sampler, n=40, classes=1)

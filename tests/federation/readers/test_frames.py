@@ -1,0 +1,153 @@
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+from unalike.errors import DataError
+from unalike.federation.readers import from_frame, read_table
+
+TABLE = {
+    "age": [30, 40, 50, 60],
+    "job": ["smith", "baker", "smith", "clerk"],
+    "member": [True, False, True, True],
+    "town": ["b", "a", "b", "a"],
+    "label": ["yes", "no", "no", "yes"],
+}
+FEATURES = [[30, 0, 0, 1, 1], [40, 1, 0, 0, 0], [50, 0, 0, 1, 1], [60, 0, 1, 0, 1]]
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pl.LazyFrame])
+def test_numbers_stay_and_text_becomes_sorted_levels(library):
+    examples = from_frame(library(TABLE), "label", "town")
+    assert examples.x.tolist() == FEATURES
+    assert examples.y.tolist() == [1, 0, 0, 1]
+    assert examples.class_names == ("no", "yes")
+    assert examples.groups.tolist() == [1, 0, 1, 0]
+    assert examples.group_names == ("a", "b")
+    assert examples.kind == "binary"
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", object])
+def test_pandas_text_types_agree(dtype):
+    frame = pd.DataFrame(TABLE).astype({"job": dtype, "label": dtype})
+    assert from_frame(frame, "label", "town").x.tolist() == FEATURES
+
+
+def test_row_order_does_not_change_the_columns():
+    frame = pl.DataFrame(TABLE)
+    assert from_frame(frame.reverse(), "label", "town").x.tolist() == FEATURES[::-1]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "tsv", "parquet"])
+def test_files_give_what_the_frame_gives(tmp_path, suffix):
+    frame, path = pl.DataFrame(TABLE), tmp_path / f"people.{suffix}"
+    if suffix == "parquet":
+        frame.write_parquet(path)
+    else:
+        text = frame.write_csv(separator="\t" if suffix == "tsv" else ",").encode()
+        path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    examples = read_table(path, "label", "town")
+    assert examples.x.tolist() == FEATURES
+    assert examples.name == path.stem
+
+
+@pytest.mark.parametrize("blank", ["", "NA", "?", "nan"])
+def test_spellings_of_missing_do_not_turn_numbers_into_text(tmp_path, blank):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,label\n1,0\n{blank},1\n4,0\n9,1\n")
+    assert read_table(path, missing="impute").x.flatten().tolist() == [1, 4, 4, 9]
+
+
+def test_imputing_uses_the_training_median_and_a_level_for_text():
+    train = pl.DataFrame(
+        {"a": [1.0, None, 5.0, 30.0], "b": ["x", None, "x", "y"], "label": [0, 1] * 2}
+    )
+    test = pl.DataFrame({"a": [None, 1e9], "b": [None, "z"], "label": [0, 1]})
+    examples = from_frame(train, test=test, missing="impute")
+    assert examples.x[:, 0].tolist() == [1, 5, 5, 30]
+    # Levels: (missing), x, y, z.
+    assert examples.x[1, 1:].tolist() == [1, 0, 0, 0]
+    assert examples.test_x.tolist() == [[5, 1, 0, 0, 0], [1e9, 0, 0, 0, 1]]
+
+
+def test_nan_counts_as_missing():
+    frame = pd.DataFrame({"a": [1.0, np.nan, 5.0], "label": [0, 1, 0]})
+    assert from_frame(frame, missing="impute").x.flatten().tolist() == [1, 3, 5]
+
+
+def test_standardising_leaves_dummies_and_constants_alone():
+    frame = pl.DataFrame({**TABLE, "same": [7.1] * 4})
+    test = pl.DataFrame({**TABLE, "same": [7.1] * 4, "age": [45] * 4})
+    x = from_frame(frame, "label", "town", test=test, standardise=True)
+    assert torch.allclose(x.x[:, 0], torch.tensor([-1.3416408, -0.4472136, 0.4472136, 1.3416408]))
+    assert x.x[:, 1:5].tolist() == [row[1:] for row in FEATURES]
+    assert x.x[:, 5].abs().max() < 1e-6
+    assert x.test_x[:, 0].abs().max() < 1e-6
+
+
+def test_dropping_columns_and_first_levels():
+    examples = from_frame(pl.DataFrame(TABLE), "label", drop=["town", "age"], drop_first=True)
+    assert examples.x.tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 1], [1, 0, 1]]
+
+
+def frame(**columns):
+    return pl.DataFrame({**TABLE, **columns}, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        (frame(), {"label": "lable"}, ["'lable'", "did you mean 'label'"]),
+        (frame(), {"client": "city"}, ["'city'", "town"]),
+        (frame(), {"drop": ["salary"]}, ["'salary'"]),
+        (frame().head(0), {}, ["no rows"]),
+        (frame().select("label"), {}, ["no feature"]),
+        (frame(age=[1, None, None, 4]), {}, ["'age'", "2 of 4", "row 1", "impute"]),
+        (frame(age=[1, np.nan, 3, 4]), {}, ["'age'", "1 of 4", "row 1"]),
+        (frame(job=["a", "b", None, "c"]), {}, ["'job'", "row 2"]),
+        (frame(age=[None] * 4), {"missing": "impute"}, ["'age'", "empty"]),
+        (frame(age=[1, 2, np.inf, 4]), {}, ["'age'", "infinite", "row 2"]),
+        (frame(label=["yes", None, "no", "no"]), {}, ["labels", "row 1"]),
+        (frame(town=["a", None, "b", "b"]), {"client": "town"}, ["clients", "row 1"]),
+        (frame(age=[[1], [2], [3], [4]]), {}, ["'age'", "List"]),
+        (frame(age=pd.date_range("2020-01-01", periods=4).to_list()), {}, ["'age'", "Datetime"]),
+        (pd.DataFrame({"a": ["x", 1], "label": [0, 1]}), {}, ["'a'", "mixes"]),
+        (pd.DataFrame([[1, 2, 0], [3, 4, 1]], columns=["a", "a", "label"]), {}, ["same name"]),
+        (np.zeros((3, 2)), {}, ["ndarray", "from_arrays"]),
+        (frame(), {"test": frame().drop("age")}, ["'age'"]),
+        (frame(), {"test": frame(age=list("abcd"))}, ["'age'", "test"]),
+    ],
+)
+def test_bad_tables_are_refused_in_one_sentence(table, options, words, one_sentence):
+    with one_sentence(DataError, *words):
+        from_frame(table, **{"label": "label", **options})
+
+
+def test_a_column_of_names_is_not_spread_over_thousands_of_features(one_sentence):
+    names = pl.DataFrame({"who": [f"p{n}" for n in range(1001)], "label": [0, 1] * 500 + [0]})
+    with one_sentence(DataError, "'who'", "1001"):
+        from_frame(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", b"a,label\n1,2,3\n", ["t.csv"]),
+        ("t.csv", b"", ["t.csv"]),
+        ("t.parquet", b"not parquet", ["t.parquet"]),
+        ("t.xlsx", b"", [".csv", ".parquet"]),
+        ("t.csv.gz", b"\x1f\x8b\x08 broken", ["t.csv.gz"]),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, name, content, words, one_sentence):
+    (tmp_path / name).write_bytes(content)
+    with one_sentence(DataError, *words):
+        read_table(tmp_path / name)
+
+
+def test_a_file_that_is_not_there(tmp_path, one_sentence):
+    with one_sentence(DataError, "nothing.csv"):
+        read_table(tmp_path / "nothing.csv")

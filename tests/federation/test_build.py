@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import torch
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.build import PARTITION, SHIFT, SPLIT, federate, stream
+from unalike.federation.data import TEST, TRAIN
+from unalike.federation.datasets.breast_cancer import BreastCancer
+from unalike.federation.datasets.digits import Digits
+from unalike.federation.partition.dirichlet import Dirichlet
+from unalike.federation.partition.natural import Natural
+from unalike.federation.shift.label_noise import LabelNoise
+from unalike.federation.shift.noise import Noise
+
+DIGITS = Digits().load()
+SKEWED = Dirichlet(clients=10, alpha=0.5)
+
+
+def test_ten_lines_from_arrays_to_a_federation():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    federation = federate((x, y), SKEWED, new_clients=2, seed=3)
+    assert (federation.n_clients, federation.n_new) == (8, 2)
+    assert federation.counts.shape == (8, 3)
+    assert sum(federation.sizes(part).sum() for part in range(3)) == 300
+
+
+def test_the_seed_decides_everything():
+    one, same, other = (federate(DIGITS, SKEWED, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.owner, same.owner)
+    assert np.array_equal(one.part, same.part)
+    assert not np.array_equal(one.owner, other.owner)
+
+
+def test_another_split_leaves_the_partition():
+    one = federate(DIGITS, SKEWED, validation=0.0, test=0.1)
+    other = federate(DIGITS, SKEWED, validation=0.2, test=0.3)
+    assert np.array_equal(one.owner, other.owner)
+
+
+def test_another_partition_of_the_same_sizes_draws_the_same_lots():
+    draws = [stream(5, purpose).random(3).tolist() for purpose in (PARTITION, SPLIT, SHIFT)]
+    assert draws[0] != draws[1] != draws[2] != draws[0]
+    assert stream(5, SHIFT, 0).random() != stream(5, SHIFT, 1).random()
+
+
+def test_one_more_shift_leaves_the_others():
+    noise = LabelNoise(ratio=0.5)
+    one = federate(DIGITS, SKEWED, [noise])
+    two = federate(DIGITS, SKEWED, [noise, Noise()])
+    assert torch.equal(one.examples.y, two.examples.y)
+    assert not torch.equal(one.examples.x, two.examples.x)
+
+
+def test_label_noise_is_on_training_rows_only():
+    clean = federate(DIGITS, SKEWED)
+    noisy = federate(DIGITS, SKEWED, [LabelNoise(ratio=0.5)])
+    wrong = (clean.examples.y != noisy.examples.y).numpy()
+    assert np.array_equal(clean.part, noisy.part)
+    assert not wrong[clean.part != TRAIN].any()
+    assert 0.4 < wrong[clean.part == TRAIN].mean() < 0.6
+
+
+def test_natural_clients_keep_their_names():
+    x, y = np.zeros((40, 2)), np.arange(40) % 2
+    towns = np.repeat(["ulm", "bonn", "jena", "kiel"], 10)
+    federation = federate((x, y, towns), Natural(), new_clients=1)
+    assert sorted(federation.names) == ["bonn", "jena", "kiel", "ulm"]
+    assert np.array_equal(np.array(federation.names)[federation.owner], towns)
+    assert federation.sizes(TEST)[3] == 10
+
+
+def test_a_named_dataset_is_loaded_and_standardised_after_the_split():
+    federation = federate(BreastCancer(normalise="client"), SKEWED)
+    for client in range(10):
+        rows = federation.examples.x[federation.rows(TRAIN).of(client)]
+        assert rows.mean(0).abs().max() < 1e-3
+    assert torch.equal(federate(Digits(), SKEWED).examples.x, DIGITS.x)
+
+
+@pytest.mark.parametrize(
+    ("data", "seed", "words"),
+    [
+        ("mnist", 0, ["str"]),
+        ((np.zeros((4, 1)),), 0, ["(x, y)"]),
+        (DIGITS, -1, ["seed", "-1"]),
+    ],
+)
+def test_bad_arguments(data, seed, words, one_sentence):
+    with one_sentence(ConfigError, *words):
+        federate(data, SKEWED, seed=seed)
+
+
+def test_natural_needs_groups(one_sentence):
+    with one_sentence(DataError, "natural clients"):
+        federate(DIGITS, Natural())

@@ -1,0 +1,226 @@
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples
+from unalike.federation.readers import from_arrays
+from unalike.federation.split import split, standardise_per_client
+
+
+def examples_of(labels, classes=None) -> Examples:
+    labels = np.asarray(labels)
+    x = np.arange(len(labels), dtype=np.float32)[:, None]
+    return from_arrays(x, labels, classes=classes or int(labels.max()) + 2)
+
+
+def deal(labels, owner, seed=0, **options):
+    return split(examples_of(labels), np.asarray(owner), rng=np.random.default_rng(seed), **options)
+
+
+@st.composite
+def partitions(draw):
+    clients = draw(st.integers(2, 8))
+    n = draw(st.integers(clients, 80))
+    seed = draw(st.integers(0, 2**32 - 1))
+    classes = draw(st.integers(1, 5))
+    rng = np.random.default_rng(seed)
+    owner = rng.permutation(
+        np.concatenate([np.arange(clients), rng.integers(0, clients, n - clients)])
+    )
+    return rng.integers(0, classes, n), owner
+
+
+shares = st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.45])
+
+
+def by_hand(n: int, validation: float, test: float) -> tuple[int, int, int]:
+    """Largest remainder for one client, as the module's head states it."""
+    exact = {TRAIN: n * (1 - validation - test), TEST: n * test, VALIDATION: n * validation}
+    whole = {part: math.floor(value + 1e-9) for part, value in exact.items()}
+    order = sorted(exact, key=lambda part: -round(exact[part] - whole[part], 9))
+    for part in order[: n - sum(whole.values())]:
+        whole[part] += 1
+    if whole[TRAIN] == 0:
+        whole[VALIDATION if whole[VALIDATION] else TEST] -= 1
+        whole[TRAIN] += 1
+    return whole[TRAIN], whole[VALIDATION], whole[TEST]
+
+
+@given(partitions(), shares, shares)
+@settings(max_examples=60, deadline=None)
+def test_client_totals_are_rounded_by_largest_remainder(partition, validation, test):
+    labels, owner = partition
+    federation = deal(labels, owner, validation=validation, test=test)
+    for client, n in enumerate(np.bincount(owner)):
+        got = tuple(int(federation.sizes(part)[client]) for part in (TRAIN, VALIDATION, TEST))
+        assert got == by_hand(int(n), validation, test)
+        assert got[0] >= 1
+
+
+@given(partitions(), shares, shares)
+@settings(max_examples=60, deadline=None)
+def test_every_class_is_within_one_of_its_share(partition, validation, test):
+    labels, owner = partition
+    federation = deal(labels, owner, validation=validation, test=test)
+    for client in range(federation.n_clients):
+        mine = owner == client
+        left = np.ones(len(owner), bool)
+        for part in (TEST, VALIDATION):
+            total, size = federation.sizes(part)[client], (mine & left).sum()
+            for label in np.unique(labels[mine]):
+                cell = mine & left & (labels == label)
+                got = (federation.part[cell] == part).sum()
+                assert abs(got - cell.sum() * total / max(size, 1)) < 1 + 1e-9
+            left &= federation.part != part
+
+
+@given(partitions(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_new_clients_come_last_and_only_test(partition, data):
+    labels, owner = partition
+    clients = int(owner.max()) + 1
+    new = data.draw(st.integers(0, clients - 1))
+    names = tuple(f"c{k}" for k in range(clients))
+    plain = deal(labels, owner, validation=0.2, test=0.2, names=names)
+    federation = deal(labels, owner, validation=0.2, test=0.2, new_clients=new, names=names)
+    assert (federation.n_clients, federation.n_new) == (clients - new, new)
+    held = federation.owner >= federation.n_clients
+    assert (federation.part[held] == TEST).all()
+    # The others keep their order, their names and their split.
+    assert np.array_equal(federation.part[~held], plain.part[~held])
+    assert np.array_equal(np.array(federation.names)[federation.owner], np.array(names)[owner])
+    kept = [int(name[1:]) for name in federation.names[: clients - new]]
+    assert kept == sorted(kept)
+
+
+def test_holding_out_more_clients_holds_out_the_same_and_more():
+    labels, owner = np.arange(100) % 2, np.arange(100) % 20
+    names = tuple(map(str, range(20)))
+    held = [
+        set(deal(labels, owner, new_clients=new, names=names).names[20 - new :]) for new in (3, 7)
+    ]
+    assert held[0] < held[1]
+
+
+def test_another_test_share_holds_out_the_same_clients():
+    labels, owner = np.arange(100) % 2, np.arange(100) % 20
+    names = tuple(map(str, range(20)))
+    one, other = (deal(labels, owner, test=t, new_clients=4, names=names).names for t in (0.1, 0.4))
+    assert one == other
+
+
+def test_the_split_follows_the_generator():
+    labels, owner = np.arange(60) % 3, np.arange(60) % 4
+    assert np.array_equal(deal(labels, owner).part, deal(labels, owner).part)
+    assert not np.array_equal(deal(labels, owner).part, deal(labels, owner, seed=1).part)
+
+
+def test_ties_between_classes_favour_none():
+    # Every client has one example of each of five classes and one place in its test set.
+    clients = 2000
+    labels, owner = np.tile(np.arange(5), clients), np.repeat(np.arange(clients), 5)
+    federation = deal(labels, owner, validation=0.0, test=0.2)
+    tested = np.bincount(labels[federation.part == TEST])
+    assert tested.sum() == clients
+    # Binomial(2000, 1/5) has a standard deviation of 18.
+    assert np.abs(tested - clients / 5).max() < 5 * 18
+
+
+def test_published_sizes():
+    # 1,200 examples and a 20 % holdout leave 960 to train on.
+    federation = deal(np.arange(1200) % 2, np.zeros(1200, int), validation=0.0, test=0.2)
+    assert federation.sizes(TRAIN).tolist() == [960]
+
+
+def test_the_own_test_set_is_kept():
+    x = np.zeros((10, 1))
+    examples = from_arrays(x, [0, 1] * 5, test=(x + 1, [0, 1] * 5))
+    federation = split(examples, np.zeros(10, int), rng=np.random.default_rng(0))
+    assert torch.equal(federation.examples.test_x, torch.ones(10, 1))
+
+
+def test_a_hundred_thousand_clients_take_seconds():
+    rng = np.random.default_rng(0)
+    owner = np.concatenate([np.arange(100_000), rng.integers(0, 100_000, 400_000)])
+    examples = examples_of(rng.integers(0, 10, len(owner)))
+    began = time.perf_counter()
+    federation = split(examples, owner, new_clients=1000, rng=rng)
+    assert time.perf_counter() - began < 5
+    assert federation.n_clients == 99_000
+    assert federation.sizes(TRAIN)[:99_000].min() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"test": 1.0}, ["test", "1.0"]),
+        ({"test": -0.1}, ["test", "-0.1"]),
+        ({"validation": float("nan")}, ["validation", "nan"]),
+        ({"validation": 0.5, "test": 0.5}, ["0.5 + 0.5"]),
+        ({"new_clients": 2}, ["new_clients", "0 to 1", "got 2"]),
+        ({"new_clients": -1}, ["new_clients", "-1"]),
+    ],
+)
+def test_settings_out_of_range(options, words, one_sentence):
+    with one_sentence(ConfigError, *words):
+        deal([0, 1, 0, 1], [0, 0, 1, 1], **options)
+
+
+@pytest.mark.parametrize(
+    ("owner", "options", "words"),
+    [
+        ([0, 0, 1], {}, ["4 examples", "(3,)"]),
+        ([0.0, 0.0, 1.0, 1.0], {}, ["whole number", "float64"]),
+        ([0, 0, -1, 1], {}, ["numbered from 0"]),
+        ([0, 0, 2, 2], {}, ["client 1 of 3", "no example"]),
+        ([0, 0, 1, 1], {"names": ("a",)}, ["1 client names", "2 clients"]),
+    ],
+)
+def test_bad_owners(owner, options, words, one_sentence):
+    with one_sentence(DataError, *words):
+        deal([0, 1, 0, 1], owner, **options)
+
+
+def test_standardising_per_client_agrees_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(5), 40)
+    x = rng.normal(owner[:, None] * 10.0, 1 + owner[:, None], (200, 3))
+    x = np.concatenate([x, rng.integers(0, 2, (200, 1))], axis=1)
+    examples = from_arrays(x, np.arange(200) % 2, test=(x[:5], [0, 1, 0, 1, 0]))
+    federation = split(examples, owner, new_clients=1, rng=rng)
+    scaled = standardise_per_client(federation)
+    everyone = StandardScaler().fit(x[federation.part == TRAIN])
+    for client in range(5):
+        mine = federation.owner == client
+        own = mine & (federation.part == TRAIN)
+        scaler = StandardScaler().fit(x[own]) if client < 4 else everyone
+        expected = scaler.transform(x[mine])[:, :3]
+        assert np.allclose(scaled.examples.x[mine][:, :3], expected, atol=1e-4)
+    assert torch.equal(scaled.examples.x[:, 3], examples.x[:, 3])
+    assert np.allclose(scaled.examples.test_x[:, :3], everyone.transform(x[:5])[:, :3], atol=1e-4)
+    assert torch.equal(federation.examples.x, examples.x)
+
+
+def test_where_a_client_does_not_vary_the_spread_of_all_is_used():
+    x = np.array([[5.0]] * 5 + [[0.0], [2.0], [4.0], [6.0], [8.0]], np.float32)
+    examples = from_arrays(x, [0, 1] * 5)
+    federation = split(
+        examples, np.repeat([0, 1], 5), validation=0, test=0, rng=np.random.default_rng(0)
+    )
+    scaled = standardise_per_client(federation).examples.x
+    assert scaled[:5].abs().max() == 0
+    assert scaled.isfinite().all()
+
+
+def test_images_cannot_be_standardised_per_client(one_sentence):
+    examples = from_arrays(np.zeros((4, 1, 8, 8)), [0, 1, 0, 1])
+    federation = split(examples, np.zeros(4, int), rng=np.random.default_rng(0))
+    with one_sentence(DataError, "tables", "(1, 8, 8)"):
+        standardise_per_client(federation)

@@ -1,0 +1,191 @@
+"""From a wanted EMD to settings, and back to the EMD of the partition they make."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from unalike.errors import ConfigError
+from unalike.federation import skew, target
+
+PUBLISHED_LIMIT_LABEL = {
+    0.4: [(1, 0.222222), (2, 0.25), (3, 0.285714), (4, 0.333333),
+          (5, 0.4), (6, 0.5), (7, 0.666667), (8, 1)],
+    0.8: [(1, 0.444444), (2, 0.5), (3, 0.571429), (4, 0.666667), (5, 0.8), (6, 1)],
+    1.0: [(1, 0.555556), (2, 0.625), (3, 0.714286), (4, 0.833333), (5, 1)],
+    1.2: [(1, 0.666667), (2, 0.75), (3, 0.857143), (4, 1)],
+    1.4: [(1, 0.777778), (2, 0.875), (3, 1)],
+    1.6: [(1, 0.888889), (2, 1)],
+}  # fmt: skip
+PUBLISHED_LIMIT_LABEL_Q = {
+    0.8: [(1, 0.5), (2, 0.6), (3, 0.7), (4, 0.8), (5, 0.9), (6, 1)],
+    1.0: [(1, 0.6), (2, 0.7), (3, 0.8), (4, 0.9), (5, 1)],
+    1.2: [(1, 0.7), (2, 0.8), (3, 0.9), (4, 1)],
+    1.4: [(1, 0.8), (2, 0.9), (3, 1)],
+    1.6: [(1, 0.9), (2, 1)],
+}
+PUBLISHED_ALPHA = {  # for a mean EMD of 0.4, 0.8, 1.0, 1.2, 1.4, 1.6
+    10: [3.03, 0.614, 0.319, 0.160, 0.065, 0.005],
+    20: [3.22, 0.664, 0.354, 0.187, 0.088, 0.025],
+    40: [3.32, 0.689, 0.372, 0.201, 0.098, 0.034],
+}
+
+
+@pytest.mark.parametrize(
+    ("t", "f", "classes", "emd"),
+    [
+        (2, 0.9, 10, 1.44),
+        (1, 1.0, 10, 1.8),
+        (3, 1.0, 10, 1.4),
+        (2, 0.86, 10, 1.376),
+        (2, 1.0, 62, 1.935484),
+        (2, 0.9, 62, 1.741935),
+        (20, 1.0, 100, 1.6),
+    ],
+)
+def test_closed_form_of_limit_label(t: int, f: float, classes: int, emd: float) -> None:
+    assert target.emd_limit_label(t, f, classes) == pytest.approx(emd, abs=1e-6)
+
+
+@pytest.mark.parametrize(("q", "emd"), [(0.5, 0.8), (0.8, 1.4), (0.05, 0.1)])
+def test_closed_form_of_the_q_sampler(q: float, emd: float) -> None:
+    assert target.emd_q_sampler(q, 10) == pytest.approx(emd)
+    assert target.emd_limit_label_q(1, q, 10) == pytest.approx(emd)
+
+
+@pytest.mark.parametrize("emd", PUBLISHED_LIMIT_LABEL)
+def test_every_setting_of_limit_label(emd: float) -> None:
+    found = [(s.t, s.f) for s in target.settings_for(emd, "limit_label", 20, 10)]
+    assert [t for t, _ in found] == [t for t, _ in PUBLISHED_LIMIT_LABEL[emd]]
+    assert [f for _, f in found] == pytest.approx(
+        [f for _, f in PUBLISHED_LIMIT_LABEL[emd]], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("emd", PUBLISHED_LIMIT_LABEL_Q)
+def test_every_setting_of_limit_label_q(emd: float) -> None:
+    found = [(s.t, s.q) for s in target.settings_for(emd, "limit_label_q", 20, 10)]
+    assert [t for t, _ in found] == [t for t, _ in PUBLISHED_LIMIT_LABEL_Q[emd]]
+    assert [q for _, q in found] == pytest.approx([q for _, q in PUBLISHED_LIMIT_LABEL_Q[emd]])
+
+
+@pytest.mark.parametrize(
+    ("emd", "values"), [(0.1, [0.05, 0.15]), (0.2, [0.0, 0.2]), (0.8, [0.5]), (0.0, [0.1])]
+)
+def test_both_branches_of_the_q_sampler(emd: float, values: list[float]) -> None:
+    found = target.settings_for(emd, "q_sampler", 20, 10)
+    assert [s.q for s in found] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "clients", "emd"),
+    [
+        (0.5, 10, 0.8619),
+        (0.5, 16, 0.8827),
+        (0.5, 20, 0.8898),
+        (0.5, 40, 0.9032),
+        (0.1, 10, 1.3152),
+        (0.1, 16, 1.3557),
+        (0.1, 20, 1.3694),
+        (1.0, 10, 0.659),
+        (5.0, 10, 0.315),
+        (20.0, 10, 0.160),
+        (50.0, 10, 0.101),
+    ],
+)
+def test_mean_emd_of_the_dirichlet(alpha: float, clients: int, emd: float) -> None:
+    assert target.emd_dirichlet(alpha, clients, 10) == pytest.approx(emd, abs=2.5e-3)
+
+
+@pytest.mark.parametrize("clients", PUBLISHED_ALPHA)
+def test_concentrations_for_a_wanted_emd(clients: int) -> None:
+    found = [target.alpha_for(emd, clients, 10) for emd in (0.4, 0.8, 1.0, 1.2, 1.4)]
+    assert found == pytest.approx(PUBLISHED_ALPHA[clients][:5], rel=0.012)
+    # Near the supremum the mean hardly depends on alpha.
+    assert target.alpha_for(1.6, clients, 10) == pytest.approx(PUBLISHED_ALPHA[clients][5], rel=0.1)
+
+
+@pytest.mark.parametrize(("clients", "supremum"), [(10, 1.62), (20, 1.71), (40, 1.755)])
+def test_the_dirichlet_supremum(clients: int, supremum: float) -> None:
+    assert target.reachable("dirichlet", clients, 10) == pytest.approx((0, supremum))
+    assert target.emd_dirichlet(1e-6, clients, 10) == pytest.approx(supremum, abs=1e-3)
+    with pytest.raises(ConfigError, match=f"use above 0 and below {supremum}"):
+        target.settings_for(supremum + 0.01, "dirichlet", clients, 10)
+
+
+@pytest.mark.parametrize("sampler", ["limit_label", "q_sampler", "limit_label_q", "emd"])
+@pytest.mark.parametrize("emd", [0.0, 0.4, 1.1, 1.8])
+def test_each_setting_makes_a_partition_of_the_wanted_emd(sampler: str, emd: float) -> None:
+    labels = np.arange(60_000) % 10
+    for found in target.settings_for(emd, sampler, 20, 10):
+        owner = found.assign(labels, 10, np.random.default_rng(0))
+        counts = np.bincount(owner * 10 + labels, minlength=200).reshape(20, 10)
+        assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
+
+
+def test_a_dirichlet_setting_makes_partitions_of_the_wanted_mean_emd() -> None:
+    (found,) = target.settings_for(1.0, "dirichlet", 100, 10)
+    labels = np.arange(60_000) % 10
+    measured = []
+    for seed in range(20):
+        owner = found.assign(labels, 10, np.random.default_rng(seed))
+        counts = np.bincount(owner * 10 + labels, minlength=1000).reshape(100, 10)
+        measured.append(skew.emd(counts))
+    assert np.mean(measured) == pytest.approx(1.0, abs=0.02)
+
+
+@given(
+    emd=st.floats(0, 1.98),
+    clients=st.integers(1, 40),
+    classes=st.integers(2, 12),
+    sampler=st.sampled_from(["limit_label", "limit_label_q"]),
+)
+def test_inverses_undo_the_closed_forms(
+    emd: float, clients: int, classes: int, sampler: str
+) -> None:
+    low, high = target.reachable(sampler, clients, classes)
+    assume(low <= emd <= high and high > 0)
+    for found in target.settings_for(emd, sampler, clients, classes):
+        assert found.t * clients % classes == 0
+        reached = (
+            target.emd_limit_label(found.t, found.f, classes)
+            if sampler == "limit_label"
+            else target.emd_limit_label_q(found.t, found.q, classes)
+        )
+        assert reached == pytest.approx(emd, abs=1e-8)
+
+
+def test_only_label_counts_that_can_be_dealt_are_offered() -> None:
+    assert [s.t for s in target.settings_for(0.4, "limit_label", 5, 10)] == [2, 4, 6, 8]
+    assert target.reachable("limit_label", 5, 10) == pytest.approx((0, 1.6))
+
+
+@pytest.mark.parametrize(
+    ("emd", "sampler", "clients", "message"),
+    [
+        (
+            1.7,
+            "limit_label",
+            5,
+            "limit_label: an EMD of 1.7 .*5 clients and 10 classes; use 0 to 1.6",
+        ),
+        (-0.1, "emd", 20, "use 0 to 1.8"),
+        (1.9, "q_sampler", 20, "use 0 to 1.8"),
+        (0.5, "q_sampler", 15, "multiple of 10, got 15; nearest valid: 10 and 20"),
+        (0.5, "limit_label", 7, "use 0 to 0"),
+        (0.0, "dirichlet", 10, "use above 0 and below 1.62"),
+        (float("nan"), "emd", 10, "use 0 to 1.8"),
+        (0.5, "limit_labels", 10, "did you mean 'limit_label'"),
+        (0.5, "iid", 10, "valid names are dirichlet, emd"),
+    ],
+)
+def test_unreachable_targets_name_what_can_be_reached(
+    emd: float, sampler: str, clients: int, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        target.settings_for(emd, sampler, clients, 10)
+
+
+def test_one_class_has_no_label_skew() -> None:
+    with pytest.raises(ConfigError, match="2 classes"):
+        target.reachable("emd", 10, 1)
