@@ -59,7 +59,8 @@ class Batches:
         transform: Transform | None = None,
     ) -> None:
         """``full`` leading steps are real for everyone; ``rows`` trims the padding of each step."""
-        self.x, self.y, self.draw, self.key = x, y, draw, key
+        self.x, self.y, self.draw = x, y, draw
+        self.key = rng.fold_in(key, -1)  # leaves the numbers from 0 on to a method's own draws
         self.full, self.rows, self.transform = full, rows, transform
 
     def fold(self, step: Callable[[C, Batch], C], carry: C) -> C:
@@ -98,10 +99,12 @@ def draw(
     Client i owns ``order[starts[i] : starts[i] + sizes[i]]``. One epoch is ``budget[i]`` examples
     (its original size, also when a transform made the list longer); a fraction of an epoch is that
     share of one more shuffled pass, rounded to whole examples. Each epoch ends in a short batch.
+    A step is padded with its own first row, so that no client ever touches another's examples.
     """
     n, size = len(sizes), int(sizes.max())
     whole = epochs.floor()
-    total = (whole * budget + ((epochs - whole) * budget + 0.5).floor()).long()
+    total = whole.long() * budget + ((epochs - whole) * budget + 0.5).floor().long()
+    total = total.clamp(min=1)  # whoever takes part does something
     passes = int(torch.ceil(total / sizes).max())
     real = torch.arange(size, device=keys.device) < sizes[:, None]
     shuffled = []
@@ -128,7 +131,9 @@ def draw(
         return flat.reshape(n, steps, batch_size)
 
     changed = torch.zeros_like(used) if altered is None else altered[row]
-    return Draw(scatter(order[row]), scatter(used), scatter(changed))
+    index, filled = scatter(order[row]), scatter(used)
+    first = torch.where(filled[..., :1], index[..., :1], order[starts][:, None, None])
+    return Draw(torch.where(filled, index, first), filled, scatter(changed))
 
 
 def average(f: Callable[[Batch], Any], batches: Batches) -> Any:

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
 
-from unalike import rng
+from unalike import rng, tree
 from unalike.errors import ConfigError
 from unalike.rng import Key
 from unalike.tree import Params
@@ -60,8 +61,9 @@ class BatchNorm(nn.Module):
         if self.track:
             self.register_buffer("running_mean", cast(Tensor, like.running_mean))
             self.register_buffer("running_var", cast(Tensor, like.running_var))
-            # A float, so that averaging over clients needs no special case.
-            self.register_buffer("num_batches_tracked", torch.zeros(()))
+            if self.momentum is None:  # a float, so that averaging over clients is no special case
+                count = cast(Tensor, like.num_batches_tracked).float()
+                self.register_buffer("num_batches_tracked", count)
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` normalised by batch statistics while training, by running ones otherwise."""
@@ -90,11 +92,14 @@ class BatchNorm(nn.Module):
             var = (centred**2).sum(axes) / count
         if self.track and self.training:
             unbiased = var.detach() * count / (count - 1).clamp(min=1)
-            seen = self.num_batches_tracked + 1
-            rate = 1 / seen if self.momentum is None else self.momentum
+            rate: float | Tensor
+            if self.momentum is None:  # the mean over all batches so far
+                self.num_batches_tracked = self.num_batches_tracked + 1
+                rate = 1 / self.num_batches_tracked
+            else:
+                rate = self.momentum
             self.running_mean = (1 - rate) * self.running_mean + rate * mean.detach()
             self.running_var = (1 - rate) * self.running_var + rate * unbiased
-            self.num_batches_tracked = seen
         return mean, var
 
 
@@ -109,6 +114,16 @@ def _pure(module: nn.Module, track: bool) -> nn.Module:
             raise ConfigError(
                 f"the model uses {type(m).__name__}, which has no keyed form here; "
                 "use nn.Dropout instead."
+            )
+        if isinstance(m, _InstanceNorm) and m.track_running_stats:
+            raise ConfigError(
+                f"the model uses {type(m).__name__} with running statistics, which it would change "
+                "in place; set track_running_stats=False."
+            )
+        if isinstance(m, nn.RNNBase) and m.dropout:
+            raise ConfigError(
+                f"the model uses {type(m).__name__} with dropout inside, which draws from a global "
+                "generator; set dropout=0 and put nn.Dropout between layers."
             )
         if isinstance(m, _DropoutNd):
             return Dropout(m.p, channels=not isinstance(m, nn.Dropout))
@@ -128,7 +143,8 @@ class Network:
         self._masters = {True: copy.deepcopy(pure).train(), False: pure.eval()}
         self._mine = threading.local()
         self.weights = tuple(n for n, _ in pure.named_parameters())
-        self.buffers = tuple(n for n, _ in pure.named_buffers())
+        # Integer buffers (position numbers, masks) are constants of the module: nothing to average.
+        self.buffers = tuple(n for n, b in pure.named_buffers() if b.is_floating_point())
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
         self.head: tuple[str, ...] = tuple(getattr(module, "head", ()))
@@ -150,18 +166,18 @@ class Network:
     def given(self) -> Params:
         """Weights and buffers as the module came, for instance pre-trained."""
         state = self._masters[False]
-        named = [*state.named_parameters(), *state.named_buffers()]
-        return {n: p.detach().clone() for n, p in named}
+        named = {**dict(state.named_parameters()), **dict(state.named_buffers())}
+        return {n: named[n].detach().clone() for n in (*self.weights, *self.buffers)}
 
     def init(self, key: Key) -> Params:
-        """Fresh weights from a key, the same on every machine; buffers as the module came.
+        """Fresh weights on the key's device, from the key alone; buffers as the module came.
 
         Glorot-normal matrices and kernels, zero biases, N(0, 1) embeddings, U(-1/sqrt H, 1/sqrt H)
         recurrent weights, normalisation layers at the identity.
         """
-        given = self.given()
+        given = tree.to(self.given(), key.device)
         fresh = {
-            n: _draw(*self._rules[n], given[n], rng.fold_in(key, i))
+            n: _draw(*self._rules[n], given[n], rng.fold_in(key, i)).to(given[n])
             for i, n in enumerate(self.weights)
         }
         return {**fresh, **{n: given[n] for n in self.buffers}}
@@ -169,6 +185,7 @@ class Network:
     def train(self, w: Params, x: Tensor, key: Key, real: Tensor) -> tuple[Tensor, Params]:
         """The output in training mode, and the buffers after it."""
         held = dict(w)
+        key = rng.fold_in(key, 0)  # a stream of its own beside a transform's and a method's
         for i, name in enumerate(self._dropouts):
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:
@@ -176,9 +193,13 @@ class Network:
         out = functional_call(self._module(True), held, (x,))
         return out, {n: held[n] for n in self.buffers}  # the call writes new buffers back
 
-    def eval(self, w: Params, x: Tensor) -> Tensor:
-        """The output in evaluation mode."""
-        return cast(Tensor, functional_call(self._module(False), w, (x,)))
+    def eval(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """The output in evaluation mode; without running statistics, padding must be marked."""
+        held = dict(w)
+        if real is not None:
+            for name in self._norms:
+                held[f"{name}.real"] = real
+        return cast(Tensor, functional_call(self._module(False), held, (x,)))
 
 
 def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from unalike import rng
 from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
-from unalike.parts.mixing.base import Mixing
+from unalike.parts.mixing.base import Cohort, Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.topology import Star, Topology
@@ -27,6 +28,22 @@ class Transform(Protocol):
         ...
 
 
+class Release(Protocol):
+    """What a client does to its upload before it leaves: clipping, noise."""
+
+    def __call__(self, up: Any, key: Key) -> Any:
+        """The upload as it is sent."""
+        ...
+
+
+class Filter(Protocol):
+    """What a server does to uploads after they are weighted and before they are used."""
+
+    def __call__(self, ups: Any, p: Tensor, cohort: Cohort) -> tuple[Any, Tensor]:
+        """(stacked uploads, their weights), not necessarily as many as came in."""
+        ...
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything about a federation's training but its data and its transport."""
@@ -36,10 +53,12 @@ class Recipe:
     schedule: Schedule = Sampled()
     topology: Topology = Star()
     transform: Transform | None = None
+    release: Release | None = None
+    filters: tuple[Filter, ...] = ()
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics clients must report."""
+        """The statistics clients must report, and ``gram``, which the server computes itself."""
         return self.mixing.needs | self.algorithm.needs
 
 
@@ -58,4 +77,6 @@ def client(
         assert received is not None, "checked when the recipe was built"
         task = algorithm.task
         stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
+    if recipe.release is not None:
+        up = recipe.release(up, rng.fold_in(ctx.key, 11))
     return up, stats, kept

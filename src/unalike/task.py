@@ -45,13 +45,13 @@ class Task:
         mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
         return mean, {k: v for k, v in buffers.items() if k in w}
 
-    def logits(self, w: Params, x: Tensor) -> Tensor:
-        """The network's output in evaluation mode."""
-        return self.network.eval(w, x)
+    def logits(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """The network's output in evaluation mode; ``real`` marks the rows that are no padding."""
+        return self.network.eval(w, x, real)
 
     def each_loss(self, w: Params, batch: Batch) -> Tensor:
         """The loss of every row in evaluation mode."""
-        return self.per_example(self.logits(w, batch.x), batch.y)
+        return self.per_example(self.logits(w, batch.x, batch.real), batch.y)
 
     def per_example(self, out: Tensor, y: Tensor) -> Tensor:
         """The loss of every row, from the network's output."""

@@ -77,9 +77,15 @@ def mean(p: Tensor, stacked: Tree) -> Tree:
     return map(lambda x: torch.tensordot(p.to(x.dtype), x, dims=1), stacked)
 
 
+def gram(stacked: Tree) -> Tensor:
+    """Inner products of all pairs of clients, [n, n] in double precision on the CPU."""
+    flat = [x.reshape(len(x), -1).double() for x in leaves(stacked)]
+    return torch.stack([x @ x.T for x in flat]).sum(0).cpu()
+
+
 def row(stacked: Tree, i: int | Tensor) -> Tree:
     """One client of a stacked tree, or several if ``i`` is a mask or an index vector."""
-    return map(lambda x: x[i], stacked)
+    return map(lambda x: x[i.to(x.device) if isinstance(i, Tensor) else i], stacked)
 
 
 def stack(trees: list[Tree]) -> Tree:

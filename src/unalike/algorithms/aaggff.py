@@ -17,6 +17,7 @@ class AAggFFD(Method):
     """Weights follow the clients' losses online, made for cohorts that are small samples."""
 
     slot: ClassVar[Slot] = "weights"
+    topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # one learner sees all losses
     paper: ClassVar[str] = "Hahn et al. 2024, arXiv 2405.20821"
 
     cdf: Cdf = Field(default="normal", description="how a loss becomes a response")

@@ -72,7 +72,7 @@ class FedEvg(Stateless):
     def server_init(self, w: Params, key: Key) -> Synthetic:
         """Gaussian noise with balanced labels."""
         y = torch.arange(self.classes).repeat_interleave(self.per_class)
-        return Synthetic(rng.normal(key, len(y), *self.shape), y)
+        return Synthetic(rng.normal(key, len(y), *self.shape).to(next(iter(w.values())).dtype), y)
 
     def energy(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
         """The joint energy of each example."""
@@ -190,11 +190,20 @@ class FedEvgMethod(Method):
             raise ConfigError(
                 f"method 'fedevg' needs a multi-class task, this one is {draft.task.kind}."
             )
-        settings = self.model_dump(exclude={"lr"})
-        opt = Adam(self.lr, b1=0.5, weight_decay=1e-4)
-        return replace(
-            draft,
-            make=lambda d: FedEvg(
-                d.task, d.task, d.shape, d.classes, d.rounds, opt=opt, **settings
-            ),
+        return replace(draft, make=self._make)
+
+    def _make(self, draft: Draft) -> FedEvg:
+        if "loss" in draft.mixing.needs:
+            raise ConfigError(
+                "method 'fedevg' sends no model, so weights that follow the clients' losses of a "
+                "received model cannot be combined with it; drop them."
+            )
+        return FedEvg(
+            draft.task,
+            draft.task,
+            draft.shape,
+            draft.classes,
+            draft.rounds,
+            opt=Adam(self.lr, b1=0.5, weight_decay=1e-4),
+            **self.model_dump(exclude={"lr"}),
         )

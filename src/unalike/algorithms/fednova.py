@@ -22,6 +22,7 @@ class FedNova(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(
         {"objective", "server", "private", "data", "schedule"}
     )
+    topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # weights for updates, not models
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
 
     effective: Literal["normaliser", "steps"] = Field(

@@ -7,7 +7,7 @@ one that cannot live with another, are refused with a reason.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from unalike.algorithm import Algorithm
 from unalike.algorithms.fedavg import FedAvg
@@ -19,11 +19,22 @@ from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
 from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
-from unalike.recipe import Recipe, Transform
+from unalike.recipe import Filter, Recipe, Release, Transform
 from unalike.settings import Settings
 from unalike.task import Task
 
-Slot = Literal["objective", "server", "weights", "private", "data", "schedule", "algorithm", ""]
+Slot = Literal[
+    "objective",
+    "server",
+    "weights",
+    "private",
+    "data",
+    "schedule",
+    "algorithm",
+    "defence",
+    "privacy",
+    "",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,8 @@ class Draft:
     private: Private = SHARED
     mixing: Mixing = ByExamples()
     transform: Transform | None = None
+    release: Release | None = None
+    filters: tuple[Filter, ...] = ()
     phases: int = 0
     make: Callable[["Draft"], Algorithm] | None = None
     pooled: bool = False
@@ -58,16 +71,22 @@ class Draft:
         schedule: Schedule = Sampled(self.participation, self.epochs)
         if self.phases:
             schedule = Phased(self.phases, self.participation, self.epochs)
-        return Recipe(algorithm, self.mixing, schedule, self.topology, self.transform)
+        return Recipe(
+            algorithm,
+            self.mixing,
+            schedule,
+            self.topology,
+            self.transform,
+            self.release,
+            self.filters,
+        )
 
 
 class Method(Settings):
     """A named method: its settings and the one slot of the draft it fills."""
 
     slot: ClassVar[Slot] = ""
-    accepts: ClassVar[frozenset[str]] = frozenset(
-        {"objective", "server", "weights", "private", "data", "schedule", "algorithm"}
-    )
+    accepts: ClassVar[frozenset[str]] = frozenset(get_args(Slot))
     topologies: ClassVar[frozenset[str]] = frozenset({"star", "clusters", "ring"})
     paper: ClassVar[str] = ""
 

@@ -37,6 +37,7 @@ class FaultyTransport:
         """Faults depend on the seed, the round and the client alone."""
         self.inner, self.faults = inner, faults
         self.key, self.n_clients = rng.stream(seed, "faults"), inner.n_clients
+        self.trained: frozenset[int] = frozenset()  # in the last round
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Surveys do not fail."""
@@ -51,12 +52,17 @@ class FaultyTransport:
         epochs = torch.where(lazy, plan.epochs * share, plan.epochs)
         there = chance[:, 0] >= f.drop
         kept = Plan(plan.ids[there], plan.role[there], plan.reply[there], epochs[there])
+        self.trained = frozenset(kept.ids.tolist())
         if not len(kept.ids):
-            return Replies(kept.ids, (), {}, {})
+            return Replies(kept.ids, (), {}, {"samples": 0.0, "padding": 0.0})
         got = self.inner.train(t, kept, downs, home)
         mad = dict(zip(plan.ids.tolist(), (chance[:, 3] < f.garbage).tolist(), strict=True))
         where = torch.tensor([mad[i] for i in got.ids.tolist()], dtype=torch.bool)
         return got._replace(ups=self._spoil(got.ups, where, rng.fold_in(self.key, t)))
+
+    def refuse(self, ids: list[int]) -> None:
+        """As the inner transport, which never heard of those who dropped out."""
+        self.inner.refuse([i for i in ids if i in self.trained])
 
     def _spoil(self, ups: tree.Tree, where: Tensor, key: rng.Key) -> tree.Tree:
         if not where.any():

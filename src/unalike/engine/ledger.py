@@ -33,17 +33,20 @@ def traffic(
     plan: Plan,
     downs: list[Any],
     sent: "Replies",
-    links: Tensor | None,
+    heard: Tensor | None,
     servers: tuple[Any, ...],
 ) -> Traffic:
-    """The traffic of a round; a client that is its own server reaches it for free."""
+    """The traffic of a round, in which row j of ``heard`` says which servers spoke to server j.
+
+    A client that is its own server reaches it for free, and one that shares nothing sends nothing.
+    """
     across = hops = 0
-    if links is not None:
-        hops = int(links.sum()) - len(links)  # nobody sends to itself
+    if heard is not None:
+        hops = int(heard.sum() - heard.diagonal().sum())  # nobody sends to itself
         across = hops * tree.size_bytes(servers[0].x)
-    if topology.local:
-        return Traffic(across=across, messages=hops)
     planned, answered = len(plan.ids), len(sent.ids)
     down = planned * tree.size_bytes(downs[0])
+    if topology.local or not down:
+        return Traffic(across=across, messages=hops)
     up = tree.size_bytes(sent.ups) + STATISTIC * len(sent.stats) * answered
     return Traffic(down, up, across, planned + answered + hops)

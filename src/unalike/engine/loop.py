@@ -37,6 +37,10 @@ class Transport(Protocol):
         """Send each planned client its server's download, collect the answers."""
         ...
 
+    def refuse(self, ids: list[int]) -> None:
+        """These clients' answers of this round were not used: they keep what they had before."""
+        ...
+
 
 class State(NamedTuple):
     """All that the servers know; a pytree of tensors, so it can be saved and restored."""
@@ -90,6 +94,7 @@ class Loop:
         downs = self.downs(state)
         sent = self.transport.train(t, plan, downs, home)
         got, rejected = self.guard.check(sent)
+        self.transport.refuse(list(rejected))
         if len(got.ids) < self.guard.min_replies:
             why = f"{len(got.ids)} usable answers, {self.guard.min_replies} needed"
             if self.guard.too_few == "stop":
@@ -97,6 +102,7 @@ class Loop:
                     f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
                     "or set faults.too_few = 'skip'."
                 )
+            self.transport.refuse(plan.ids.tolist())
             cost = traffic(recipe.topology, plan, downs, sent, None, state.servers)
             return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
 
@@ -104,31 +110,45 @@ class Loop:
         at = home[got.ids]
         for j in at.unique().tolist():  # adapt: every server uses its own clients
             part = self._cohort(t, got, at == j, (home == j).nonzero()[:, 0])
+            ups = got.ups if bool((at == j).all()) else tree.row(got.ups, at == j)
+            if "gram" in recipe.needs:  # the server's own statistic: no client reports it
+                part.stats["gram"] = tree.gram(ups)
             p, mixing[j] = recipe.mixing.weights(mixing[j], part)
             mine = _on(servers[j], p)
-            ups = got.ups if bool((at == j).all()) else tree.row(got.ups, (at == j).to(mine.device))
+            for keep in recipe.filters:
+                ups, mine = keep(ups, mine, part)
             servers[j] = recipe.algorithm.server(servers[j], ups, mine, part)
             weights[part.ids] = p.float().cpu()
-        links = recipe.topology.links(t, self.n)
+        links, heard = recipe.topology.links(t, self.n), None
         if links is not None:
-            servers = self._combine(t, links, got, servers, mixing)
-        cost = traffic(recipe.topology, plan, downs, sent, links, state.servers)
+            heard = self._heard(links, at)
+            servers = self._combine(t, links, heard, got, servers, mixing)
+        cost = traffic(recipe.topology, plan, downs, sent, heard, state.servers)
         done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked)
         return State(tuple(servers), tuple(mixing)), done
 
-    def _combine(
-        self, t: int, links: Tensor, got: Replies, servers: list[Any], mixing: list[Any]
-    ) -> list[Any]:
-        """Servers hear their neighbours; one whose clients all stayed silent says nothing."""
-        at, x = self.home[got.ids], tree.stack([s.x for s in servers])
-        awake = torch.zeros(len(servers), dtype=torch.bool)
+    def _heard(self, links: Tensor, at: Tensor) -> Tensor:
+        """The links in use: a server whose clients all stayed silent says nothing."""
+        awake = torch.zeros(len(links), dtype=torch.bool)
         awake[at] = True
+        return links & awake & (awake[:, None] if self.recipe.topology.local else True)
+
+    def _combine(
+        self,
+        t: int,
+        links: Tensor,
+        heard: Tensor,
+        got: Replies,
+        servers: list[Any],
+        mixing: list[Any],
+    ) -> list[Any]:
+        """Servers hear their neighbours, who count as much as the mixing rule says."""
+        at, x = self.home[got.ids], tree.stack([s.x for s in servers])
         combined = list(servers)
         for j, server in enumerate(servers):
-            heard = links[j][at]
-            if (self.recipe.topology.local and not awake[j]) or not heard.any():
+            if not heard[j].any():
                 continue
-            part = self._cohort(t, got, heard, links[j][self.home].nonzero()[:, 0])
+            part = self._cohort(t, got, heard[j][at], links[j][self.home].nonzero()[:, 0])
             p, _ = self.recipe.mixing.weights(mixing[j], part)
             row = torch.zeros(len(servers), dtype=p.dtype).index_add(0, self.home[part.ids], p)
             combined[j] = server._replace(x=tree.mean(_on(server, row / row.sum()), x))
@@ -142,4 +162,4 @@ class Loop:
 
 def _on(server: Any, p: Tensor) -> Tensor:
     """Mixing weights on the device of a server's model."""
-    return p.to(tree.leaves(server.x)[0].device)
+    return p.to(next(iter(tree.leaves(server.x)), p).device)

@@ -42,6 +42,7 @@ class Simulation:
     chunk: int = 64  # the most clients in one vmapped call
     decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
     kept: dict[int, Tree] = field(default_factory=dict)
+    before: dict[int, Tree] = field(default_factory=dict, init=False)  # the last round's ``kept``
 
     def __post_init__(self) -> None:
         """Move the data to the device once; extend clients' lists if a transform repeats rows."""
@@ -114,6 +115,7 @@ class Simulation:
             new.update(self._unstacked(ids, kept))
             order.append(some)
             slots, used = slots + work.real.numel(), used + int(work.real.sum())
+        self.before = {i: self.kept[i] for i in new}
         self.kept.update(new)  # all at once: an interrupted round leaves no client half done
         back = torch.cat(order).argsort()
         said = plan.reply
@@ -125,6 +127,10 @@ class Simulation:
 
         worked = {"samples": float(used), "padding": 1 - used / slots if slots else 0.0}
         return Replies(plan.ids[said], gather(ups), gather(stats), worked)
+
+    def refuse(self, ids: list[int]) -> None:
+        """Clients whose answers were not used fall back to what they kept before the round."""
+        self.kept.update({i: self.before[i] for i in ids if i in self.before})
 
     def state(self, i: int) -> Tree:
         """What client ``i`` kept, or what it starts with."""

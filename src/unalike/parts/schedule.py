@@ -48,6 +48,11 @@ class Participation:
         return self.number
 
 
+def _same(ids: Tensor, epochs: float) -> Tensor:
+    # In double precision, or 1.3 epochs of 5 examples would round to 6 instead of 7.
+    return torch.full(ids.shape, epochs, dtype=torch.float64)
+
+
 @dataclass(frozen=True)
 class Sampled:
     """A uniform sample without replacement; all answer."""
@@ -59,7 +64,7 @@ class Sampled:
         """The cohort depends on the key and the round alone, never on the method."""
         ids = rng.permutation(rng.fold_in(key, t), n)[: self.participation.count(n)].sort().values
         everyone = torch.ones_like(ids, dtype=torch.bool)
-        return Plan(ids, torch.zeros_like(ids), everyone, torch.full(ids.shape, self.epochs))
+        return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Phased:
         ids, order = ids.sort()
         role = role[order]
         reply = (role == self.phases - 1) | torch.tensor(t == rounds - 1)
-        return Plan(ids, role, reply, torch.full(ids.shape, self.epochs))
+        return Plan(ids, role, reply, _same(ids, self.epochs))
 
 
 @lru_cache(maxsize=256)

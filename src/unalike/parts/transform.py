@@ -24,21 +24,34 @@ def distance(counts: np.ndarray) -> float:
     return float(np.abs(counts / counts.sum() - 1 / len(counts)).sum())
 
 
-def level(counts: np.ndarray, target: float, solver: Solver = "bisect") -> float:
+def level(
+    counts: np.ndarray,
+    target: float,
+    solver: Solver = "bisect",
+    owned: np.ndarray | None = None,
+) -> float:
     """L, the count every class is raised to; 0 if the histogram is close enough already.
 
     ``bisect`` is exact for every histogram. ``closed_form`` is the published search; it is exact
-    for two-level histograms only and can miss the target on graded ones.
+    for two-level histograms only and can miss the target on graded ones. Classes that are not
+    ``owned`` stay as they are; where that puts the target out of reach, bisection comes as close
+    to it as it can with the fewest repeats.
     """
     counts = np.asarray(counts, dtype=float)
+    owned = np.ones(len(counts), dtype=bool) if owned is None else owned
+
+    def reached(L: float) -> float:
+        return distance(np.where(owned, np.maximum(counts, L), counts))
+
     if distance(counts) <= target + 1e-12:
         return 0.0
     if solver == "closed_form":
         return _closed_form(counts, target)
     low, high = 0.0, float(counts.max())
+    goal = max(target, reached(high) + 1e-12)
     for _ in range(60):
         middle = (low + high) / 2
-        if distance(np.maximum(counts, middle)) > target:
+        if reached(middle) > goal:
             low = middle
         else:
             high = middle
@@ -70,8 +83,9 @@ class ClassBalance:
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
         """Positions (into ``labels``) of the examples to add variants of."""
         counts = np.bincount(labels, minlength=classes)
-        L = level(counts, self.target, self.solver)
-        missing = np.where(counts > 0, np.maximum(np.rint(L) - counts, 0), 0).astype(np.int64)
+        owned = counts > 0  # a class of which the client has no example cannot be augmented
+        L = level(counts, self.target, self.solver, owned)
+        missing = np.where(owned, np.maximum(np.rint(L) - counts, 0), 0).astype(np.int64)
         if not missing.any():
             return np.zeros(0, dtype=np.int64)
         order = np.argsort(labels, kind="stable")
@@ -103,5 +117,6 @@ def _affine(x: Tensor, rotation: float, flip: bool, key: Key) -> Tensor:
     v = (torch.arange(h, device=x.device) * 2 + 1)[:, None] / h - 1
     u = (torch.arange(w, device=x.device) * 2 + 1)[None] / w - 1
     c, s = (f(angle)[:, None, None] for f in (torch.cos, torch.sin))
-    grid = torch.stack([sign[:, None, None] * (c * u - s * v), s * u + c * v], -1)
-    return F.grid_sample(x, grid, align_corners=False)
+    across, down = c * u - s * v * (h / w), s * u * (w / h) + c * v  # angles in pixels
+    grid = torch.stack([sign[:, None, None] * across, down], -1)
+    return F.grid_sample(x, grid.to(x.dtype), align_corners=False)

@@ -46,7 +46,8 @@ class Femnist(StoredDataset, ImageDataset):
             self.hub()["train"], label="character", client="writer_id", name=self.title
         )
         names = np.array(whole.group_names)
-        return self._examples(whole.x.numpy(), whole.y.numpy(), names[whole.groups])
+        # Grey pictures, whatever mode they are stored in.
+        return self._examples(whole.x[:, 0].numpy(), whole.y.numpy(), names[whole.groups])
 
     def _examples(self, x: np.ndarray, y: np.ndarray, writer: np.ndarray) -> "Examples":
         if self.writers:

@@ -68,7 +68,9 @@ class Shakespeare(StoredDataset):
                 rows = read_leaf(files)
                 return self._from_windows(rows.x, rows.y, rows.user)
         rows = self.hub()["train"]
-        return self._from_windows(*(np.array(rows[key]) for key in ("x", "y", "character_id")))
+        return self._from_windows(
+            *(np.array(list(rows[key])) for key in ("x", "y", "character_id"))
+        )
 
     def _from_plays(self, path: Path) -> "Examples":
         import polars as pl

@@ -28,11 +28,14 @@ _NOISE = 0.01  # the listing's additive constant inside logarithms and on every 
 _SHIFT = 0.1  # its shift of means and inflation of variances on the aggregator
 
 
-def _density(theta: Tensor, labels: Tensor, shift: float = 0.0) -> Tensor:
-    """Mixture densities at the label values, [K, L], from rows (pi, mu, s2)."""
+def _log_density(theta: Tensor, labels: Tensor, shift: float = 0.0) -> Tensor:
+    """Logarithms of mixture densities at the label values, [K, L], from rows (pi, mu, s2).
+
+    In logarithms, since a client with a single label has a density of e^-4000 at a far one.
+    """
     pi, mu, s2 = theta.unbind(-1)
     z, s2 = labels[:, None, None] - mu + shift, s2 + shift
-    return (pi * torch.exp(-(z**2) / (2 * s2)) / torch.sqrt(2 * math.pi * s2)).sum(-1).T
+    return torch.logsumexp(pi.log() - z**2 / (2 * s2) - torch.log(2 * math.pi * s2) / 2, -1).T
 
 
 def divergences(
@@ -43,20 +46,20 @@ def divergences(
     labels = labels.double()
     if mode == "listing":
         return _listed(theta, p, labels)
-    P = _density(theta, labels)
+    P = _log_density(theta, labels)
     if mode != "raw":
-        P = P / P.sum(1, keepdim=True)
+        P = P.log_softmax(1)
     if mode == "floor":
-        P = (P + epsilon) / (1 + len(labels) * epsilon)
-    whole = p @ P
-    return (whole * torch.log(whole / P)).sum(1)
+        P = torch.log((P.exp() + epsilon) / (1 + len(labels) * epsilon))
+    whole = torch.logsumexp(p.log()[:, None] + P, 0)
+    return (whole.exp() * (whole - P)).sum(1)
 
 
 def _listed(theta: Tensor, p: Tensor, labels: Tensor) -> Tensor:
     """The printed program: client mixtures already scaled by p_k, rounded, smoothed, in bits."""
     scaled = theta.clone()
     scaled[..., 0] = (p[:, None] * theta[..., 0]).round(decimals=5)
-    P = _density(scaled, labels, _SHIFT)
+    P = _log_density(scaled, labels, _SHIFT).exp()
     whole = P.sum(0)
     P = P.round(decimals=4)
     return (whole * torch.log2((whole + _NOISE) / (P + _NOISE))).sum(1)
@@ -64,7 +67,8 @@ def _listed(theta: Tensor, p: Tensor, labels: Tensor) -> Tensor:
 
 def pool(divergence: Tensor, n: Tensor, direction: Direction = "proportional") -> Tensor:
     """Weights from divergences; the sizes where nobody diverges."""
-    if float(divergence.abs().sum()) < 1e-9:
+    divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
+    if float(divergence.sum()) < 1e-9:
         return (n / n.sum()).double()
     d = divergence if direction == "proportional" else 1 / (divergence + _NOISE)
     return d / d.sum()

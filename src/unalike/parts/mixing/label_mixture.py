@@ -26,23 +26,28 @@ class LabelMixture:
 
     def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """[ceil(rho classes), 3]."""
-        theta = select(labels, self.rho, self.restarts, textbook=not self.listing)
-        out = np.zeros((max(1, math.ceil(self.rho * classes)), 3), dtype=np.float32)
+        theta = select(labels, self.rho, self.restarts, listing=self.listing)
+        out = np.zeros((most_parts(self.rho, classes), 3), dtype=np.float32)
         out[:, 2] = 1.0
         out[: len(theta)] = theta
         return out
 
 
+def most_parts(rho: float, labels: int) -> int:
+    """ceil(rho |labels|); the guard keeps 0.7 x 10 from becoming 8."""
+    return max(1, math.ceil(rho * labels - 1e-9))
+
+
 def select(
-    labels: np.ndarray, rho: float = 0.5, restarts: int = 8, textbook: bool = True
+    labels: np.ndarray, rho: float = 0.5, restarts: int = 8, listing: bool = False
 ) -> np.ndarray:
     """The mixture with the least BIC, rows (pi, mu, variance) ordered by mean."""
     y, count = np.unique(labels, return_counts=True)
     n = count.sum()
     best, least = np.empty((0, 3)), np.inf
-    for parts in range(1, max(1, math.ceil(rho * len(y))) + 1):
-        theta, log_likelihood = fit(y.astype(float), count.astype(float), parts, restarts)
-        free = 3 * parts - 1 if textbook else parts
+    for parts in range(1, most_parts(rho, len(y)) + 1):
+        theta, log_likelihood = fit(y.astype(float), count.astype(float), parts, restarts, listing)
+        free = parts if listing else 3 * parts - 1
         bic = -2 * log_likelihood + free * math.log(n)
         if bic < least:
             best, least = theta, bic
@@ -50,10 +55,16 @@ def select(
 
 
 def fit(
-    y: np.ndarray, count: np.ndarray, parts: int, restarts: int = 8, iterations: int = 500
+    y: np.ndarray,
+    count: np.ndarray,
+    parts: int,
+    restarts: int = 8,
+    listing: bool = False,
+    iterations: int = 500,
 ) -> tuple[np.ndarray, float]:
     """The best of several EM runs at once: (rows (pi, mu, variance), log-likelihood).
 
+    A variance is at least the floor; the ``listing`` adds the floor to every variance instead.
     Means start at quantiles of the labels and at drawn labels; the generator is fixed, since the
     fit is part of the question and must not depend on when it is asked.
     """
@@ -80,6 +91,7 @@ def fit(
             break
         before = likelihood
         pi, mu = mass / n, (gamma * y[:, None]).sum(1) / mass
-        s2 = (gamma * (y[:, None] - mu[:, None]) ** 2).sum(1) / mass + _FLOOR
+        s2 = (gamma * (y[:, None] - mu[:, None]) ** 2).sum(1) / mass
+        s2 = s2 + _FLOOR if listing else np.maximum(s2, _FLOOR)
     i = int(np.argmax(likelihood))
     return np.stack([pi[i], mu[i], s2[i]], 1), float(likelihood[i])
