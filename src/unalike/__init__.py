@@ -1,1 +1,59 @@
-"""Federated learning for data that are not alike."""
+"""Federated learning for data that are not alike.
+
+The names below are imported when they are first used, so that ``import unalike`` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unalike.api import Result, dataset, partitioner, train
+    from unalike.errors import ConfigError, DataError, RunError, UnalikeError
+    from unalike.federation.build import federate
+    from unalike.federation.data import Federation
+    from unalike.federation.readers import from_arrays, from_frame
+    from unalike.federation.skew import measure
+    from unalike.run.config import load, parse
+    from unalike.run.execute import resume, start
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "Federation",
+    "Result",
+    "RunError",
+    "UnalikeError",
+    "dataset",
+    "federate",
+    "from_arrays",
+    "from_frame",
+    "load",
+    "measure",
+    "parse",
+    "partitioner",
+    "resume",
+    "start",
+    "train",
+]
+
+_HOMES = {
+    "unalike.api": ("Result", "dataset", "partitioner", "train"),
+    "unalike.errors": ("ConfigError", "DataError", "RunError", "UnalikeError"),
+    "unalike.federation.build": ("federate",),
+    "unalike.federation.data": ("Federation",),
+    "unalike.federation.readers": ("from_arrays", "from_frame"),
+    "unalike.federation.skew": ("measure",),
+    "unalike.run.config": ("load", "parse"),
+    "unalike.run.execute": ("resume", "start"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unalike' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -83,6 +83,13 @@ class Batches:
         return Batch(x, self.y[index], real, key)
 
 
+def work(budget: Tensor, epochs: Tensor) -> Tensor:
+    """How many examples each client processes in ``epochs`` passes over ``budget`` examples."""
+    whole = epochs.floor()
+    total = whole.long() * budget + ((epochs - whole) * budget + 0.5).floor().long()
+    return total.clamp(min=1)  # whoever takes part does something
+
+
 def draw(
     order: Tensor,
     sizes: Tensor,
@@ -102,9 +109,7 @@ def draw(
     A step is padded with its own first row, so that no client ever touches another's examples.
     """
     n, size = len(sizes), int(sizes.max())
-    whole = epochs.floor()
-    total = whole.long() * budget + ((epochs - whole) * budget + 0.5).floor().long()
-    total = total.clamp(min=1)  # whoever takes part does something
+    total = work(budget, epochs)
     passes = int(torch.ceil(total / sizes).max())
     real = torch.arange(size, device=keys.device) < sizes[:, None]
     shuffled = []

@@ -8,7 +8,7 @@ returns its statistics, and every thread calls a copy of its own.
 
 import copy
 import threading
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -182,24 +182,30 @@ class Network:
         }
         return {**fresh, **{n: given[n] for n in self.buffers}}
 
-    def train(self, w: Params, x: Tensor, key: Key, real: Tensor) -> tuple[Tensor, Params]:
-        """The output in training mode, and the buffers after it."""
+    def train(
+        self, w: Params, x: Tensor, key: Key, real: Tensor, *more: Tensor
+    ) -> tuple[Any, Params]:
+        """The output in training mode, and the buffers after it; ``more`` are further inputs."""
         held = dict(w)
         key = rng.fold_in(key, 0)  # a stream of its own beside a transform's and a method's
         for i, name in enumerate(self._dropouts):
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:
             held[f"{name}.real"] = real
-        out = functional_call(self._module(True), held, (x,))
+        out = functional_call(self._module(True), held, (x, *more))
         return out, {n: held[n] for n in self.buffers}  # the call writes new buffers back
 
-    def eval(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
+    def eval(self, w: Params, x: Tensor, real: Tensor | None = None, *more: Tensor) -> Any:
         """The output in evaluation mode; without running statistics, padding must be marked."""
         held = dict(w)
         if real is not None:
             for name in self._norms:
                 held[f"{name}.real"] = real
-        return cast(Tensor, functional_call(self._module(False), held, (x,)))
+        return functional_call(self._module(False), held, (x, *more))
+
+    def part(self, name: str) -> "Network":
+        """A submodule as a network of its own; its leaves lose the prefix ``name.``."""
+        return Network(self._masters[False].get_submodule(name))
 
 
 def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

@@ -11,6 +11,7 @@ from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
 from unalike.parts.mixing.base import Cohort, Mixing
 from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.privacy.accountant import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.rng import Key
@@ -55,11 +56,17 @@ class Recipe:
     transform: Transform | None = None
     release: Release | None = None
     filters: tuple[Filter, ...] = ()
+    guarantee: Guarantee | None = None
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics clients must report, and ``gram``, which the server computes itself."""
+        """The statistics clients report, and those of uploads that the server measures itself."""
         return self.mixing.needs | self.algorithm.needs
+
+    @property
+    def looks(self) -> bool:
+        """Whether clients measure the received model before they train."""
+        return "loss" in self.needs or bool(self.mixing.gauges)
 
 
 def client(
@@ -67,7 +74,7 @@ def client(
 ) -> tuple[Any, dict[str, Tensor], Any]:
     """A client's whole round: (upload, statistics, what to keep). Pure.
 
-    ``whole`` is one pass over its training examples, given only where the loss of the received
+    ``whole`` is one pass over its training examples, given only where something about the received
     model is asked for: it is measured before training, in evaluation mode.
     """
     algorithm = recipe.algorithm
@@ -76,7 +83,10 @@ def client(
         received = algorithm.personal(down, mine)
         assert received is not None, "checked when the recipe was built"
         task = algorithm.task
-        stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
+        if "loss" in recipe.needs:
+            stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
+        found = {name: gauge(task, received, whole) for name, gauge in recipe.mixing.gauges.items()}
+        stats = {**stats, **found}
     if recipe.release is not None:
         up = recipe.release(up, rng.fold_in(ctx.key, 11))
     return up, stats, kept

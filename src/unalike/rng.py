@@ -13,7 +13,17 @@ import torch
 from torch import Tensor
 
 Key = Tensor
-Purpose = Literal["cohort", "batches", "init", "noise", "faults", "server", "survey", "evaluation"]
+Purpose = Literal[
+    "cohort",
+    "batches",
+    "init",
+    "noise",
+    "faults",
+    "attack",
+    "server",
+    "survey",
+    "evaluation",
+]
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 

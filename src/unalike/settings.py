@@ -1,9 +1,12 @@
 """The base of everything that is configured: frozen, typed, strict, self-describing."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+import json
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 
 from unalike.errors import unknown
 
@@ -11,22 +14,25 @@ from unalike.errors import unknown
 class Settings(BaseModel):
     """Hyper-parameters with their types, ranges and descriptions; never state.
 
-    An unknown key, a wrong type or a value out of range is refused when the object is made.
+    An unknown key, a wrong type or a value out of range is refused when the object is made, and so
+    are numbers that are not finite.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Setting(NamedTuple):
     """One field of a ``Settings`` class, as ``unalike list NAME`` shows it."""
 
     name: str
-    type: str
+    allowed: str
     default: str
     description: str
 
 
 T = TypeVar("T", bound=type)
+
+_KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
@@ -42,18 +48,70 @@ def summary(cls: type) -> str:
 
 
 def describe(cls: type[Settings]) -> list[Setting]:
-    """Every field with its type, default and meaning."""
-
-    def kind(annotation: Any) -> str:
-        text = getattr(annotation, "__name__", None) if isinstance(annotation, type) else None
-        return text or str(annotation).replace("typing.", "").replace("NoneType", "None")
-
+    """Every field with what it may be, its default and its meaning."""
     return [
-        Setting(
-            name,
-            kind(f.annotation),
-            "required" if f.is_required() else repr(f.get_default(call_default_factory=True)),
-            f.description or "",
-        )
-        for name, f in cls.model_fields.items()
+        Setting(name, allowed(field), _default(field), field.description or "")
+        for name, field in cls.model_fields.items()
     ]
+
+
+def allowed(field: FieldInfo) -> str:
+    """What a field may be, in words.
+
+    >>> from pydantic import Field
+    >>> class Example(Settings):
+    ...     share: float = Field(default=0.5, ge=0, lt=1)
+    ...     order: Literal["up", "down"] = "up"
+    >>> [allowed(field) for field in Example.model_fields.values()]
+    ['number from 0 to below 1', '"up" or "down"']
+    """
+    return _words(field.annotation, field.metadata)
+
+
+def _words(annotation: Any, metadata: Sequence[Any]) -> str:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        inner = [m for a in args[1:] for m in (a.metadata if isinstance(a, FieldInfo) else [a])]
+        return _words(args[0], [*metadata, *inner])
+    if origin is Literal:
+        return _either([json.dumps(a) for a in args])
+    if origin in (Union, UnionType):
+        words = [_words(a, metadata) for a in args if a is not NoneType]
+        return _either([*words, *(["left out"] if NoneType in args else [])])
+    if origin is list:
+        entries = _words(args[0], []).replace("number", "numbers").replace("text", "texts")
+        return f"list of {entries}" + _filled(metadata)
+    words = [_KINDS.get(annotation, str(annotation)), _range(metadata)]
+    return " ".join(filter(None, words)) + _filled(metadata)
+
+
+def _filled(metadata: Sequence[Any]) -> str:
+    return ", not empty" if _bound(metadata, "min_length") else ""
+
+
+def _range(metadata: Sequence[Any]) -> str:
+    ge, gt, le, lt = (_bound(metadata, name) for name in ("ge", "gt", "le", "lt"))
+    low = f"from {ge:g}" if ge is not None else f"above {gt:g}," if gt is not None else ""
+    high = f"to {le:g}" if le is not None else f"to below {lt:g}" if lt is not None else ""
+    if not high:
+        low = f">= {ge:g}" if ge is not None else f"> {gt:g}" if gt is not None else ""
+    elif ge is None:
+        high = f"up {high}"
+    factor = _bound(metadata, "multiple_of")
+    return " ".join(filter(None, [low, high])) + (f", a multiple of {factor:g}" if factor else "")
+
+
+def _bound(metadata: Sequence[Any], name: str) -> Any:
+    return next((getattr(m, name) for m in metadata if getattr(m, name, None) is not None), None)
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _default(field: FieldInfo) -> str:
+    """As it would be written in a file."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "left out" if value is None else json.dumps(value, ensure_ascii=False)

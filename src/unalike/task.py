@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,7 +20,12 @@ class Task:
     """What is learned: a network with cross-entropy over classes, one logit, or next characters."""
 
     network: Network
-    kind: Kind = "multiclass"
+    kind: Kind | Literal["autoencoding"] = "multiclass"
+
+    @property
+    def draws(self) -> int:
+        """How many normal numbers it takes to judge one row."""
+        return 0
 
     @cached_property
     def _buffers(self) -> frozenset[str]:
@@ -44,6 +50,10 @@ class Task:
         each = self.per_example(out, batch.y)
         mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
         return mean, {k: v for k, v in buffers.items() if k in w}
+
+    def outputs(self, w: Params, x: Tensor, noise: Tensor) -> Tensor:
+        """What every row is judged by; ``noise`` has ``draws`` columns."""
+        return self.logits(w, x)
 
     def logits(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The network's output in evaluation mode; ``real`` marks the rows that are no padding."""

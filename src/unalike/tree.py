@@ -83,6 +83,12 @@ def gram(stacked: Tree) -> Tensor:
     return torch.stack([x @ x.T for x in flat]).sum(0).cpu()
 
 
+def sqnorms(stacked: Tree) -> Tensor:
+    """The squared length of every client's part, [n] in double precision on the CPU."""
+    flat = [x.reshape(len(x), -1).double() for x in leaves(stacked)]
+    return torch.stack([x.square().sum(1) for x in flat]).sum(0).cpu()
+
+
 def row(stacked: Tree, i: int | Tensor) -> Tree:
     """One client of a stacked tree, or several if ``i`` is a mask or an index vector."""
     return map(lambda x: x[i.to(x.device) if isinstance(i, Tensor) else i], stacked)

@@ -1,11 +1,14 @@
 """The figures: what they draw, that they render, and that they refuse what they cannot draw."""
 
+import csv
+import io
+
 import numpy as np
 import pytest
 
 from unalike.errors import ConfigError, DataError
 from unalike.report.plots import client_strip, learning_curves, partition_plot, save, spread_plot
-from unalike.report.plots.canvas import colours, dashes
+from unalike.report.plots.methods import colours, dashes
 
 CHARTS = {
     "one client": lambda: partition_plot([[3, 0, 1]]),
@@ -39,10 +42,11 @@ def tables(chart):
     def walk(node):
         if isinstance(node, dict):
             for key, value in node.items():
-                if key == "datasets":
-                    found.extend(value.values())
-                elif key == "values" and isinstance(value, list) and isinstance(value[0], dict):
-                    found.append(value)
+                if key == "values" and isinstance(value, str):
+                    kinds = node["format"]["parse"]
+                    rows = csv.DictReader(io.StringIO(value))
+                    read = {"string": str, "number": float}
+                    found.append([{k: read[kinds[k]](v) for k, v in row.items()} for row in rows])
                 else:
                     walk(value)
         elif isinstance(node, list):

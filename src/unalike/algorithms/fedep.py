@@ -10,7 +10,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from unalike.algorithms.method import Draft, Method, Slot
-from unalike.parts.mixing.entropy_pool import Direction, EntropyPool, Mode
+from unalike.parts.mixing.entropy_pool import Direction, EntropyPool, Labels, Mode
+from unalike.parts.mixing.label_mixture import Bic
 
 
 class FedEp(Method):
@@ -29,10 +30,24 @@ class FedEp(Method):
         default=0.5, gt=0, le=1, description="mixture parts at most, as a share of the labels"
     )
     epsilon: float = Field(default=0.01, gt=0, description="the floor under every probability")
+    survey_epsilon: float = Field(
+        default=0.0, ge=0, description="differential privacy of the label survey; 0: no noise"
+    )
+    label_set: Labels = Field(
+        default="global",
+        description="labels at which mixtures are compared: all, or those of the aggregator's own "
+        "data (its own clients', if it has none)",
+    )
+    bic: Bic = Field(
+        default="auto",
+        description="parameters counted for M parts: 3M-1 (textbook) or M (thesis); auto: M in the "
+        "listing",
+    )
+    renormalise: bool = Field(
+        default=True, description="let the weights of those that answered sum to one"
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Fill the weights."""
         classes = max(draft.classes, 2)
-        return replace(
-            draft, mixing=EntropyPool(classes, self.rho, self.mode, self.direction, self.epsilon)
-        )
+        return replace(draft, mixing=EntropyPool(classes, **self.model_dump()))

@@ -20,7 +20,9 @@ class LgFedAvg(Method):
     """The body of the network stays on the client, only the head is shared."""
 
     slot: ClassVar[Slot] = "private"
-    accepts: ClassVar[frozenset[str]] = frozenset({"objective", "server", "weights", "data"})
+    accepts: ClassVar[frozenset[str]] = frozenset(
+        {"objective", "server", "weights", "data", "defence", "privacy"}
+    )
     paper: ClassVar[str] = "Liang et al. 2020, arXiv 2001.01523"
 
     shared: Literal["head", "body"] | list[str] = Field(

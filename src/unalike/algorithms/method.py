@@ -5,7 +5,7 @@ combined (FedProx's objective, FedAdam's server, AAggFF's weights); two that wan
 one that cannot live with another, are refused with a reason.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -16,6 +16,7 @@ from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
+from unalike.parts.privacy.accountant import Guarantee
 from unalike.parts.private import SHARED, Private
 from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
@@ -57,6 +58,8 @@ class Draft:
     transform: Transform | None = None
     release: Release | None = None
     filters: tuple[Filter, ...] = ()
+    guarantee: Guarantee | None = None
+    checks: tuple[Callable[["Draft", Recipe], None], ...] = ()  # of the whole, once it is made
     phases: int = 0
     make: Callable[["Draft"], Algorithm] | None = None
     pooled: bool = False
@@ -71,7 +74,7 @@ class Draft:
         schedule: Schedule = Sampled(self.participation, self.epochs)
         if self.phases:
             schedule = Phased(self.phases, self.participation, self.epochs)
-        return Recipe(
+        made = Recipe(
             algorithm,
             self.mixing,
             schedule,
@@ -79,7 +82,15 @@ class Draft:
             self.transform,
             self.release,
             self.filters,
+            self.guarantee,
         )
+        for check in self.checks:
+            check(self, made)
+        return made
+
+
+# Topologies that ask the same of a method as another: there, too, every client is its own server.
+LIKE = {"complete": "ring", "random": "ring"}
 
 
 class Method(Settings):
@@ -87,7 +98,8 @@ class Method(Settings):
 
     slot: ClassVar[Slot] = ""
     accepts: ClassVar[frozenset[str]] = frozenset(get_args(Slot))
-    topologies: ClassVar[frozenset[str]] = frozenset({"star", "clusters", "ring"})
+    refuses: ClassVar[Mapping[str, str]] = {}  # a method's name or a slot -> why not
+    topologies: ClassVar[frozenset[str]] = frozenset({"star", "rotating", "clusters", "ring"})
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
@@ -98,10 +110,11 @@ class Method(Settings):
 def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) -> Draft:
     """Apply the named methods in turn, or say why they do not go together."""
     for i, (name, method) in enumerate(methods):
-        if topology not in method.topologies:
+        if LIKE.get(topology, topology) not in method.topologies:
+            also = {other for other, like in LIKE.items() if like in method.topologies}
             raise ConfigError(
                 f"method '{name}' cannot run on topology '{topology}'; "
-                f"it works on {', '.join(sorted(method.topologies))}."
+                f"it works on {', '.join(sorted(method.topologies | also))}."
             )
         for other, earlier in methods[:i]:
             if method.slot and method.slot == earlier.slot:
@@ -109,6 +122,11 @@ def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) 
                     f"methods '{other}' and '{name}' both set the {method.slot}; keep one of them."
                 )
         for other, beside in methods:
+            why = method.refuses.get(other) or method.refuses.get(beside.slot)
+            if beside is not method and why:
+                raise ConfigError(
+                    f"method '{name}' cannot be combined with '{other}': {why}; drop one of them."
+                )
             if beside is not method and beside.slot and beside.slot not in method.accepts:
                 raise ConfigError(
                     f"method '{name}' cannot be combined with '{other}', which sets the "

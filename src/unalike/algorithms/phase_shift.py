@@ -110,7 +110,9 @@ class PhaseShiftMethod(Method):
     """Groups of clients upload in turn and correct their drift in between: fewer uploads."""
 
     slot: ClassVar[Slot] = "schedule"
-    accepts: ClassVar[frozenset[str]] = frozenset({"objective", "server", "weights", "data"})
+    accepts: ClassVar[frozenset[str]] = frozenset(
+        {"objective", "server", "weights", "data", "defence", "privacy"}
+    )
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"
 

@@ -89,7 +89,9 @@ class SuPerFedMM(Method):
     """Each client trains a line between the shared model and a second one of its own."""
 
     slot: ClassVar[Slot] = "algorithm"
-    accepts: ClassVar[frozenset[str]] = frozenset({"server", "weights", "data"})
+    accepts: ClassVar[frozenset[str]] = frozenset(
+        {"server", "weights", "data", "defence", "privacy"}
+    )
     paper: ClassVar[str] = "Hahn et al. 2022, arXiv 2109.07628"
 
     start: float = Field(default=0.4, ge=0, le=1, description="share of rounds before mixing (L)")

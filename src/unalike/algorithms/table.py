@@ -1,20 +1,32 @@
 """The table of methods: name -> settings class."""
 
-from unalike.algorithms.aaggff import AAggFFD
+from unalike.algorithms.aaggff import AAggFFD, AAggFFS
+from unalike.algorithms.afl import Afl
+from unalike.algorithms.dp import CentralDp, LocalDp
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.feddisco import FedDisco
 from unalike.algorithms.fedep import FedEp
 from unalike.algorithms.fedevg import FedEvgMethod
+from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.krum import KrumMethod
+from unalike.algorithms.latent_disco import LatentDisco
 from unalike.algorithms.lg_fedavg import LgFedAvg
 from unalike.algorithms.local_only import LocalOnly
+from unalike.algorithms.median import MedianMethod
 from unalike.algorithms.method import Method
+from unalike.algorithms.norm_clip import NormClipMethod
 from unalike.algorithms.phase_shift import PhaseShiftMethod
 from unalike.algorithms.pooled import Pooled
+from unalike.algorithms.propfair import PropFair, PropFairLoss
+from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.scaffold import ScaffoldMethod
 from unalike.algorithms.superfed import SuPerFedMM
+from unalike.algorithms.term import Term
+from unalike.algorithms.trimmed_mean import TrimmedMeanMethod
 
 
 class FedAvgMethod(Method):
@@ -33,12 +45,27 @@ METHODS: dict[str, type[Method]] = {
     "fedyogi": FedYogi,
     "fedadagrad": FedAdagrad,
     "fedep": FedEp,
+    "feddisco": FedDisco,
+    "latent_disco": LatentDisco,
+    "aaggff_s": AAggFFS,
     "aaggff_d": AAggFFD,
+    "afl": Afl,
+    "qfedavg": QFedAvg,
+    "term": Term,
+    "propfair": PropFair,
+    "propfair_loss": PropFairLoss,
+    "fedmgda": FedMgda,
     "lg_fedavg": LgFedAvg,
     "superfed_mm": SuPerFedMM,
     "phase_shift": PhaseShiftMethod,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,
+    "median": MedianMethod,
+    "trimmed_mean": TrimmedMeanMethod,
+    "krum": KrumMethod,
+    "norm_clip": NormClipMethod,
+    "dp": CentralDp,
+    "local_dp": LocalDp,
     "local_only": LocalOnly,
     "pooled": Pooled,
 }

@@ -1,12 +1,13 @@
 """``unalike list``: what there is, one line each, and the settings of one."""
 
-from collections.abc import Mapping
-
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from unalike.errors import unknown
-from unalike.run.config import Config, tables
+from unalike.run.config import DEFAULTS, Config, tables
+from unalike.run.overrides import LISTS
+from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, describe, summary
 
 TITLES = {
@@ -16,59 +17,71 @@ TITLES = {
     "data": "datasets",
     "model": "models",
     "topology": "topologies",
+    "attack": "attacks",
 }
 
 
 def show_all() -> None:
     """Every name with one line."""
     console = Console()
-    for kind, table in _tables().items():
-        out = Table(title=TITLES[kind], title_justify="left", show_header=False, box=None)
+    choices = tables()
+    for kind, title in TITLES.items():
+        out = Table(title=title, title_justify="left", show_header=False, box=None)
         out.add_column(style="bold", no_wrap=True)
         out.add_column()
-        for name, cls in sorted(table.items()):
-            out.add_row(name, summary(cls))
+        for name, cls in sorted(choices[kind].items()):
+            out.add_row(name, Text(summary(cls)))
         console.print(out)
         console.print()
-    console.print("The settings of one: unalike list NAME. Of a file: unalike list settings.")
+    console.print("the settings of one: unalike list NAME; of a file: unalike list settings")
 
 
 def show(name: str) -> None:
     """The settings of one name, under every kind that has it."""
     console = Console()
     if name == "settings":
-        for section, field in Config.model_fields.items():
-            cls = field.annotation
-            if section in _tables() or section == "plus":
-                console.print(f"[bold][{section}][/bold] name = ... and that choice's settings")
-            elif isinstance(cls, type) and issubclass(cls, Settings):
-                console.print(_settings(f"[{section}]", cls))
-            else:
-                console.print(
-                    f"[bold]{section}[/bold] = {field.default}  ({field.description or ''})"
-                )
+        _show_file(console)
         return
-    found = [(kind, table[name]) for kind, table in _tables().items() if name in table]
+    choices = tables()
+    found = [(kind, choices[kind][name]) for kind in TITLES if name in choices[kind]]
     if not found:
-        raise unknown("name", name, {n for table in _tables().values() for n in table})
+        known = {n for kind in TITLES for n in choices[kind]}
+        raise unknown("name", name, {*known, "settings"})
     for kind, cls in found:
-        console.print(f"[bold]{name}[/bold] ({kind}): {summary(cls)}")
+        console.print(Text(f"{name} ({kind}): {summary(cls)}"))
         if paper := getattr(cls, "paper", ""):
-            console.print(f"paper: {paper}")
+            console.print(Text(f"paper: {paper}"))
         if cls.model_fields:
-            console.print(_settings(f'\\[{kind}]  name = "{name}"', cls))
+            console.print(_settings(_head(kind, name), cls))
         else:
             console.print("no settings")
 
 
-def _tables() -> dict[str, Mapping[str, type[Settings]]]:
-    return {kind: table for kind, table in tables().items() if kind != "plus"}
+def _show_file(console: Console) -> None:
+    """The sections of a configuration file in their order."""
+    choices = tables()
+    for key, field in Config.model_fields.items():
+        if key in SECTIONS:
+            cls = SECTIONS[key]
+            console.print(_settings(f"[{key}]  {summary(cls)}", cls))
+        elif key in choices:
+            console.print(Text(f"{_head(key, '')}  {field.description}", "italic"))
+            names = ", ".join(sorted(choices[key]))
+            default = f"; {DEFAULTS[key]['name']} unless named" if key in DEFAULTS else ""
+            console.print(Text(f"name = one of {names}{default}\n"))
+    console.print("seed and rounds stand at the top of the file; the settings that go with a name:")
+    console.print("unalike list NAME")
+
+
+def _head(kind: str, name: str) -> str:
+    table = f"[[{kind}]]" if kind in LISTS else f"[{kind}]"
+    return f'{table}  name = "{name}"' if name else table
 
 
 def _settings(title: str, cls: type[Settings]) -> Table:
-    out = Table(title=title, title_justify="left")
-    for column in ("setting", "type", "default", "meaning"):
-        out.add_column(column)
+    out = Table(title=Text(title), title_justify="left")
+    for column in ("setting", "may be", "default", "meaning"):
+        out.add_column(column, no_wrap=column == "setting")
     for setting in describe(cls):
-        out.add_row(*setting)
+        out.add_row(*map(Text, setting))
     return out

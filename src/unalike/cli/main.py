@@ -3,17 +3,31 @@
 Nothing heavy is imported before a command runs, so that help and mistakes answer at once.
 """
 
+import os
+import re
 import sys
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, validators
 
-from unalike.errors import UnalikeError
+from unalike.errors import ConfigError, UnalikeError
 
 app = App(
     name="unalike",
-    help="Federated learning for data that are not alike.",
-    help_epilogue="Start with: unalike demo. Every setting is explained by: unalike list NAME.",
+    help="""
+    Federated learning for data that are not alike.
+
+    ```text
+    unalike demo                     three methods on unalike digits
+    unalike compare quickstart       nine methods, with statistics
+    unalike list                     methods, partitioners, datasets, models
+    unalike list fedprox             the settings of one of them
+    unalike run first.toml           train as a file says
+    unalike skew first.toml          how unalike its clients are
+    ```
+    """,
+    help_format="markdown",
+    help_epilogue="More about a command: unalike COMMAND --help",
 )
 
 Overrides = Annotated[
@@ -22,39 +36,169 @@ Overrides = Annotated[
         name=["--set"],
         consume_multiple=True,
         negative=(),
-        help="settings over the file's, as key=value: --set rounds=50 method.name=fedprox",
+        help="Settings over the file's, as key=value; several may follow.",
     ),
 ]
 
 
 @app.command
 def run(file: str, *, set_: Overrides = None, engine: str | None = None) -> None:
-    """Train by a TOML file and write a run folder.
+    """Train as a TOML file says and write a run folder.
+
+    A file may be as short as this; `unalike list settings` shows what else it may hold.
+
+    ```toml
+    rounds = 50
+    [data]
+    name = "digits"
+    [partition]
+    name = "dirichlet"
+    clients = 20
+    alpha = 0.3
+    [method]
+    name = "fedprox"
+    mu = 0.1
+    ```
+
+    ```sh
+    unalike run first.toml
+    unalike run first.toml --set method.name=scaffold seed=1
+    unalike run first.toml --set 'plus=["fedadam"]' plus.0.lr=0.01
+    unalike run first.toml --engine sequential
+    ```
 
     Parameters
     ----------
     file
-        The configuration. Every key has a default; see: unalike list settings.
+        The configuration. Every key has a default.
     engine
-        Shorthand for --set engine.kind=ENGINE: auto, sequential or vectorized.
+        Short for --set engine.kind=ENGINE: auto, sequential or vectorized.
     """
     from unalike.cli.training import train
 
-    train(file, [*(set_ or []), *([f"engine.kind={engine}"] if engine else [])])
+    train(file, [*(set_ or []), *([f"engine.kind={engine}"] if engine is not None else [])])
 
 
 @app.command
 def resume(folder: str) -> None:
     """Go on with a run that was stopped or killed; it ends as if it had never been.
 
+    ```sh
+    unalike resume runs/fedavg-digits-dirichlet-seed0
+    ```
+
     Parameters
     ----------
     folder
-        The run's folder.
+        The folder of a run or of a comparison.
     """
+    if os.path.isfile(os.path.join(folder, "compare.json")):
+        from unalike.cli.comparing import go_on as go_on_comparing
+
+        go_on_comparing(folder)
+        return
     from unalike.cli.training import go_on
 
     go_on(folder)
+
+
+@app.command
+def compare(
+    target: str | None = None,
+    *,
+    set_: Overrides = None,
+    folder: str | None = None,
+    scale: str | None = None,
+    processes: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
+) -> None:
+    """Compare methods on partitions over seeds, paired by seed and at equal budgets.
+
+    ```sh
+    unalike compare quickstart
+    unalike compare mine.toml --folder runs/mine
+    unalike compare runs/mine
+    ```
+
+    A file holds what `unalike run` reads, and what is varied:
+
+    ```toml
+    [compare]
+    methods = ["fedavg", { name = "fedprox", mu = 0.1 }]
+    partitions = [{ name = "dirichlet", alpha = 0.1 }, { name = "dirichlet", alpha = 1.0 }]
+    seeds = 5
+    ```
+
+    Parameters
+    ----------
+    target
+        A preset, a TOML file, or the folder of a comparison that was stopped.
+    folder
+        Where the runs and tables go; if left out, runs/compare- and the name.
+    scale
+        Which values of the file to use: small or paper for the presets.
+    processes
+        Cells that run at a time; 0: one for each core, or one in all on a GPU.
+    list_
+        Show the presets.
+    """
+    from unalike.cli.comparing import compare as run_comparison
+    from unalike.cli.comparing import show_presets
+
+    if list_:
+        show_presets()
+    elif target is None:
+        raise ConfigError(
+            "name a preset, a TOML file or a comparison's folder; presets are shown by: "
+            "unalike compare --list."
+        )
+    else:
+        run_comparison(target, set_ or [], folder, scale, processes)
+
+
+@app.command
+def report(folder: str, *, output: str | None = None) -> None:
+    """Write the report of a run or a comparison as one HTML file that needs no network.
+
+    ```sh
+    unalike report runs/compare-quickstart
+    unalike report runs/fedavg-digits-dirichlet-seed0 --output report.html
+    ```
+
+    Parameters
+    ----------
+    folder
+        The folder of a run, of a comparison, or one that holds runs.
+    output
+        The file to write; if left out, report.html in the folder.
+    """
+    from unalike.cli.reporting import write
+
+    write(folder, output)
+
+
+@app.command
+def watch(
+    folder: str,
+    *,
+    port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8642,
+) -> None:
+    """Show the report of a folder in the browser while its runs go on, on this machine only.
+
+    ```sh
+    unalike watch runs/compare-quickstart
+    ```
+
+    Parameters
+    ----------
+    folder
+        The folder of a run, of a comparison, or one that holds runs.
+    port
+        Where to serve it; 0 takes any that is free.
+    """
+    from unalike.cli.reporting import serve
+
+    serve(folder, port)
 
 
 @app.command
@@ -68,6 +212,12 @@ def skew(
     plot: str | None = None,
 ) -> None:
     """Measure the skew of a configuration's partition, or find partitions of a wanted skew.
+
+    ```sh
+    unalike skew first.toml --plot partition.svg
+    unalike skew --set partition.alpha=0.1 partition.clients=50
+    unalike skew --target 1.4 --clients 20 --classes 10
+    ```
 
     Parameters
     ----------
@@ -84,15 +234,23 @@ def skew(
     """
     from unalike.cli.measuring import measure_file, reach
 
-    if target is not None:
-        reach(target, clients, classes)
-    if file is not None or target is None:
+    if target is None:
         measure_file(file, set_ or [], plot)
+    elif file or set_ or plot:
+        raise ConfigError("--target looks for settings: leave out the file, --set and --plot.")
+    else:
+        reach(target, clients, classes)
 
 
 @app.command(name="list")
 def list_(name: str | None = None) -> None:
     """Show methods, partitioners, datasets, models and topologies, or the settings of one.
+
+    ```sh
+    unalike list
+    unalike list dirichlet
+    unalike list settings
+    ```
 
     Parameters
     ----------
@@ -109,7 +267,7 @@ def list_(name: str | None = None) -> None:
 
 @app.command
 def demo(folder: str = "runs/demo") -> None:
-    """Compare FedAvg, SCAFFOLD and SuPerFed-MM on unalike digits, in about a minute.
+    """Compare FedAvg, SCAFFOLD and SuPerFed-MM on unalike digits, in less than a minute.
 
     Parameters
     ----------
@@ -122,18 +280,24 @@ def demo(folder: str = "runs/demo") -> None:
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point: 0 if all went well, 2 for a mistake, 130 if it was interrupted."""
     try:
         app(exit_on_error=False, print_error=False)
     except UnalikeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
     except CycloptsError as error:
-        print(f"error: {error} See: unalike --help.", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
+        _fail(f"{str(error).rstrip('.')}; see: unalike --help.")
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted before the run began.", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe went away, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _fail(message: str) -> None:
+    print("error:", re.sub(r"\s*\n\s*", " ", message.strip()), file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

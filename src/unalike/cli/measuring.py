@@ -1,48 +1,52 @@
 """``unalike skew``: numbers and pictures of a partition, and partitions of a wanted skew."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, DataError
 from unalike.federation.skew import measure
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.tables import skew_table
 from unalike.run.build import federation
-from unalike.run.config import load, override, parse
+from unalike.run.config import override, parse, read
 
 
 def measure_file(file: str | None, overrides: list[str], plot: str | None) -> None:
     """Print the skew of a configuration's partition; draw it if asked."""
-    if file is None:
-        raw: dict[str, object] = {}
-        for item in overrides:
-            override(raw, item)
-        config = parse(raw)
-    else:
-        config = load(file, overrides)
+    raw = {} if file is None else read(Path(file))
+    override(raw, *overrides)
+    config = parse(raw)
     data = federation(config)
     found = measure(data.counts)
     console = Console()
-    console.print(f"{config.data.name}, {config.partition.name}, {data.n_clients} clients")
-    console.print(skew_table(found.as_dict()))
-    if plot is not None:
-        title = f"{config.data.name}, {config.partition.name}"
-        chart = partition_plot(data.counts, data.examples.class_names, title, emd=found.emd)
-        save(chart, plot)
-        stem, _, suffix = plot.rpartition(".")
-        other = f"{stem}-spread.{suffix}"
+    title = f"{config.data.name}, {config.partition.name}"
+    console.print(skew_table(found.as_dict(), f"Skew of {title}: training examples"))
+    if plot is None:
+        return
+    path = Path(plot)
+    other = path.with_name(f"{path.stem}-spread{path.suffix}")
+    try:
+        save(partition_plot(data.counts, data.examples.class_names, title, emd=found.emd), path)
         save(spread_plot(found.emd_per_client, data.counts.sum(1)), other)
-        console.print(f"drawn to {plot} and {other}")
+    except OSError as error:
+        raise DataError(f"'{error.filename or path}' cannot be written: {error}.") from None
+    console.print(f"drawn to {path} and {other}", soft_wrap=True)
 
 
 def reach(target: float, clients: int, classes: int) -> None:
     """Print every setting of every sampler whose EMD is the target."""
-    from unalike.federation.target import TARGETED, reachable, settings_for
+    from unalike.federation.target import TARGETED, settings_for
 
-    table = Table(title=f"EMD {target:g} with {clients} clients and {classes} classes")
-    table.add_column("partition")
+    table = Table(
+        title=f"EMD {target:g} with {clients} clients and {classes} classes", title_justify="left"
+    )
+    table.add_column("partition", no_wrap=True)
     table.add_column("settings")
-    found = 0
+    found: list[str] = []
     for sampler in TARGETED:
         try:
             settings = settings_for(target, sampler, clients, classes)
@@ -51,17 +55,37 @@ def reach(target: float, clients: int, classes: int) -> None:
             continue
         for one in settings:
             values = one.model_dump(include={"t", "f", "q", "alpha", "target"})
-            shown = "  ".join(
-                f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-                for k, v in values.items()
-            )
-            table.add_row(sampler, shown)
-            found += 1
+            table.add_row(sampler, "  ".join(f"{k} = {_short(v)}" for k, v in values.items()))
+            found.append(_override(sampler, clients, values))
     if not found:
-        ranges = ", ".join(
-            f"{s} {low:.3g} to {high:.3g}"
-            for s in TARGETED
-            for low, high in [reachable(s, clients, classes)]
-        )
-        raise ConfigError(f"no sampler reaches EMD {target:g}; reachable are: {ranges}.")
-    Console().print(table)
+        raise _unreachable(target, clients, classes)
+    console = Console()
+    console.print(table)
+    console.print(f"for example: unalike skew --set {found[0]}", soft_wrap=True)
+
+
+def _override(sampler: str, clients: int, values: Mapping[str, Any]) -> str:
+    chosen = {"name": sampler, "clients": clients, **values}
+    return " ".join(f"partition.{k}={_short(v)}" for k, v in chosen.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _unreachable(target: float, clients: int, classes: int) -> ConfigError:
+    from unalike.federation.target import TARGETED, reachable
+
+    ranges = []
+    for sampler in TARGETED:
+        try:
+            low, high = reachable(sampler, clients, classes)
+        except ConfigError as error:
+            if clients < 1 or classes < 2:
+                return error
+            continue
+        ranges.append(f"{sampler} {low:.3g} to {high:.3g}")
+    return ConfigError(
+        f"no sampler reaches EMD {target:g} with {clients} clients and {classes} classes; "
+        f"reachable are {', '.join(ranges)}."
+    )

@@ -6,6 +6,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+CPU_BYTES = 2 << 30  # more would leave the caches anyway
+COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
+
+
+def most(model: int, batch: int, device: torch.device) -> int:
+    """How many clients fit into one call, from the bytes of a model and of a minibatch.
+
+    A quarter of a GPU's memory at most: its total, not what happens to be free, so that a resumed
+    run cuts its cohorts alike.
+    """
+    budget = CPU_BYTES
+    if device.type == "cuda":
+        budget = torch.cuda.get_device_properties(device).total_memory // 4
+    return max(1, budget // (COPIES * (model + batch)))
+
 
 def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]:
     """Groups of positions, by falling number of steps, that minimise the estimated time.

@@ -6,27 +6,32 @@ global      the servers' model on data of no known client: the dataset's own tes
 new         the servers' model on whole clients that never trained
 
 A method in which only the clients hold whole models (LG-FedAvg) is judged on the last two by the
-ensemble of the clients: the mean of their class probabilities.
+ensemble of the clients: the mean of their class probabilities, or for an autoencoder of its terms.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
 from unalike.engine.loop import Loop, State
 from unalike.engine.simulate import Simulation
+from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, VALIDATION, Federation, Rows
-from unalike.metrics.classification import per_client
+from unalike.metrics import reconstruction
+from unalike.metrics.calibration import Reliability, pool
+from unalike.metrics.classification import per_client, pooled_reliability
 from unalike.metrics.fairness import summarise
 from unalike.tree import Params
 
 AT_ONCE = 4096  # rows in one forward pass
-LOWER_IS_BETTER = frozenset({"loss", "ece", "mce"})
+LOWER_IS_BETTER = frozenset({"loss", "ece", "mce", "reconstruction", "kl"})
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,15 @@ class Evaluation:
 
     clients: dict[str, dict[str, list[float]]]  # section -> metric -> one value per client
     spread: dict[str, dict[str, dict[str, float]]]  # section -> metric -> summary
+    # section -> counts, accuracy, confidence -> one value per bin, all rows together
+    reliability: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+
+class Judged(NamedTuple):
+    """One section: every metric of every client, and the bins of its reliability diagram."""
+
+    metrics: dict[str, Tensor]
+    bins: Reliability | None  # None where nothing is classified
 
 
 class Evaluator:
@@ -60,12 +74,27 @@ class Evaluator:
             if len(rows.order)
         }
         self.new = new if len(new.order) else None
+        # Normalisation by the statistics of the batch: each client's rows must stay among theirs.
+        network = self.task.network
+        tracked = any(name.endswith("running_mean") for name in network.buffers)
+        self.batch_dependent = "BatchNorm" in network.layers and not tracked
         device = simulation.device
+        # What judging draws belongs to the row, so that it is the same for every engine and model.
+        key = self.key.to(device)
+        self.noise = rng.normal(rng.fold_in(key, 0), len(examples), self.task.draws)
         if examples.test_x is not None and examples.test_y is not None:
             self.global_x, self.global_y = examples.test_x.to(device), examples.test_y.to(device)
+            rows = len(self.global_x)
+            self.global_noise = rng.normal(rng.fold_in(key, 1), rows, self.task.draws)
         else:
             self.global_x = simulation.x[known.order.to(device)]
             self.global_y = simulation.y[known.order.to(device)]
+            self.global_noise = self.noise[known.order.to(device)]
+        if not len(self.global_y):
+            raise ConfigError(
+                "there is nothing to test on: no client has a test row and the data have no test "
+                "set of their own; raise split.test or use fewer clients."
+            )
 
     def __call__(self, state: State) -> Evaluation:
         """All sections."""
@@ -73,48 +102,69 @@ class Evaluator:
             self.loop.downs(state),
             [self.algorithm.model(s, self.key) for s in state.servers],
         )
-        clients: dict[str, dict[str, Tensor]] = {}
+        found: dict[str, Judged] = {}
         for name, rows in self.local.items():
             logits = self._personal(rows, downs, models)
             labels = self.simulation.y[rows.order.to(self.simulation.device)]
-            clients[name] = self._metrics(logits, labels, rows.owner, len(rows.sizes))
-        if len(self.global_y):
-            clients["global"] = self._shared(self.global_x, self.global_y, None, downs, models)
+            found[name] = self._judge(logits, labels, rows.owner, len(rows.sizes))
+        rows_of_all = (self.global_x, self.global_noise, self.global_y)
+        found["global"] = self._shared(*rows_of_all, None, downs, models)
         if self.new is not None:
             at = self.new.order.to(self.simulation.device)
-            clients["new"] = self._shared(
-                self.simulation.x[at], self.simulation.y[at], self.new, downs, models
-            )
+            rows_of_new = (self.simulation.x[at], self.noise[at], self.simulation.y[at])
+            found["new"] = self._shared(*rows_of_new, self.new, downs, models)
         return Evaluation(
-            {s: {k: _plain(v) for k, v in m.items()} for s, m in clients.items()},
-            {s: _spread(m) for s, m in clients.items()},
+            {s: {k: _plain(v) for k, v in j.metrics.items()} for s, j in found.items()},
+            {s: _spread(j.metrics) for s, j in found.items()},
+            {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
         )
 
-    def _metrics(self, logits: Tensor, y: Tensor, owner: Tensor, n: int) -> dict[str, Tensor]:
+    def _judge(self, logits: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        if not torch.isfinite(logits).all():
+            raise RunError(
+                "a model's outputs are no finite numbers any more, so training has diverged; "
+                "lower local.lr."
+            )
+        if self.task.kind == "autoencoding":
+            return Judged(reconstruction.per_client(logits.cpu(), owner, n), None)
         if y.ndim == 2:  # a target for every step of a sequence: one row per step
             logits, owner = logits.flatten(0, 1), owner.repeat_interleave(y.shape[1])
             y = y.flatten()
-        return per_client(logits.cpu(), y.cpu(), owner, n, self.task.kind)
+        logits, y, kind = logits.cpu(), y.cpu(), self.task.kind
+        return Judged(per_client(logits, y, owner, n, kind), pooled_reliability(logits, y, kind))
 
     def _shared(
         self,
         x: Tensor,
+        noise: Tensor,
         y: Tensor,
         rows: Rows | None,
         downs: list[Any],
         models: list[Params | None],
-    ) -> dict[str, Tensor]:
+    ) -> Judged:
         """Servers' models on rows of clients that did not train; several servers are averaged."""
         owner = torch.zeros(len(x), dtype=torch.long) if rows is None else rows.owner
         n = 1 if rows is None else len(rows.sizes)
         if models[0] is None:
-            return self._metrics(self._ensemble(x, downs), y, owner, n)
-        each = [self._metrics(self._forward(w, x), y, owner, n) for w in models if w is not None]
-        return {k: torch.stack([m[k].double() for m in each]).nanmean(0) for k in each[0]}
+            return self._judge(self._ensemble(x, noise, downs), y, owner, n)
+        outputs = (
+            self._forward(w, x, noise) if rows is None else self._whole(rows, w) for w in models
+        )
+        each = [self._judge(out, y, owner, n) for out in outputs]
+        mean = {
+            k: torch.stack([j.metrics[k].double() for j in each]).nanmean(0)
+            for k in each[0].metrics
+        }
+        diagrams = [j.bins for j in each if j.bins is not None]
+        if not diagrams:
+            return Judged(mean, None)
+        return Judged(mean, pool(Reliability(*map(torch.cat, zip(*diagrams, strict=True)))))
 
-    def _forward(self, w: Params, x: Tensor) -> Tensor:
+    def _forward(self, w: Params | None, x: Tensor, noise: Tensor) -> Tensor:
+        assert w is not None, "either every server has a model, or every client has its own"
+        parts = zip(torch.split(x, AT_ONCE), torch.split(noise, AT_ONCE), strict=True)
         with torch.no_grad():
-            return torch.cat([self.task.logits(w, part) for part in torch.split(x, AT_ONCE)])
+            return torch.cat([self.task.outputs(w, *part) for part in parts])
 
     def _weights_of(self, i: int, downs: list[Any]) -> Params | None:
         """The personal weights of client ``i``; a pooled run has one client for all."""
@@ -124,48 +174,72 @@ class Evaluator:
 
     def _personal(self, rows: Rows, downs: list[Any], models: list[Params | None]) -> Tensor:
         """Each client's own model on its own rows."""
-        sim, x = self.simulation, self.simulation.x
         first = self._weights_of(0, downs)
-        at = rows.order.to(sim.device)
-        if len(downs) == 1 and (first is None or _same(first, getattr(downs[0], "x", None))):
-            w = models[0] if first is None else first  # one pass serves all clients
-            assert w is not None
-            return self._forward(w, x[at])
-        busy = np.flatnonzero(rows.sizes)
+        if first is not None and not (len(downs) == 1 and _same(first, downs[0])):
+            return self._client_by_client(rows, lambda i: self._weights_of(i, downs))
+        w = models[0] if first is None else first  # one model serves all clients
+        return self._whole(rows, w)
+
+    def _whole(self, rows: Rows, w: Params | None) -> Tensor:
+        """One model on the rows of many clients, in one pass unless rows depend on one another."""
+        if self.batch_dependent:
+            return self._client_by_client(rows, lambda i: w)
+        at = rows.order.to(self.simulation.device)
+        return self._forward(w, self.simulation.x[at], self.noise[at])
+
+    def _client_by_client(self, rows: Rows, weights: Callable[[int], Params | None]) -> Tensor:
+        sim, busy = self.simulation, np.flatnonzero(rows.sizes)
         if sim.engine == "sequential":
 
             def alone(i: int) -> Tensor:
-                w = self._weights_of(i, downs)
-                assert w is not None
-                return self._forward(w, x[rows.of(i).to(sim.device)])
+                at = rows.of(i).to(sim.device)
+                return self._forward(weights(i), sim.x[at], self.noise[at])
 
-            return torch.cat(sim.each(alone, [int(i) for i in busy]))
-        parts: list[Tensor] = []
-        for some in np.array_split(busy, max(1, -(-len(busy) // sim.chunk))):
-            size = int(rows.sizes[some].max())
-            w = tree.stack([self._weights_of(int(i), downs) for i in some])
-            index = torch.zeros(len(some), size, dtype=torch.long)
-            for j, i in enumerate(some):
-                index[j, : int(rows.sizes[i])] = rows.of(int(i))
-            with torch.no_grad():
-                out = vmap(lambda w, at: self.task.logits(w, x[at]))(w, index.to(sim.device))
-            parts += [out[j, : int(rows.sizes[i])] for j, i in enumerate(some)]
-        return torch.cat(parts)
+            return torch.cat(sim.each(alone, busy.tolist()))
+        groups = np.array_split(busy, -(-len(busy) // sim.chunk))
+        return torch.cat([part for some in groups for part in self._group(rows, some, weights)])
 
-    def _ensemble(self, x: Tensor, downs: list[Any]) -> Tensor:
+    def _group(
+        self, rows: Rows, some: np.ndarray, weights: Callable[[int], Params | None]
+    ) -> list[Tensor]:
+        """The outputs of some clients, computed together, a bounded number of rows at a time."""
+        sim = self.simulation
+        w = tree.stack([weights(int(i)) for i in some])
+        sizes = torch.from_numpy(rows.sizes[some])
+        index = pad_sequence([rows.of(int(i)) for i in some], batch_first=True)
+        real = torch.arange(index.shape[1]) < sizes[:, None]
+        step = AT_ONCE if self.batch_dependent else max(1, AT_ONCE // len(some))
+
+        def outputs(w: Params, at: Tensor, real: Tensor) -> Tensor:
+            if self.batch_dependent:
+                return self.task.logits(w, sim.x[at], real)
+            return self.task.outputs(w, sim.x[at], self.noise[at])
+
+        parts = zip(
+            index.to(sim.device).split(step, 1), real.to(sim.device).split(step, 1), strict=True
+        )
+        with torch.no_grad():
+            out = torch.cat([vmap(outputs)(w, *part) for part in parts], 1)
+        return [out[j, :n] for j, n in enumerate(sizes.tolist())]
+
+    def _ensemble(self, x: Tensor, noise: Tensor, downs: list[Any]) -> Tensor:
         """Logits of the mean class probabilities of all clients' models."""
         sim = self.simulation
 
         def probability(i: int) -> Tensor:
             w = self._weights_of(i, downs)
             assert w is not None
-            out = self._forward(w, x)
+            out = self._forward(w, x, noise)
+            if self.task.kind == "autoencoding":
+                return out
             return torch.sigmoid(out) if self.task.kind == "binary" else out.softmax(-1)
 
         total = torch.zeros(())
         for part in _batched(list(range(sim.n_clients)), sim.workers):
             for p in sim.each(probability, part):
                 total = total.to(p.device) + p
+        if self.task.kind == "autoencoding":
+            return total / sim.n_clients
         mean = (total / sim.n_clients).clamp(1e-12, 1 - 1e-7)
         return torch.logit(mean) if self.task.kind == "binary" else mean.log()
 
@@ -177,13 +251,22 @@ def _of_clients(federation: Federation, part: int, first: int, last: int) -> Row
     return Rows(rows.order[int(start[0]) : int(start[-1])], start - start[0])
 
 
-def _same(w: Params, x: Any) -> bool:
+def _same(w: Params, down: Any) -> bool:
     """Whether weights are a download's own tensors, so that all clients share them."""
+    x = getattr(down, "x", None)
     return isinstance(x, dict) and len(x) == len(w) and all(w[k] is x.get(k) for k in w)
 
 
 def _plain(values: Tensor) -> list[float]:
     return [float(v) for v in values]
+
+
+def _bins(diagram: Reliability) -> dict[str, list[float]]:
+    return {
+        "counts": diagram.counts[0].tolist(),
+        "accuracy": [round(v, 6) for v in diagram.accuracy[0].tolist()],
+        "confidence": [round(v, 6) for v in diagram.confidence[0].tolist()],
+    }
 
 
 def _spread(metrics: dict[str, Tensor]) -> dict[str, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from unalike import tree
@@ -35,18 +36,48 @@ def traffic(
     sent: "Replies",
     heard: Tensor | None,
     servers: tuple[Any, ...],
+    hosts: tuple[int | None, int | None] = (None, None),
 ) -> Traffic:
     """The traffic of a round, in which row j of ``heard`` says which servers spoke to server j.
 
     A client that is its own server reaches it for free, and one that shares nothing sends nothing.
+    ``hosts`` are the clients that were the server before and are it now: a new one is handed
+    everything that the server knows.
     """
     across = hops = 0
     if heard is not None:
         hops = int(heard.sum() - heard.diagonal().sum())  # nobody sends to itself
         across = hops * tree.size_bytes(servers[0].x)
-    planned, answered = len(plan.ids), len(sent.ids)
+    before, host = hosts
+    if before != host:
+        across, hops = across + tree.size_bytes(servers), hops + 1
+    planned, answered = (
+        int((ids != host).sum()) if host is not None else len(ids) for ids in (plan.ids, sent.ids)
+    )
     down = planned * tree.size_bytes(downs[0])
-    if topology.local or not down:
+    if topology.local or not tree.size_bytes(downs[0]):
         return Traffic(across=across, messages=hops)
-    up = tree.size_bytes(sent.ups) + STATISTIC * len(sent.stats) * answered
-    return Traffic(down, up, across, planned + answered + hops)
+    each = tree.size_bytes(sent.ups) // max(len(sent.ids), 1) + STATISTIC * len(sent.stats)
+    return Traffic(down, each * answered, across, planned + answered + hops)
+
+
+def survey_traffic(
+    topology: Topology, n: int, answers: dict[str, Tensor], payload: int, links: Tensor | None
+) -> Traffic:
+    """What the survey costs: questions with their ``payload`` down, answers up and across.
+
+    Every server needs the answers of all clients it will ever mix: its own, those of its
+    neighbours in ``links``, and where clients take turns as the server, everybody's.
+    """
+    each = tree.size_bytes(answers) // n
+    across = hops = 0
+    if links is not None:
+        clients = torch.bincount(topology.home(n), minlength=len(links))
+        others = links & ~torch.eye(len(links), dtype=torch.bool)
+        across, hops = int((others * clients).sum()) * each, int(others.sum())
+    if topology.host(0, n) is not None:
+        across, hops = n * (n - 1) * each, n * (n - 1)
+    if topology.local or topology.host(0, n) is not None:
+        # There is no server: the payload goes from client to client until all have it.
+        return Traffic(0, 0, across + (n - 1) * payload, hops + (n - 1) * bool(payload))
+    return Traffic(n * payload, n * each, across, n * (1 + bool(payload)) + hops)

@@ -1,5 +1,6 @@
 """The server's side of training: one round, identical in simulation and over a network."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -7,12 +8,15 @@ from torch import Tensor
 
 from unalike import rng, tree
 from unalike.engine.guard import Guard
-from unalike.engine.ledger import Traffic, traffic
+from unalike.engine.ledger import Traffic, survey_traffic, traffic
 from unalike.errors import RunError
 from unalike.parts.mixing.base import Cohort, Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
+
+# Statistics of the uploads that a server finds out itself: no client reports them.
+MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
 
 
 class Replies(NamedTuple):
@@ -58,6 +62,7 @@ class Round(NamedTuple):
     skipped: str  # why the round changed nothing, or empty
     traffic: Traffic
     worked: dict[str, float]
+    notes: tuple[str, ...] = ()  # what the mixing rule wants a person to know
 
 
 class Loop:
@@ -73,7 +78,8 @@ class Loop:
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         questions = recipe.mixing.survey
         self.survey = transport.survey(questions) if questions else {}
-        self.survey_bytes = tree.size_bytes(self.survey)
+        self.asked = self._asked(questions) if questions else Traffic()
+        self.survey_bytes = self.asked.total
 
     def begin(self, w: Params) -> State:
         """Every server with the same initial model."""
@@ -103,31 +109,35 @@ class Loop:
                     "or set faults.too_few = 'skip'."
                 )
             self.transport.refuse(plan.ids.tolist())
-            cost = traffic(recipe.topology, plan, downs, sent, None, state.servers)
+            cost = traffic(recipe.topology, plan, downs, sent, None, state.servers, self.hosts(t))
             return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
 
         servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
-        at = home[got.ids]
+        at, notes = home[got.ids], list[str]()
         for j in at.unique().tolist():  # adapt: every server uses its own clients
-            part = self._cohort(t, got, at == j, (home == j).nonzero()[:, 0])
+            part = self._cohort(t, got, j, at == j, (home == j).nonzero()[:, 0])
             ups = got.ups if bool((at == j).all()) else tree.row(got.ups, at == j)
-            if "gram" in recipe.needs:  # the server's own statistic: no client reports it
-                part.stats["gram"] = tree.gram(ups)
-            p, mixing[j] = recipe.mixing.weights(mixing[j], part)
+            for name in recipe.needs & MEASURED.keys():
+                part.stats[name] = MEASURED[name](ups)
+            p, after = recipe.mixing.weights(mixing[j], part)
+            notes.append(recipe.mixing.note(mixing[j], after))
+            mixing[j] = after
             mine = _on(servers[j], p)
             for keep in recipe.filters:
                 ups, mine = keep(ups, mine, part)
             servers[j] = recipe.algorithm.server(servers[j], ups, mine, part)
-            weights[part.ids] = p.float().cpu()
+            used = mine if len(mine) == len(p) else p  # a filter may weigh anew, or make one of all
+            weights[part.ids] = used.float().cpu()
         links, heard = recipe.topology.links(t, self.n), None
         if links is not None:
-            heard = self._heard(links, at)
-            servers = self._combine(t, links, heard, got, servers, mixing)
-        cost = traffic(recipe.topology, plan, downs, sent, heard, state.servers)
-        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked)
+            heard = self.heard(links, at)
+            servers = self._combine(t, links, heard, got, servers, mixing, notes)
+        cost = traffic(recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t))
+        said = tuple(dict.fromkeys(n for n in notes if n))
+        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said)
         return State(tuple(servers), tuple(mixing)), done
 
-    def _heard(self, links: Tensor, at: Tensor) -> Tensor:
+    def heard(self, links: Tensor, at: Tensor) -> Tensor:
         """The links in use: a server whose clients all stayed silent says nothing."""
         awake = torch.zeros(len(links), dtype=torch.bool)
         awake[at] = True
@@ -141,6 +151,7 @@ class Loop:
         got: Replies,
         servers: list[Any],
         mixing: list[Any],
+        notes: list[str],
     ) -> list[Any]:
         """Servers hear their neighbours, who count as much as the mixing rule says."""
         at, x = self.home[got.ids], tree.stack([s.x for s in servers])
@@ -148,16 +159,32 @@ class Loop:
         for j, server in enumerate(servers):
             if not heard[j].any():
                 continue
-            part = self._cohort(t, got, heard[j][at], links[j][self.home].nonzero()[:, 0])
-            p, _ = self.recipe.mixing.weights(mixing[j], part)
+            part = self._cohort(t, got, j, heard[j][at], links[j][self.home].nonzero()[:, 0])
+            p, after = self.recipe.mixing.weights(mixing[j], part)
+            notes.append(self.recipe.mixing.note(mixing[j], after))
             row = torch.zeros(len(servers), dtype=p.dtype).index_add(0, self.home[part.ids], p)
             combined[j] = server._replace(x=tree.mean(_on(server, row / row.sum()), x))
         return combined
 
-    def _cohort(self, t: int, got: Replies, mask: Tensor, known: Tensor) -> Cohort:
+    def _cohort(self, t: int, got: Replies, j: int, mask: Tensor, known: Tensor) -> Cohort:
         stats = {k: v.cpu()[mask] for k, v in got.stats.items()}
         key = rng.fold_in(self.noise, t + 1)
-        return Cohort(t, got.ids[mask], stats, self.survey, known, key)
+        host = self.recipe.topology.host(t, self.n)
+        own = (self.home == j).nonzero()[:, 0] if host is None else torch.tensor([host])
+        return Cohort(t, got.ids[mask], stats, self.survey, known, key, own)
+
+    def hosts(self, t: int) -> tuple[int | None, int | None]:
+        """The clients that were the server in the round before and are it in this one."""
+        host = self.recipe.topology.host
+        return host(max(t - 1, 0), self.n), host(t, self.n)
+
+    def _asked(self, questions: tuple[Question, ...]) -> Traffic:
+        """What the survey cost, on the links of the first round that has any."""
+        topology = self.recipe.topology
+        links = (topology.links(t, self.n) for t in range(self.rounds))
+        payload = sum(tree.size_bytes(getattr(q, "payload", ())) for q in questions)
+        first = next((found for found in links if found is not None), None)
+        return survey_traffic(topology, self.n, self.survey, payload, first)
 
 
 def _on(server: Any, p: Tensor) -> Tensor:

@@ -13,10 +13,11 @@ from torch.func import vmap
 from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, draw
-from unalike.engine.chunks import chunks
+from unalike.engine.chunks import chunks, most
 from unalike.engine.loop import Replies
 from unalike.federation.data import Examples, Rows
 from unalike.parts.mixing.base import Question
+from unalike.parts.mixing.survey import ask
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe, client
 from unalike.tree import Params, Tree
@@ -39,7 +40,7 @@ class Simulation:
     engine: Engine = "vectorized"
     device: torch.device = torch.device("cpu")
     workers: int = 1
-    chunk: int = 64  # the most clients in one vmapped call
+    chunk: int = 0  # the most clients in one vmapped call; 0: what is fast and fits
     decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
     kept: dict[int, Tree] = field(default_factory=dict)
     before: dict[int, Tree] = field(default_factory=dict, init=False)  # the last round's ``kept``
@@ -58,6 +59,9 @@ class Simulation:
             name: rng.stream(self.seed, name).to(self.device)
             for name in ("batches", "noise", "init")
         }
+        example = self.x[:1].numel() * self.x.element_size()
+        fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)
+        self.chunk = min(self.chunk or (1024 if self.device.type == "cuda" else 64), fits)
         self._pool = ThreadPoolExecutor(
             self.workers, initializer=torch.set_num_threads, initargs=(1,)
         )
@@ -85,15 +89,21 @@ class Simulation:
         )
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
-        """Every client's answers from its training labels, stacked."""
+        """Every client's answers about its training examples, stacked."""
         labels = self.examples.strata[self.rows.order.numpy()]
         own = [labels[a:b] for a, b in zip(self.rows.start, self.rows.start[1:], strict=False)]
-        return {
-            q.name: torch.from_numpy(
-                np.stack([q.answer(y, self.examples.classes) for y in own[: self.n_clients]])
-            )
-            for q in questions
-        }
+        keys = rng.fold_in(rng.stream(self.seed, "survey"), torch.arange(self.n_clients))
+
+        def answer(q: Question, i: int) -> np.ndarray:
+            def features() -> Tensor:
+                return self.x[self.rows.of(i).to(self.device)]
+
+            return ask(q, own[i], self.examples.classes, keys[i], features)
+
+        def answers(q: Question) -> list[np.ndarray]:
+            return [answer(q, i) for i in range(self.n_clients)]
+
+        return {q.name: torch.from_numpy(np.stack(answers(q))) for q in questions}
 
     def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
         """Run every planned client; answers come back in the plan's order."""
@@ -173,18 +183,20 @@ class Simulation:
         )
 
     def _whole(self, ids: Tensor) -> Draw | None:
-        """One pass over each client's own examples, where the received model's loss is needed."""
-        if "loss" not in self.recipe.needs:
+        """One pass over each client's own examples, where the received model is measured."""
+        if not self.recipe.looks:
             return None
         ids = ids.to(self.device)
         sizes = self.sizes[ids]
+        # Noise belongs to a place in a minibatch: with noise all chunks need the same minibatches.
+        noisy = getattr(self.recipe.algorithm.task, "draws", 0) or self.recipe.mixing.gauges
         return draw(
             self.order,
             sizes,
             self.starts[ids],
             budget=sizes,
             epochs=torch.ones(len(ids), device=self.device),
-            batch_size=min(256, int(sizes.max())),
+            batch_size=256 if noisy else min(256, int(sizes.max())),
             keys=rng.client(self.streams["batches"], -1, ids),
         )
 

@@ -42,6 +42,13 @@ def reliability(
     )
 
 
+def pool(diagram: Reliability) -> Reliability:
+    """All rows of a diagram put together, as if one client owned everything."""
+    n = diagram.counts.sum(0)
+    accuracy, confidence = ((diagram.counts * v.nan_to_num(0.0)).sum(0) / n for v in diagram[1:])
+    return Reliability(n[None], accuracy[None], confidence[None])
+
+
 def ece(diagram: Reliability) -> Tensor:
     """Expected calibration error of each client, NaN where a client has no rows."""
     gap = (diagram.accuracy - diagram.confidence).abs().nan_to_num(0.0)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from unalike.errors import unknown
 from unalike.federation.data import Kind
 from unalike.metrics.auroc import binary_auroc, one_vs_rest_auroc
-from unalike.metrics.calibration import BINS, calibration_errors
+from unalike.metrics.calibration import BINS, Reliability, calibration_errors, reliability
 from unalike.metrics.rows import Rows, check_rows
 from unalike.metrics.segments import segment_mean, segment_sum
 
@@ -96,6 +96,15 @@ def pooled(
     owner = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
     metrics = per_client(logits, labels, owner, 1, kind, bins=bins, per_batch=per_batch)
     return {name: value.item() for name, value in metrics.items()}
+
+
+def pooled_reliability(logits: Tensor, labels: Tensor, kind: Kind, bins: int = BINS) -> Reliability:
+    """The reliability diagram of all rows together: a single row of bins."""
+    owner = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
+    rows = check_rows(logits, labels, owner, 1, binary=kind == "binary")
+    outcomes = _binary_outcomes(rows) if kind == "binary" else _multiclass_outcomes(rows)
+    correct = outcomes.predicted == rows.labels
+    return reliability(outcomes.confidence, correct, rows.owner, 1, bins)
 
 
 def _binary_outcomes(rows: Rows) -> Outcomes:

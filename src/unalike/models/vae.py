@@ -1,6 +1,6 @@
 """The beta-VAE (Higgins et al. 2017) whose latent space measures how unlike clients are."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,12 @@ class BetaVAE(Model):
         default=[512, 256], min_length=1, description="units of the encoder's hidden layers"
     )
     latent: int = Field(default=2, ge=1, description="number of latent variables")
+    beta: float = Field(
+        default=1.0, ge=0, description="weight of the KL term in training; a test always takes 1"
+    )
+    judge: Literal["sample", "mean"] = Field(
+        default="sample", description="latent variables in a test: sampled, or their means"
+    )
 
     def network(self, shape: Shape, classes: int) -> "nn.Module":
         """784-512-256-2 and back for MNIST; it reconstructs, so ``classes`` plays no part."""

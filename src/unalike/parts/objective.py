@@ -109,7 +109,7 @@ class AdaptiveProximal:
     def update(self, state: Adapting, cohort: Cohort) -> Adapting:
         """The next mu from the size-weighted loss of the received model."""
         mu, loss, falls = state
-        new = (cohort.share * cohort.stats["loss"]).sum().to(loss.device)
+        new = (cohort.share * cohort.stats["loss"]).sum().to(loss)
         rose = new > loss
         falls = torch.where(rose, 0.0, falls + 1) if torch.isfinite(loss) else falls
         if rose:

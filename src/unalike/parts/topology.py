@@ -1,17 +1,22 @@
 """K servers, a home server for each client, and who hears whom after each round.
 
-Star: K = 1. Semi-decentralized: K edge servers. Decentralized: K = N, each client its own server.
+Star: K = 1. Semi-decentralized: K edge servers, or one whose role goes round among the clients.
+Decentralized: K = N, each client its own server; its neighbours are a ring, a random graph or all.
 Every server first uses its own clients (adapt), then hears its neighbours (combine); the entries
 of the combination come from the mixing rule, applied to each neighbourhood.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import lru_cache
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from unalike import rng
 from unalike.errors import ConfigError
+
+_ATTEMPTS = 100  # graphs drawn in search of a connected one
 
 
 class Topology(Protocol):
@@ -30,9 +35,22 @@ class Topology(Protocol):
         """[K, K] bool, row j: whom server j hears after round t; None if nobody."""
         ...
 
+    def host(self, t: int, n: int) -> int | None:
+        """The client that is the server in round t; None if no client is."""
+        ...
+
 
 @dataclass(frozen=True)
-class Star:
+class Unhosted:
+    """No client acts as the server of others."""
+
+    def host(self, t: int, n: int) -> int | None:
+        """Nobody."""
+        return None
+
+
+@dataclass(frozen=True)
+class Star(Unhosted):
     """One server for all."""
 
     local: ClassVar[bool] = False
@@ -47,15 +65,30 @@ class Star:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """No server: every client hears itself and ``neighbours`` clients on either side."""
+class Rotating(Star):
+    """Semi-decentralized: clients are the server in turn and hand its state on."""
 
-    neighbours: int = 1
+    def host(self, t: int, n: int) -> int | None:
+        """In the order of their numbers."""
+        return t % n
+
+
+@dataclass(frozen=True)
+class Decentralized(Unhosted):
+    """No server: every client is its own."""
+
     local: ClassVar[bool] = True
 
     def home(self, n: int) -> Tensor:
         """Everybody at home."""
         return torch.arange(n)
+
+
+@dataclass(frozen=True)
+class Ring(Decentralized):
+    """No server: every client hears itself and ``neighbours`` clients on either side."""
+
+    neighbours: int = 1
 
     def links(self, t: int, n: int) -> Tensor | None:
         """Itself and those beside it."""
@@ -68,7 +101,62 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Complete(Decentralized):
+    """No server: every client hears everybody."""
+
+    def links(self, t: int, n: int) -> Tensor | None:
+        """All of them."""
+        return torch.ones(n, n, dtype=torch.bool)
+
+
+@dataclass(frozen=True)
+class Random(Decentralized):
+    """No server: neighbours in a graph that is drawn once and is connected.
+
+    ``erdos_renyi`` has every edge with the same probability (Erdos & Renyi 1959), ``regular`` gives
+    every client the same number of neighbours.
+    """
+
+    kind: Literal["erdos_renyi", "regular"] = "erdos_renyi"
+    probability: float = 0.3
+    degree: int = 3
+    seed: int = 0
+
+    def links(self, t: int, n: int) -> Tensor | None:
+        """The same in every round."""
+        density = self.probability if self.kind == "erdos_renyi" else self.degree
+        return _connected(self.kind, density, self.seed, n).clone()
+
+
+@lru_cache(maxsize=8)
+def _connected(kind: str, density: float, seed: int, n: int) -> Tensor:
+    """The first connected graph of those that the seed draws, with everybody hearing himself."""
+    import networkx as nx
+
+    if kind == "regular" and (density >= n or int(density) * n % 2):
+        raise ConfigError(
+            f"there is no graph in which each of {n} clients has {density:g} neighbours; "
+            "topology.degree must be below the number of clients, and one of the two even."
+        )
+    for attempt in range(_ATTEMPTS):
+        lot = int(rng.fold_in(rng.key(seed), attempt)) % 2**32
+        graph = (
+            nx.gnp_random_graph(n, density, seed=lot)
+            if kind == "erdos_renyi"
+            else nx.random_regular_graph(int(density), n, seed=lot)
+        )
+        if nx.is_connected(graph):
+            edges = nx.to_numpy_array(graph, nodelist=range(n), dtype=bool)
+            return torch.from_numpy(edges) | torch.eye(n, dtype=torch.bool)
+    what = "probability" if kind == "erdos_renyi" else "degree"
+    raise ConfigError(
+        f"no graph of {n} clients with {what} = {density:g} was connected in {_ATTEMPTS} draws; "
+        f"raise topology.{what}."
+    )
+
+
+@dataclass(frozen=True)
+class Clusters(Unhosted):
     """Semi-decentralized: ``servers`` edge servers; every ``period`` rounds each hears all."""
 
     servers: int

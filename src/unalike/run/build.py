@@ -1,32 +1,38 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from unalike import rng
 from unalike.algorithms.method import Draft, Method, compose
+from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Transport
 from unalike.engine.simulate import Engine, Simulation
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.build import federate
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
 from unalike.models.base import Model
-from unalike.network import Network
+from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam, Optimizer, Sgd
+from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
 from unalike.recipe import Recipe
-from unalike.run.config import Config, Local, Named, tables
+from unalike.run.config import Config, Named, tables
+from unalike.run.environment import cores
+from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
+from unalike.run.sections import Local
+from unalike.run.stages import NOTHING, Spent, spent
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
 from unalike.task import Task
@@ -44,11 +50,19 @@ class Experiment:
     loop: Loop
     evaluator: Evaluator
     w: Params
+    earlier: Spent = NOTHING  # before the first round
+    attackers: tuple[int, ...] = ()
+    accountant: Accountant | None = None  # of differential privacy, if there is any
 
 
 def chosen(section: str, named: Named) -> Settings:
-    """The settings object a naming table of the configuration stands for."""
-    return tables()[section][named.name](**named.settings)
+    """The settings object a naming table of the configuration stands for.
+
+    Defaults are left unset, so that a dataset can refuse settings it has no use for.
+    """
+    cls = tables()[section][named.name]
+    fields = cls.model_fields
+    return cls(**{k: v for k, v in named.settings.items() if v != fields[k].get_default()})
 
 
 def federation(config: Config) -> Federation:
@@ -65,37 +79,30 @@ def federation(config: Config) -> Federation:
     )
 
 
-def task(config: Config, examples: Examples) -> Task:
-    """The network for the data, tried on one example before anything long begins."""
-    outputs = 1 if examples.kind == "binary" else examples.classes
-    shape = tuple(examples.x.shape[1:])
-    module = cast(Model, chosen("model", config.model)).build(shape, outputs)
-    made = Task(Network(module, track_statistics=config.run.buffers != "drop"), examples.kind)
+def module(config: Config, examples: Examples) -> nn.Module:
+    """The named model, built for the data."""
+    model = cast(Model, chosen("model", config.model))
     try:
-        out = made.logits(made.network.given(), examples.x[:2])
-        made.per_example(out, examples.y[:2])
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"model '{config.model.name}' cannot be used on '{config.data.name}' (examples of "
-            f"shape {shape}, {outputs} outputs): {reason}."
-        ) from error
-    if out.shape[-1] != outputs:
-        raise ConfigError(
-            f"model '{config.model.name}' gives {out.shape[-1]} outputs, "
-            f"'{config.data.name}' needs {outputs}."
-        )
-    return made
+        return model.build(tuple(examples.x.shape[1:]), outputs(examples))
+    except UnalikeError:
+        raise
+    except Exception as error:  # a module of the user's own may raise anything
+        raise misfit(f"model '{config.model.name}'", examples, error) from error
+
+
+def task(config: Config, examples: Examples) -> Task:
+    """What is learned, with the named model."""
+    what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
+    model = chosen("model", config.model)
+    if isinstance(model, BetaVAE):
+        return fit_autoencoder(model, examples, what)
+    return fit(module(config, examples), examples, what, track)
 
 
 def optimizer(local: Local) -> Optimizer:
     """The clients' optimizer."""
     if local.optimizer == "sgd":
-        if local.nesterov and not local.momentum:
-            raise ConfigError("local.nesterov needs local.momentum above 0.")
         return Sgd(local.lr, local.momentum, local.weight_decay, local.nesterov)
-    if local.momentum:
-        raise ConfigError("local.momentum belongs to SGD; with Adam set it to 0.")
     return Adam(local.lr, weight_decay=local.weight_decay)
 
 
@@ -130,7 +137,12 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
         draft = _private_buffers(draft, made)
     done = draft.recipe()
     n = draft.n_clients
-    done.schedule.plan(0, config.rounds, n, rng.key(0))  # impossible plans are refused here
+    plan = done.schedule.plan(0, config.rounds, n, rng.key(0))  # impossible plans are refused here
+    if int(plan.reply.sum()) < config.faults.min_replies:
+        raise ConfigError(
+            f"faults.min_replies is {config.faults.min_replies} but only {int(plan.reply.sum())} "
+            "clients answer in a round; lower it or raise the participation."
+        )
     done.topology.home(n)
     done.topology.links(0, n)
     if "loss" in done.needs and config.method.name == "fedevg":
@@ -142,8 +154,6 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
 
 
 def _private_buffers(draft: Draft, made: Task) -> Draft:
-    from dataclasses import replace
-
     if draft.make is not None:
         raise ConfigError(
             "run.buffers = 'local' works with methods built on FedAvg's client only; "
@@ -169,44 +179,87 @@ def device(name: str) -> torch.device:
     return found
 
 
-def engine(config: Config, made: Task, on: torch.device) -> Engine:
-    """The named engine; 'auto' vectorizes where batching over clients was measured to pay."""
-    if config.engine.kind != "auto":
-        return config.engine.kind
-    return "vectorized" if on.type == "cuda" or made.dense else "sequential"
+def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
+    """The named engine; 'auto' vectorizes where batching over clients works and pays."""
+    kind = config.engine.kind
+    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.dense):
+        return "sequential"
+    why = refusal_of_vmap(made, examples)
+    if why and kind == "vectorized":
+        raise ConfigError(
+            f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
+        )
+    return "sequential" if why else "vectorized"
 
 
 def experiment(config: Config) -> Experiment:
     """Everything a run needs, checked as far as it can be before the first round."""
-    on = device(config.engine.device)
+    device(config.engine.device)  # refuse early: the data may take a while
     data = federation(config)
-    made = task(config, data.examples)
+    return assemble(config, data, task(config, data.examples))
+
+
+def assemble(config: Config, data: Federation, made: Task) -> Experiment:
+    """A method, its clients and its judge, around data and a network."""
+    on = device(config.engine.device)
     done, draft = recipe(config, made, data)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     w = made.network.given() if config.run.init == "given" else made.init(key)
+    rows = data.pooled() if draft.pooled else data.rows(TRAIN)
+    attack = cast(Attack, chosen("attack", config.attack))
+    liars = attack.attackers(draft.n_clients, config.seed)
     simulation = Simulation(
         done,
-        data.examples,
-        data.pooled() if draft.pooled else data.rows(TRAIN),
+        attack.poison(data.examples, rows.order[torch.isin(rows.owner, liars)]),
+        rows,
         w,
         draft.n_clients,
-        batch_size=config.local.batch_size,
+        batch_size=min(config.local.batch_size, int(rows.sizes.max())),  # or padding fills memory
         seed=config.seed,
-        engine=engine(config, made, on),
+        engine=engine(config, made, data.examples, on),
         device=on,
-        workers=config.engine.workers or len(os.sched_getaffinity(0)),
+        workers=config.engine.workers or cores(),
         chunk=config.engine.chunk,
         decay=decay(config.local, config.rounds),
     )
     f = config.faults
     faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
     transport: Transport = simulation
+    if len(liars):
+        transport = AttackedTransport(transport, attack, liars, config.seed)
     if faults.any:
-        transport = FaultyTransport(simulation, faults, config.seed)
-    guard = Guard(f.explode, f.min_replies, f.too_few)
+        transport = FaultyTransport(transport, faults, config.seed)
+    # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
+    explode = math.inf if done.guarantee else f.explode
+    guard = Guard(explode, f.min_replies, f.too_few)
     loop = Loop(done, transport, config.rounds, config.seed, guard)
     judge = Evaluator(data, simulation, loop, config.seed)
-    return Experiment(config, data, done, simulation, loop, judge, simulation.w)
+    select = config.evaluation.select
+    if made.kind == "autoencoding" and select not in ("auto", "loss"):
+        raise ConfigError(
+            f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
+        )
+    if config.evaluation.select == "auroc" and data.examples.kind == "characters":
+        raise ConfigError(
+            "evaluation.select is 'auroc', which is not measured for characters; "
+            "use accuracy, loss or f1."
+        )
+    accountant = None
+    if done.guarantee is not None:
+        n = draft.n_clients
+        accountant = Accountant(done.guarantee, done.schedule, config.rounds, n, loop.cohorts)
+    return Experiment(
+        config,
+        data,
+        done,
+        simulation,
+        loop,
+        judge,
+        simulation.w,
+        spent(config, loop.asked),
+        tuple(liars.tolist()),
+        accountant,
+    )
 
 
 def facts(made: Experiment) -> dict[str, Any]:
@@ -221,4 +274,6 @@ def facts(made: Experiment) -> dict[str, Any]:
         "new_clients": made.federation.n_new,
         "survey_bytes": made.loop.survey_bytes,
         "survey_reveals": [q.reveals for q in sim.recipe.mixing.survey],
+        "attackers": list(made.attackers),
+        "privacy": None if made.accountant is None else made.accountant.promise.meaning,
     }

@@ -1,25 +1,27 @@
 """Run a configuration, or go on with a run folder; Ctrl-C leaves it resumable."""
 
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from safetensors.torch import save
 
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.loop import Round
-from unalike.errors import RunError
+from unalike.engine.loop import State
+from unalike.errors import ConfigError, RunError
 from unalike.federation.skew import measure
-from unalike.run import checkpoint
-from unalike.run.build import Experiment, experiment, facts
+from unalike.run.build import Experiment, assemble, experiment, facts, recipe
+from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config, parse
 from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines, write
+from unalike.run.interrupts import interrupts
+from unalike.run.place import make_folder, refuse_occupied
+from unalike.run.rounds import rounds
+from unalike.run.stages import FOLDER as FIRST
+from unalike.run.stages import first_stage, second_stage
 from unalike.run.summary import summarise
+from unalike.track.mirror import Mirror
+from unalike.tree import Params
 
 
 class Observer(Protocol):
@@ -30,7 +32,11 @@ class Observer(Protocol):
         ...
 
     def round(self, record: dict[str, Any]) -> None:
-        """After each round."""
+        """After each round, those before a resume included."""
+        ...
+
+    def stopping(self) -> None:
+        """A request to stop was heard; called within a signal handler."""
         ...
 
 
@@ -43,142 +49,145 @@ class Silent:
     def round(self, record: dict[str, Any]) -> None:
         """Nothing."""
 
+    def stopping(self) -> None:
+        """Nothing."""
 
-class Interrupted(Exception):
+
+class Interrupted(KeyboardInterrupt):
     """The user asked to stop; the folder can be resumed."""
 
     def __init__(self, folder: Path, done: int) -> None:
-        """After ``done`` rounds."""
-        super().__init__(f"stopped after round {done}")
+        """With ``done`` rounds saved."""
+        super().__init__(f"stopped, {done} rounds saved; go on with: unalike resume {folder}")
         self.folder, self.done = folder, done
 
 
 def start(config: Config, observer: Observer | None = None) -> Path:
-    """A new run in a new folder."""
-    folder = _new_folder(config)
-    with alone(folder):
-        write(folder / "config.json", dumps(config.resolved(), indent=2))
-        write(folder / "environment.json", dumps(environment(), indent=2))
-        _go(config, folder, observer or Silent())
+    """A new run in a new folder, which is not made if the configuration or the data are wrong."""
+    refuse_occupied(config)
+    watching = Mirror(config.track, observer or Silent())
+    made = experiment(first_stage(config) or config)
+    refuse_second_stage(config, made)
+    folder = make_folder(config)
+    with alone(folder), watching:
+        refuse_occupied(config)  # again, now that nobody else can get in
+        _introduce(config, folder)
+        _stages(config, made, folder, watching)
     return folder
 
 
 def resume(folder: str | Path, observer: Observer | None = None) -> Path:
-    """Go on where a run stopped; a finished run is left as it is."""
+    """Go on where a run stopped; a finished run comes to the same end again."""
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
     raw = read_json(folder / "config.json")
     if not isinstance(raw, dict):
         raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
-    with alone(folder):
-        _go(parse(raw), folder, observer or Silent())
+    try:
+        config = parse(raw)
+    except ConfigError as error:
+        raise RunError(f"'{folder}/config.json' was changed: {error}") from None
+    watching = Mirror(config.track, observer or Silent())
+    with alone(folder), watching:
+        _stages(config, experiment(first_stage(config) or config), folder, watching)
     return folder
 
 
-def _new_folder(config: Config) -> Path:
-    if config.run.folder:
-        folder = Path(config.run.folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(
-                f"'{folder}' already exists: go on with 'unalike resume {folder}', "
-                "or choose another run.folder."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    methods = "+".join([config.method.name, *(m.name for m in config.plus)])
-    name = f"{methods}-{config.data.name}-{config.partition.name}-seed{config.seed}"
-    tries = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
-    for folder in tries:
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
-    raise RunError("runs/ is full of runs of this name; set run.folder.")
-
-
-def _go(config: Config, folder: Path, observer: Observer) -> None:
-    made = experiment(config)
-    skew = measure(made.federation.counts).as_dict()
-    counts = made.federation.counts.tolist()
-    names = list(made.federation.examples.class_names)
-    partition = {"skew": skew, "counts": counts, "classes": names, **facts(made)}
-    write(folder / "skew.json", dumps(partition))
-    logs = [Log(folder / name) for name in LOGS]
-    state = made.loop.begin(made.w)
-    done, state = checkpoint.restore(folder, state, made.simulation, logs)
-    if (folder / "summary.json").exists() and done == config.rounds:
+def refuse_second_stage(config: Config, made: Experiment) -> None:
+    """Say what is wrong with the second of two stages before the first one runs."""
+    if first_stage(config) is None:
         return
+    with TemporaryDirectory() as place:  # any encoder will do
+        write(Path(place) / "model.safetensors", _model(made.w))
+        task = made.recipe.algorithm.task
+        recipe(second_stage(config, Path(place)), task, made.federation)
+
+
+def _introduce(config: Config, folder: Path) -> None:
+    write(folder / "config.json", dumps(config.resolved(), indent=2))
+    write(folder / "environment.json", dumps(environment(), indent=2))
+
+
+def _stages(config: Config, made: Experiment, folder: Path, observer: Observer) -> None:
+    """Run what was made, after the stage before it if it is one."""
+    if first_stage(config) is not None:
+        before = folder / FIRST
+        if not (before / "config.json").exists():
+            before.mkdir(exist_ok=True)
+            _introduce(made.config, before)
+        if not (before / "summary.json").exists():
+            _go(made, before, observer)
+        task = made.recipe.algorithm.task
+        made = assemble(second_stage(config, before), made.federation, task)
+    _go(made, folder, observer)
+
+
+def _go(made: Experiment, folder: Path, observer: Observer) -> None:
+    config, federation = made.config, made.federation
+    logs = [Log(folder / name) for name in LOGS]
+    checkpoint = Checkpoint(folder, made, logs)
+    done, state = checkpoint.restore()
+    skew = measure(federation.counts).as_dict()
+    partition = {
+        "skew": skew,
+        "counts": federation.counts.tolist(),
+        "classes": list(federation.examples.class_names),
+        **facts(made),
+    }
+    write(folder / "skew.json", dumps(partition))
+    _forget_timing(folder, done)
     observer.begin(made, skew, folder, done)
     for record in read_lines(folder / "rounds.jsonl"):
         observer.round(record)
-    with _interrupts() as asked:
-        for t in range(done, config.rounds):
-            begun = time.perf_counter()
-            state, report = made.loop.advance(state, t)
-            last = t + 1 == config.rounds
-            judged = None
-            if (t + 1) % config.evaluation.every == 0 or last:
-                judged = made.evaluator(state)
-            record = _record(t, report, judged, made.loop.survey_bytes)
-            logs[0].append(record)
-            if judged is not None:
-                logs[1].append({"round": t + 1, **judged.clients})
-            seconds = round(time.perf_counter() - begun, 4)
-            with (folder / "timing.jsonl").open("a") as f:
-                f.write(dumps({"round": t + 1, "seconds": seconds}) + "\n")
-            observer.round(record)
-            stop = asked()
-            if last or stop or (t + 1) % config.run.checkpoint_every == 0:
-                checkpoint.store(folder, t + 1, state, made.simulation, logs)
-            if stop and not last:
-                raise Interrupted(folder, t + 1)
+    saved = done
+    try:
+        with interrupts(observer.stopping) as asked:
+            for step in rounds(made, state, done):
+                logs[0].append(step.record)
+                if step.clients is not None:
+                    logs[1].append(step.clients)
+                with (folder / "timing.jsonl").open("a") as f:
+                    f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
+                observer.round(step.record)
+                state, stop, last = step.state, asked(), step.round == config.rounds
+                if last or stop or step.round % config.run.checkpoint_every == 0:
+                    checkpoint.store(step.round, state)
+                    saved = step.round
+                if stop and not last:
+                    raise Interrupted(folder, saved)
+            _finish(made, folder, state)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(folder, saved) from None
+
+
+def _finish(made: Experiment, folder: Path, state: State) -> None:
+    """Write the model and the summary."""
     model = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
     if model is not None:
-        whole = {k: v.detach().cpu().clone().contiguous() for k, v in model.items()}
-        write(folder / "model.safetensors", save(whole))
+        write(folder / "model.safetensors", _model(model))
     records = read_lines(folder / "rounds.jsonl")
-    write(folder / "summary.json", dumps(summarise(records, config.evaluation), indent=2))
+    summary = summarise(records, made.config.evaluation)
+    if made.accountant is not None:
+        promise = made.accountant.promise
+        summary["privacy"] = {
+            "epsilon": records[-1]["epsilon"],
+            "delta": promise.delta,
+            "meaning": promise.meaning,
+        }
+    write(folder / "summary.json", dumps(summary, indent=2))
 
 
-def _record(t: int, report: Round, judged: Evaluation | None, survey: int) -> dict[str, Any]:
-    """One line of rounds.jsonl."""
-    traffic = report.traffic
-    return {
-        "round": t + 1,
-        "clients": report.ids.tolist(),
-        "weights": [round(float(p), 9) for p in report.weights],
-        "rejected": {str(i): why for i, why in report.rejected.items()},
-        "skipped": report.skipped,
-        "bytes_down": traffic.down,
-        "bytes_up": traffic.up + (survey if t == 0 else 0),
-        "bytes_across": traffic.across,
-        "messages": traffic.messages,
-        **report.worked,
-        "metrics": None if judged is None else judged.spread,
-    }
+def _model(w: Params) -> bytes:
+    whole: bytes = save({k: v.detach().cpu().clone().contiguous() for k, v in w.items()})
+    return whole
 
 
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C asks to stop after the round, a second one stops at once."""
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    try:
-        before = [signal.signal(n, ask) for n in numbers]
-    except ValueError:  # not the main thread: signals are somebody else's business
-        yield lambda: False
-        return
-    try:
-        yield lambda: asked
-    finally:
-        for n, handler in zip(numbers, before, strict=True):
-            signal.signal(n, handler)
+def _forget_timing(folder: Path, done: int) -> None:
+    """Leave out the rounds that will be timed again."""
+    path = folder / "timing.jsonl"
+    if path.exists():
+        kept = [line for line in read_lines(path) if line["round"] <= done]
+        write(path, "".join(dumps(line) + "\n" for line in kept))

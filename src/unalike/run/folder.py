@@ -66,7 +66,7 @@ class Log:
 
     def rewind(self, size: int, digest: str) -> None:
         """Cut the file back to a checkpoint, or say that it was changed."""
-        raw = self.path.read_bytes()[:size] if self.path.exists() else b""
+        raw = self.path.read_bytes()[:size] if self.path.is_file() else b""
         if len(raw) != size or hashlib.sha256(raw).hexdigest() != digest:
             raise RunError(
                 f"'{self.path}' is not what the checkpoint was made with; restore it or start "
@@ -84,6 +84,11 @@ class Log:
         self.size += len(raw)
         self.hash.update(raw)
 
+    def sync(self) -> None:
+        """Onto the disk, since a checkpoint that outlives its log could not be used."""
+        with self.path.open("ab") as f:
+            os.fsync(f.fileno())
+
 
 def read_json(path: Path) -> Any:
     """A JSON file of a run folder, or one sentence about what is wrong with it."""
@@ -91,18 +96,20 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"'{path.parent}' is not a run folder: it has no {path.name}.") from None
+    except OSError as error:
+        raise RunError(f"'{path}' cannot be read: {error.strerror}.") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RunError(f"'{path}' is damaged ({error}); restore it from a copy.") from None
 
 
 def read_lines(path: Path) -> list[Any]:
     """The records of a JSON-lines file; a half-written last line is left out."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     records = []
     for i, line in enumerate(lines):
         try:
             records.append(json.loads(line))
-        except json.JSONDecodeError:
+        except ValueError:
             if i < len(lines) - 1:
                 raise RunError(f"line {i + 1} of '{path}' is damaged.") from None
     return records
@@ -110,12 +117,20 @@ def read_lines(path: Path) -> list[Any]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, or say that another process does."""
-    with (folder / ".lock").open("w") as f:
-        try:
-            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"'{folder}' is in use by another process; wait for it or choose another folder."
-            ) from None
-        yield
+    """Hold the folder's lock, or say that another process does; say so if it cannot be written."""
+    try:
+        with (folder / ".lock").open("w") as f:
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    f"'{folder}' is in use by another process; wait for it or choose another "
+                    "folder."
+                ) from None
+            yield
+    except BrokenPipeError:  # whoever read the output went away: no fault of the folder
+        raise
+    except OSError as error:
+        raise RunError(
+            f"'{error.filename or folder}' cannot be written: {error.strerror or error}."
+        ) from error

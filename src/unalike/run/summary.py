@@ -1,10 +1,11 @@
 """What a finished run comes to: the last and the selected round, and what they cost."""
 
+import math
 from typing import Any
 
 from unalike.engine.evaluate import LOWER_IS_BETTER
 from unalike.metrics.rounds import bytes_to_target, rounds_to_target
-from unalike.run.config import EvaluationSettings
+from unalike.run.sections import EvaluationSettings
 
 SECTIONS = ("local", "global", "new")
 
@@ -26,35 +27,37 @@ def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:
 def summarise(records: list[dict[str, Any]], settings: EvaluationSettings) -> dict[str, Any]:
     """Last and selected round side by side; bytes in total and at peak; rounds to a target."""
     judged = [r for r in records if r["metrics"]]
-    chosen = selected_round(records, settings.select)
+    main = "accuracy" if "accuracy" in next(iter(judged[-1]["metrics"].values())) else "loss"
+    select = main if settings.select == "auto" else settings.select
+    chosen = selected_round(records, select)
     traffic = [r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in records]
     by_round = {r["round"]: r for r in judged}
     out: dict[str, Any] = {
         "rounds": len(records),
         "last": {"round": judged[-1]["round"], **_tests(judged[-1])},
-        "selected_on": f"validation {settings.select}, mean over clients",
+        "selected_on": f"validation {select}, mean over clients",
         "selected": None if chosen is None else {"round": chosen, **_tests(by_round[chosen])},
         "bytes_down": sum(r["bytes_down"] for r in records),
         "bytes_up": sum(r["bytes_up"] for r in records),
         "bytes_across": sum(r["bytes_across"] for r in records),
-        "bytes_peak": max(traffic),
+        "bytes_peak": max(b - r["bytes_before"] for b, r in zip(traffic, records, strict=True)),
         "messages": sum(r["messages"] for r in records),
         "samples": sum(r.get("samples", 0) for r in records),
         "rejected": sum(len(r["rejected"]) for r in records),
         "skipped": sum(bool(r["skipped"]) for r in records),
+        "noted": sum(bool(r["notes"]) for r in records),
     }
     if settings.target is not None:
         section = "global" if "global" in judged[-1]["metrics"] else "local"
-        value = {r["round"]: r["metrics"][section]["accuracy"]["mean"] for r in judged}
+        value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}
+        value = {t: math.nan if v is None else v for t, v in value.items()}
+        sent = {r["round"]: b for r, b in zip(records, traffic, strict=True)}
+        higher = main not in LOWER_IS_BETTER
         out["target"] = {
-            "accuracy": settings.target,
+            main: settings.target,
             "section": section,
-            "round": rounds_to_target(value, settings.target),
-            "bytes": bytes_to_target(
-                value,
-                {r["round"]: b for r, b in zip(records, traffic, strict=True)},
-                settings.target,
-            ),
+            "round": rounds_to_target(value, settings.target, higher),
+            "bytes": bytes_to_target(value, sent, settings.target, higher),
         }
     return out
 

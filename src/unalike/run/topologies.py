@@ -1,10 +1,19 @@
 """The table of topologies: name -> settings class."""
 
 from abc import abstractmethod
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from unalike.parts.topology import Clusters, Ring, Star, Topology
+from unalike.parts.topology import (
+    Clusters,
+    Complete,
+    Random,
+    Ring,
+    Rotating,
+    Star,
+    Topology,
+)
 from unalike.settings import Settings
 
 
@@ -34,6 +43,47 @@ class RingSettings(TopologySettings):
         return Ring(self.neighbours)
 
 
+class CompleteSettings(TopologySettings):
+    """No server: every client averages with all others."""
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Complete()
+
+
+class RandomSettings(TopologySettings):
+    """No server: every client averages with its neighbours in a random connected graph."""
+
+    kind: Literal["erdos_renyi", "regular"] = Field(
+        default="erdos_renyi", description="every edge equally likely, or equally many neighbours"
+    )
+    probability: float = Field(
+        default=0.3, gt=0, le=1, description="chance of an edge, if erdos_renyi"
+    )
+    degree: int = Field(default=3, ge=1, description="neighbours of every client, if regular")
+    seed: int = Field(default=0, ge=0, description="of the graph; the run's seed leaves it alone")
+
+    @model_validator(mode="after")
+    def _no_idle_setting(self) -> Self:
+        for name, kind in (("probability", "erdos_renyi"), ("degree", "regular")):
+            changed = getattr(self, name) != type(self).model_fields[name].default
+            if changed and self.kind != kind:
+                raise ValueError(f'{name} belongs to kind = "{kind}"; leave it out')
+        return self
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Random(self.kind, self.probability, self.degree, self.seed)
+
+
+class RotatingSettings(TopologySettings):
+    """Semi-decentralized: clients take turns as the server of all."""
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Rotating()
+
+
 class ClustersSettings(TopologySettings):
     """Semi-decentralized: edge servers that exchange models every few rounds."""
 
@@ -48,5 +98,8 @@ class ClustersSettings(TopologySettings):
 TOPOLOGIES: dict[str, type[TopologySettings]] = {
     "star": StarSettings,
     "ring": RingSettings,
+    "complete": CompleteSettings,
+    "random": RandomSettings,
     "clusters": ClustersSettings,
+    "rotating": RotatingSettings,
 }

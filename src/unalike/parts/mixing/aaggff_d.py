@@ -4,6 +4,8 @@ r     = response to the losses of the received model, in [0, C], C = |S| / K
 r^_i  = m + (r_i - m) / C  for i in S,  m otherwise,  m = mean of r          (doubly robust)
 g     = -r^ / (1 + m) + m <p, r^ - m> / (1 + m)^2                            (linearised)
 p_i  ~ exp(-sqrt(log K) / (L sqrt(n + 1)) sum g_i),  L = C + 2, n rounds seen
+
+Clients outside S share one value of g, so only the softmax touches all of them.
 """
 
 import math
@@ -13,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.parts.mixing.base import Cohort, Memoryless, restricted
 from unalike.parts.mixing.response import Cdf, respond
 
 
@@ -40,14 +42,14 @@ class AaggffD(Memoryless):
     def weights(self, state: Memory, cohort: Cohort) -> tuple[Tensor, Memory]:
         """The new decision, restricted to the cohort and renormalised."""
         total, p, seen = state
-        ids = cohort.ids
-        C = len(ids) / len(p)
+        ids, K = cohort.ids, len(p)
+        C = len(ids) / K
         r = respond(cohort.stats["loss"].double(), self.cdf, 0.0, C)
         m = r.mean()
-        robust = torch.full_like(p, float(m))
-        robust[ids] = m + (r - m) / C
-        g = -robust / (1 + m) + m * (p @ (robust - m)) / (1 + m) ** 2
-        total, seen = total + g, seen + 1
-        scale = math.sqrt(math.log(len(p))) / ((C + 2) * torch.sqrt(seen + 1))
+        beyond = (r - m) / C  # r^ - m, zero for everybody else
+        common = -m / (1 + m) + m * (p[ids] @ beyond) / (1 + m) ** 2
+        total, seen = total + common, seen + 1
+        total[ids] -= beyond / (1 + m)
+        scale = math.sqrt(math.log(K)) / ((C + 2) * torch.sqrt(seen + 1))
         p = torch.softmax(-scale * total, 0)
-        return p[ids] / p[ids].sum(), Memory(total, p, seen)
+        return restricted(p, cohort), Memory(total, p, seen)

@@ -3,20 +3,37 @@
 A rule sees statistics, never weights, so the heavy sum stays linear and can stream.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from unalike.batches import Batches
 from unalike.rng import Key
+from unalike.tree import Params
+
+if TYPE_CHECKING:
+    from unalike.task import Task
 
 
 class Question(Protocol):
     """Something every client is asked once, before the first round."""
 
     name: ClassVar[str]
-    reveals: ClassVar[str]  # what the answer tells the server, in words
+
+    @property
+    def reveals(self) -> str:
+        """What the answer tells the server, in words."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Differential privacy of the answer in single examples; 0: it is exact."""
+        ...
 
     def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """One client's answer from its training labels; the same shape for every client."""
@@ -32,12 +49,28 @@ class Cohort(NamedTuple):
     survey: dict[str, Tensor]  # name -> [N, ...], one row per client
     known: Tensor  # [m] the clients whose survey answers this server holds
     key: Key  # for whatever is random on the server in this round
+    own: Tensor | None = None  # the clients whose data are this server's own; None: all known
 
     @property
     def share(self) -> Tensor:
         """n_k / sum of n over the cohort."""
-        n = self.stats["examples"]
+        n = self.stats["examples"].double()
         return n / n.sum()
+
+
+class Gauge(Protocol):
+    """A number that a client finds out about the received model, before it trains. Pure."""
+
+    def __call__(self, task: "Task", w: Params, whole: Batches) -> Tensor:
+        """The number, from one pass over the client's training examples."""
+        ...
+
+
+def restricted(p: Tensor, cohort: Cohort) -> Tensor:
+    """A decision over all clients, renormalised over those that answered; uniform if they got 0."""
+    mine = p[cohort.ids]
+    total = mine.sum()
+    return mine / total if total > 0 else torch.full_like(mine, 1 / len(mine))
 
 
 class Mixing(Protocol):
@@ -53,6 +86,11 @@ class Mixing(Protocol):
         """What every client is asked before the first round."""
         ...
 
+    @property
+    def gauges(self) -> Mapping[str, Gauge]:
+        """How those of the needed statistics are measured that the engine does not know."""
+        ...
+
     def init(self, n_clients: int) -> Any:
         """What the rule remembers before the first round."""
         ...
@@ -61,12 +99,17 @@ class Mixing(Protocol):
         """(one weight per client of the cohort, next state); they need not sum to one."""
         ...
 
+    def note(self, before: Any, after: Any) -> str:
+        """What a person should know of a round, from the states around it; mostly nothing."""
+        ...
+
 
 @dataclass(frozen=True)
 class Memoryless:
     """A rule that needs no statistics, asks nothing and remembers nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    gauges: ClassVar[Mapping[str, Gauge]] = MappingProxyType({})
 
     @property
     def survey(self) -> tuple[Question, ...]:
@@ -76,3 +119,7 @@ class Memoryless:
     def init(self, n_clients: int) -> tuple[()]:
         """No memory."""
         return ()
+
+    def note(self, before: Any, after: Any) -> str:
+        """Nothing to say."""
+        return ""

@@ -14,16 +14,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.parts.mixing.base import Cohort, Memoryless, Question
-from unalike.parts.mixing.label_mixture import LabelMixture
-from unalike.parts.mixing.questions import Size
+from unalike.parts.mixing.label_mixture import Bic, LabelMixture
+from unalike.parts.mixing.questions import LabelSet, Size
 
 Mode = Literal["floor", "raw", "normalised", "listing"]
 Direction = Literal["proportional", "inverse"]
+Labels = Literal["global", "own"]
 _NOISE = 0.01  # the listing's additive constant inside logarithms and on every client's variance
 _SHIFT = 0.1  # its shift of means and inflation of variances on the aggregator
 
@@ -42,7 +42,7 @@ def divergences(
     theta: Tensor, n: Tensor, labels: Tensor, mode: Mode = "floor", epsilon: float = 0.01
 ) -> Tensor:
     """KL_k of the pooled mixture from each client's, [K]; bits for the listing, else nats."""
-    theta, p = theta.double(), (n / n.sum()).double()
+    theta, p = theta.double(), n.double() / n.double().sum()
     labels = labels.double()
     if mode == "listing":
         return _listed(theta, p, labels)
@@ -69,36 +69,53 @@ def pool(divergence: Tensor, n: Tensor, direction: Direction = "proportional") -
     """Weights from divergences; the sizes where nobody diverges."""
     divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
     if float(divergence.sum()) < 1e-9:
-        return (n / n.sum()).double()
+        return n.double() / n.double().sum()
     d = divergence if direction == "proportional" else 1 / (divergence + _NOISE)
     return d / d.sum()
 
 
 @dataclass(frozen=True)
 class EntropyPool(Memoryless):
-    """FedEP's weights over the clients whose mixtures a server holds."""
+    """FedEP's weights over the clients whose mixtures a server holds.
+
+    ``label_set``: densities are compared at all labels, or at those in the aggregator's own data.
+    Without ``renormalise`` a cohort's weights do not sum to one: the server steps less far.
+    """
 
     classes: int
     rho: float = 0.5
     mode: Mode = "floor"
     direction: Direction = "proportional"
     epsilon: float = 0.01
+    survey_epsilon: float = 0.0
+    label_set: Labels = "global"
+    bic: Bic = "auto"
+    renormalise: bool = True
     needs: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def survey(self) -> tuple[Question, ...]:
-        """Mixture parameters and size, once."""
-        return LabelMixture(self.rho, listing=self.mode == "listing"), Size()
+        """Mixture parameters and size, once; who uses its own labels needs to know them."""
+        listing = self.mode == "listing"
+        mixture = LabelMixture(self.rho, listing, epsilon=self.survey_epsilon, bic=self.bic)
+        own = (LabelSet(self.survey_epsilon),) if self.label_set == "own" else ()
+        return mixture, Size(), *own
 
     def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
         """The pooled weights, restricted to the cohort and renormalised."""
         known = cohort.known
         theta = cohort.survey["label_mixture"][known]
         n = cohort.survey["size"][known][:, 0]
-        labels = torch.from_numpy(np.arange(self.classes))
+        kl = divergences(theta, n, self._labels(cohort), self.mode, self.epsilon)
         a = torch.zeros(len(cohort.survey["size"]), dtype=torch.float64)
-        a[known] = pool(
-            divergences(theta, n, labels, self.mode, self.epsilon), n, self.direction
-        ).to(a)
+        a[known] = pool(kl, n, self.direction).to(a)
         a = a[cohort.ids]
-        return (a / a.sum() if a.sum() > 0 else cohort.share), state
+        if not float(a.sum()) > 0:
+            return cohort.share, state
+        return (a / a.sum() if self.renormalise else a), state
+
+    def _labels(self, cohort: Cohort) -> Tensor:
+        if self.label_set == "global":
+            return torch.arange(self.classes)
+        own = cohort.known if cohort.own is None else cohort.own
+        return cohort.survey["label_set"][own].any(0).nonzero()[:, 0]

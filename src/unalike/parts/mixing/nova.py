@@ -22,7 +22,7 @@ class Nova(Memoryless):
 
     def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
         """Weights that need not sum to one."""
-        p, tau, rho = cohort.share, cohort.stats["steps"], self.momentum
+        p, tau, rho = cohort.share, cohort.stats["steps"].double(), self.momentum
         a = (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
         effective = p @ (a if self.effective == "normaliser" else tau)
         return p * effective / a, state

@@ -5,6 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from unalike.parts.mixing.survey import noise_note
+
 
 @dataclass(frozen=True)
 class Size:
@@ -12,6 +14,7 @@ class Size:
 
     name: ClassVar[str] = "size"
     reveals: ClassVar[str] = "the number of training examples"
+    epsilon: ClassVar[float] = 0.0
 
     def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """[1]."""
@@ -22,9 +25,31 @@ class Size:
 class LabelCounts:
     """How many training examples of each class a client has."""
 
+    epsilon: float = 0.0
     name: ClassVar[str] = "label_counts"
-    reveals: ClassVar[str] = "the number of training examples of every class"
+
+    @property
+    def reveals(self) -> str:
+        """Everything about the label distribution."""
+        return "the number of training examples of every class" + noise_note(self.epsilon)
 
     def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """[classes]."""
         return np.bincount(labels, minlength=classes).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """Which classes occur among a client's training examples."""
+
+    epsilon: float = 0.0
+    name: ClassVar[str] = "label_set"
+
+    @property
+    def reveals(self) -> str:
+        """Which classes it has, not how many of each."""
+        return "which classes occur" + noise_note(self.epsilon)
+
+    def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        """[classes] bool."""
+        return np.bincount(labels, minlength=classes) > 0

@@ -1,0 +1,140 @@
+"""The library in a few names: data in, a federation, a trained model out, without files."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from torch import nn
+
+from unalike.engine.loop import State
+from unalike.errors import ConfigError
+from unalike.federation.data import Federation
+from unalike.federation.datasets.base import Dataset
+from unalike.federation.partition.base import Partitioner
+from unalike.run.build import Experiment, assemble, module, task
+from unalike.run.config import parse, tables
+from unalike.run.explain import check
+from unalike.run.fit import fit
+from unalike.run.folder import plain
+from unalike.run.rounds import rounds as rounds_of
+from unalike.run.summary import summarise
+from unalike.settings import look_up
+from unalike.tree import Params
+
+ELSEWHERE = {  # settings of a file that are no business of ``train``, and where they belong
+    "data": "the federation",
+    "partition": "the federation",
+    "shift": "the federation",
+    "split": "the federation",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished training."""
+
+    summary: dict[str, Any]  # as summary.json: last and selected round, totals
+    rounds: list[dict[str, Any]]  # as rounds.jsonl
+    clients: list[dict[str, Any]]  # as clients.jsonl
+    model: nn.Module | None  # the shared model; None if only the clients hold whole models
+    _made: Experiment = field(repr=False)
+    _state: State = field(repr=False)
+    _module: nn.Module = field(repr=False)
+
+    def personal(self, client: int) -> nn.Module:
+        """The model that a client is judged by on its own data."""
+        made, n = self._made, self._made.simulation.n_clients
+        if not 0 <= client < n:
+            raise ConfigError(f"there is no client {client}; choose 0 to {n - 1}.")
+        down = made.loop.downs(self._state)[int(made.loop.home[client])]
+        w = made.recipe.algorithm.personal(down, made.simulation.state(client))
+        if w is None:
+            assert self.model is not None, "a client without a model of its own uses the shared one"
+            return self.model
+        return _loaded(self._module, w)
+
+
+def train(
+    federation: Federation,
+    model: nn.Module | str | Mapping[str, Any],
+    method: str | Mapping[str, Any] = "fedavg",
+    *,
+    rounds: int = 20,
+    seed: int = 0,
+    watch: Callable[[dict[str, Any]], None] = lambda record: None,
+    **settings: Any,
+) -> Result:
+    """Train a federation and judge it as ``unalike run`` does, in memory.
+
+    Args:
+        federation: Made by ``federate``.
+        model: A module, trained from the weights it comes with and left as it is; or the name of a
+            model, or its table of a configuration file.
+        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``.
+        rounds: Communication rounds.
+        seed: Root of all random streams.
+        watch: Called with the record of every round.
+        settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``.
+
+    Example:
+        >>> import unalike
+        >>> digits = unalike.federate(
+        ...     unalike.dataset("digits"), unalike.partitioner("dirichlet", clients=5)
+        ... )
+        >>> result = unalike.train(digits, "logistic", "fedprox", rounds=2, local={"lr": 0.5})
+        >>> 0.5 < result.summary["last"]["global"]["accuracy"]["mean"] < 1
+        True
+    """
+    for name in settings:
+        if name in ELSEWHERE:
+            raise ConfigError(f"'{name}' is settled by {ELSEWHERE[name]}; leave it out.")
+    raw = {"method": method, "rounds": rounds, "seed": seed, **settings}
+    examples = federation.examples
+    if isinstance(model, nn.Module):
+        config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
+        what, track = f"the model {type(model).__name__}", config.run.buffers != "drop"
+        own, learned = model, fit(model, examples, what, track)
+    else:
+        config = parse({**raw, "model": model})
+        own, learned = module(config, examples), task(config, examples)
+    made = assemble(config, federation, learned)
+    state = made.loop.begin(made.w)
+    records, clients = [], []
+    for step in rounds_of(made, state):
+        state = step.state
+        records.append(plain(step.record))
+        watch(records[-1])
+        if step.clients is not None:
+            clients.append(plain(step.clients))
+    w = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
+    return Result(
+        summarise(records, config.evaluation),
+        records,
+        clients,
+        None if w is None else _loaded(own, w),
+        made,
+        state,
+        own,
+    )
+
+
+def dataset(name: str, **settings: Any) -> Dataset:
+    """A named dataset with its settings, for ``federate``; ``unalike list`` shows the names."""
+    return cast(Dataset, _chosen("data", name, settings))
+
+
+def partitioner(name: str, **settings: Any) -> Partitioner:
+    """A named partitioner with its settings, for ``federate``."""
+    return cast(Partitioner, _chosen("partition", name, settings))
+
+
+def _chosen(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
+    return check(look_up(kind, name, tables()[kind]), settings, kind, name)
+
+
+def _loaded(like: nn.Module, w: Params) -> nn.Module:
+    """A copy of a module with these weights, in evaluation mode."""
+    own = copy.deepcopy(like)
+    own.load_state_dict({k: v.detach().cpu() for k, v in w.items()}, strict=False)
+    return own.eval()

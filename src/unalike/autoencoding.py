@@ -1,0 +1,81 @@
+"""The beta-VAE (Higgins et al. 2017) as a task: what is learned is to reconstruct.
+
+z = mu + sigma noise;   R = sum over features of (x^ - x)^2
+KL = -1/2 sum over latents of (1 + log sigma^2 - mu^2 - sigma^2)
+training: R + beta KL, z sampled;   evaluation: R + KL whatever beta is, z sampled or z = mu
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from unalike import rng
+from unalike.batches import Batch
+from unalike.network import Network
+from unalike.rng import Key
+from unalike.task import Task
+from unalike.tree import Params
+
+_TRAINING, _JUDGING, _LATENTS = 9, 10, 11  # streams beside those of layers and methods
+
+
+@dataclass(frozen=True)
+class Autoencoding(Task):
+    """A variational autoencoder; labels are of no effect and there is no accuracy."""
+
+    kind: Literal["autoencoding"] = "autoencoding"
+    latent: int = 2
+    beta: float = 1.0
+    sampled: bool = True  # whether a row is judged by a sampled z, else by the mean
+
+    @cached_property
+    def encoder(self) -> Network:
+        """The part that latent variables come from; its leaves have no prefix."""
+        return self.network.part("encoder")
+
+    @property
+    def draws(self) -> int:
+        """A number for each latent variable, unless z is the mean."""
+        return self.latent if self.sampled else 0
+
+    def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """Mean of R + beta KL over the real rows, and the buffers after the forward pass."""
+        noise = self._noise(batch, _TRAINING)
+        out, buffers = self.network.train(w, batch.x, batch.key, batch.real, noise)
+        reconstruction, divergence = terms(out, batch.x)
+        each = reconstruction + self.beta * divergence
+        mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
+        return mean, {k: v for k, v in buffers.items() if k in w}
+
+    def outputs(self, w: Params, x: Tensor, noise: Tensor) -> Tensor:
+        """[n, 2]: R and KL of every row, in evaluation mode."""
+        if not self.draws:
+            noise = x.new_zeros(len(x), self.latent)
+        return torch.stack(terms(self.network.eval(w, x, None, noise.to(x.dtype)), x), 1)
+
+    def each_loss(self, w: Params, batch: Batch) -> Tensor:
+        """R + KL of every row, in evaluation mode."""
+        return self.outputs(w, batch.x, self._noise(batch, _JUDGING)).sum(1)
+
+    def latents(self, w: Params, batch: Batch, sampled: bool) -> Tensor:
+        """[B, latent]: z of every row, in evaluation mode; without ``sampled`` its mean."""
+        own = {k.removeprefix("encoder."): v for k, v in w.items() if k.startswith("encoder.")}
+        mean, log_variance = self.encoder.eval(own, batch.x, batch.real)
+        if not sampled:
+            return mean
+        return mean + (log_variance / 2).exp() * self._noise(batch, _LATENTS)
+
+    def _noise(self, batch: Batch, stream: int) -> Tensor:
+        key: Key = rng.fold_in(batch.key, stream)
+        return rng.normal(key, len(batch.x), self.latent).to(batch.x.dtype)
+
+
+def terms(out: tuple[Tensor, Tensor, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+    """(R, KL) of every row, from (reconstruction, mean, log variance)."""
+    again, mean, log_variance = out
+    reconstruction = ((again - x) ** 2).flatten(1).sum(1)
+    divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
+    return reconstruction, divergence

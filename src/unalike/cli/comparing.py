@@ -1,0 +1,81 @@
+"""``unalike compare``: presets, files and folders of comparisons."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from unalike.compare import folder as place
+from unalike.compare.presets import about, names, text
+from unalike.compare.spec import Comparison, loads, text_of
+from unalike.errors import ConfigError
+
+
+def compare(
+    target: str,
+    overrides: list[str],
+    folder: str | None,
+    scale: str | None,
+    processes: int,
+) -> None:
+    """Run a preset or a file in its folder, or go on with a folder."""
+    if place.is_comparison(target):
+        if overrides or folder or scale:
+            raise ConfigError(
+                f"'{target}' is a comparison that was begun: go on with it without --set, "
+                "--folder and --scale."
+            )
+        go_on(target, processes)
+        return
+    written, name = source(target)
+    made = loads(written, name, scale, overrides)
+    at = Path(folder or f"runs/compare-{_named(name, made)}")
+    _conduct(place.create(made, at, written), at, processes)
+
+
+def go_on(folder: str, processes: int = 0) -> None:
+    """Finish a comparison that was stopped or killed; show one that is finished."""
+    _conduct(place.read(folder), Path(folder), processes)
+
+
+def source(target: str) -> tuple[str, str]:
+    """(text, name) of a preset or a file; a file is known by its ending."""
+    path = Path(target)
+    if path.suffix == ".toml" or path.is_file() or (path.is_dir() and target not in names()):
+        return text_of(path), path.stem
+    return text(target), target
+
+
+def show_presets() -> None:
+    """Every preset with its question."""
+    console = Console()
+    table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name in names():
+        title, question, scales = about(name)
+        table.add_row(name, Text(f"{title}. {question} (scales: {', '.join(scales)})"))
+    console.print(table)
+    console.print("Run one: unalike compare NAME --scale small. Data: unalike list NAME.")
+
+
+def _named(name: str, made: Comparison) -> str:
+    """The name of a comparison's folder; scales do not share one."""
+    scale = made.source["scale"]
+    return name if scale in (None, "small") else f"{name}-{scale}"
+
+
+def _conduct(made: Comparison, folder: Path, processes: int) -> None:
+    from unalike.compare.conduct import conduct  # needs torch, which takes its time to load
+    from unalike.compare.render import terminal
+    from unalike.compare.tables import grids
+    from unalike.compare.view import for_console
+
+    console = Console()
+    if made.judging.question:
+        console.print(Text(made.judging.question, "italic"))
+    outcome = conduct(made, folder, processes, for_console(console))
+    console.print(terminal(grids(made, outcome.analysis), console.width))
+    console.print(f"tables and runs: {folder}", soft_wrap=True)
+    outcome.check(folder)

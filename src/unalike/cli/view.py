@@ -1,0 +1,100 @@
+"""A run as it goes on: a bar on a terminal, a line now and then in a log."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from unalike.cli.outcome import SECTIONS, number
+from unalike.run.build import Experiment
+
+EVERY = 5.0  # seconds between two lines of a log
+
+
+class View:
+    """Watches a run for a person."""
+
+    def __init__(self, console: Console, introduce: bool = True) -> None:
+        """``introduce`` says what the run is about before it begins."""
+        self.console, self.introduce, self.told, self.done = console, introduce, 0.0, 0
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[score]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+
+    def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
+        """Say what is about to run and start the bar."""
+        config, self.done, self.told = made.config, done, time.monotonic()
+        self.rounds = config.rounds
+        self.name = " + ".join([config.method.name, *(m.name for m in config.plus)])
+        if self.introduce:
+            self._introduce(made, skew, folder)
+        if done == config.rounds:
+            self.console.print(f"all {done} rounds were done before")
+        elif done:
+            self.console.print(f"resuming after round {done} of {config.rounds}")
+        self.progress.start()
+        self.bar = self.progress.add_task(self.name, total=config.rounds, score="")
+
+    def _introduce(self, made: Experiment, skew: dict[str, Any], folder: Path) -> None:
+        sim, config = made.simulation, made.config
+        self.console.print(
+            f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
+            f"{config.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
+        )
+        self.console.print(
+            f"skew of {config.partition.name}: EMD {skew['emd']:.3f}, Jensen-Shannon "
+            f"{skew['js']:.3f}, clients of {skew['smallest']:.0f} to {skew['largest']:.0f} examples"
+        )
+        for question in sim.recipe.mixing.survey:
+            self.console.print(f"clients reveal once: {question.reveals}")
+        if made.attackers:
+            who = ", ".join(map(str, made.attackers))
+            self.console.print(f"attack {config.attack.name} by clients {who}")
+        if made.accountant is not None:
+            self.console.print(made.accountant.promise.meaning)
+        self.console.print(f"folder: {folder}", soft_wrap=True)
+
+    def round(self, record: dict[str, Any]) -> None:
+        """Advance the bar; name clients whose updates were refused."""
+        t, score = record["round"], scores(record)
+        self.progress.update(self.bar, completed=t, score=score)
+        if t <= self.done:  # told before the run was interrupted
+            return
+        for client, why in record["rejected"].items():
+            self.console.print(f"round {t}: refused client {client}: {why}")
+        if record["skipped"]:
+            self.console.print(f"round {t} changed nothing: {record['skipped']}")
+        for note in record["notes"]:
+            self.console.print(f"round {t}: {note}")
+        now, last = time.monotonic(), t == self.rounds
+        if not self.console.is_terminal and score and (last or now - self.told > EVERY):
+            self.told = now
+            self.console.print(f"{self.name} round {t}/{self.rounds}  {score}")
+
+    def stopping(self) -> None:
+        """Straight to the file: a console may be in the middle of printing."""
+        os.write(2, b"\nstopping after this round; press Ctrl-C again to stop at once\n")
+
+    def end(self) -> None:
+        """Leave the terminal as it was."""
+        self.progress.stop()
+
+
+def scores(record: dict[str, Any]) -> str:
+    """The round's accuracies in a few words; losses where there is no accuracy."""
+    metrics = record["metrics"] or {}
+    return "  ".join(
+        f"{section} {number(mean)}"
+        for section in SECTIONS
+        if section in metrics
+        for mean in [metrics[section].get("accuracy", metrics[section]["loss"])["mean"]]
+    )

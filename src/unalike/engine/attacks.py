@@ -1,0 +1,173 @@
+"""Clients that lie: seeded attackers that poison their labels or forge their updates.
+
+label_flip          y -> M - 1 - y, or one class -> another, in attackers' training rows
+sign_flip           u -> -scale u                                (Li et al. 2019, RSA)
+noise               u -> std xi, xi ~ N(0, I)                    (Blanchard et al. 2017)
+model_replacement   flipped labels and u -> scale u              (Bagdasaryan et al. 2020)
+"""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+from torch.func import vmap
+
+from unalike import rng, tree
+from unalike.engine.loop import Replies, Transport
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples
+from unalike.parts import noise
+from unalike.parts.mixing.base import Question
+from unalike.parts.schedule import Plan
+from unalike.rng import Key
+from unalike.settings import Settings
+from unalike.tree import Tree
+
+
+class Attack(Settings):
+    """Nobody lies."""
+
+    def attackers(self, n: int, seed: int) -> Tensor:
+        """The numbers of the lying clients, ascending; the same in every round."""
+        return torch.zeros(0, dtype=torch.long)
+
+    def poison(self, examples: Examples, rows: Tensor) -> Examples:
+        """The data with the attackers' training ``rows`` changed."""
+        return examples
+
+    def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
+        """What one attacker sends instead of its update; ``boost`` is answers over attackers."""
+        return up
+
+
+class _Attack(Attack):
+    share: float = Field(default=0.2, gt=0, lt=1, description="share of the clients that lie")
+    number: int | None = Field(default=None, ge=1, description="how many, instead of a share")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.number is not None and self.share != type(self).model_fields["share"].default:
+            raise ValueError("set either share or number, not both")
+        return self
+
+    def attackers(self, n: int, seed: int) -> Tensor:
+        """A uniform draw from the attack's own stream."""
+        if n < 2:
+            raise ConfigError("there is a single client, who cannot be an attacker; drop [attack].")
+        count = round(self.share * n) if self.number is None else self.number
+        if not 1 <= count < n:
+            said = f"share = {self.share:g}" if self.number is None else f"number = {self.number}"
+            raise ConfigError(
+                f"attack.{said} makes {count} of {n} clients attackers; choose from 1 to {n - 1}."
+            )
+        return rng.permutation(rng.stream(seed, "attack"), n)[:count].sort().values
+
+
+class _Flipping(_Attack):
+    source: int | None = Field(default=None, ge=0, description="only this class is relabelled")
+    target: int | None = Field(default=None, ge=0, description="what it is relabelled as")
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.source is None) != (self.target is None):
+            raise ValueError("give both source and target, or neither to reverse all classes")
+        if self.source is not None and self.source == self.target:
+            raise ValueError(f"source and target are both {self.source}; nothing would change")
+        return self
+
+    def poison(self, examples: Examples, rows: Tensor) -> Examples:
+        """Wrong labels where the attackers train; what they are tested on stays true."""
+        last = examples.classes - 1
+        worst = max(self.source or 0, self.target or 0)
+        if worst > last:
+            raise ConfigError(
+                f"attack names class {worst}, but the classes of '{examples.name}' are 0 to {last}."
+            )
+        y = examples.y.clone()
+        own = y[rows]
+        if self.source is None or self.target is None:
+            y[rows] = last - own
+        else:
+            y[rows] = torch.where(own == self.source, self.target, own)
+        return replace(examples, y=y)
+
+
+class LabelFlip(_Flipping):
+    """Attackers train on wrong labels: all classes reversed, or one class named as another."""
+
+
+class SignFlip(_Attack):
+    """Attackers send their update with the sign reversed, enlarged."""
+
+    scale: float = Field(default=4.0, gt=0, description="how many times longer than the honest one")
+
+    def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
+        """-scale u."""
+        return tree.scale(-self.scale, up)
+
+
+class Noise(_Attack):
+    """Attackers send Gaussian noise instead of an update."""
+
+    std: float = Field(default=1.0, gt=0, description="standard deviation of every number")
+
+    def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
+        """Noise of the update's shape."""
+        return tree.scale(self.std, noise.normal(up, key))
+
+
+class ModelReplacement(_Flipping):
+    """Attackers train on wrong labels and boost the update, to replace the model by theirs."""
+
+    scale: float | None = Field(
+        default=None, gt=0, description="boost; left out: answers over attackers, so that they win"
+    )
+
+    def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
+        """The update boosted."""
+        return tree.map(lambda x: (boost.to(x) if self.scale is None else self.scale) * x, up)
+
+
+ATTACKS: dict[str, type[Attack]] = {
+    "none": Attack,
+    "label_flip": LabelFlip,
+    "sign_flip": SignFlip,
+    "noise": Noise,
+    "model_replacement": ModelReplacement,
+}
+
+
+class AttackedTransport:
+    """A transport some of whose clients send what an attack tells them to."""
+
+    def __init__(self, inner: Transport, attack: Attack, attackers: Tensor, seed: int) -> None:
+        """Forgeries depend on the seed, the round and the client alone."""
+        self.inner, self.attack, self.attackers = inner, attack, attackers
+        self.key, self.n_clients = rng.stream(seed, "attack"), inner.n_clients
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """Answered from the labels that attackers train on."""
+        return self.inner.survey(questions)
+
+    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
+        """The inner transport's answers, the attackers' forged."""
+        got = self.inner.train(t, plan, downs, home)
+        lies = torch.isin(got.ids, self.attackers)
+        if not lies.any():
+            return got
+        keys = rng.client(self.key, t, got.ids[lies])
+        boost = torch.tensor(len(got.ids) / int(lies.sum()))
+        forged = vmap(self.attack.forge, in_dims=(0, None, 0))(tree.row(got.ups, lies), boost, keys)
+
+        def put(honest: Tensor, lie: Tensor) -> Tensor:
+            out = honest.clone()
+            out[lies.to(out.device)] = lie
+            return out
+
+        return got._replace(ups=tree.map(put, got.ups, forged))
+
+    def refuse(self, ids: list[int]) -> None:
+        """As the inner transport."""
+        self.inner.refuse(ids)

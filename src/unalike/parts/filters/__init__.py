@@ -1,0 +1,1 @@
+"""What a server does to uploads before it uses them: rules that withstand lying clients."""

@@ -1,0 +1,1 @@
+"""Differential privacy of updates: clipping, noise, and what they add up to."""

@@ -1,0 +1,50 @@
+"""Where a run lives: a folder of its own, made only when everything else is known to be right."""
+
+from itertools import count
+from pathlib import Path
+
+from unalike.errors import RunError
+from unalike.run.config import Config
+
+
+def refuse_occupied(config: Config) -> None:
+    """Say early that the named folder holds something already."""
+    folder = Path(config.run.folder)
+    if not config.run.folder or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"run.folder '{folder}' is a file; choose another run.folder.")
+    if (folder / "config.json").exists():
+        raise RunError(
+            f"'{folder}' holds a run already: go on with 'unalike resume {folder}', "
+            "or choose another run.folder."
+        )
+    if any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise RunError(f"'{folder}' is not empty; choose another run.folder.")
+
+
+def make_folder(config: Config) -> Path:
+    """The named folder, or a new one under runs/."""
+    try:
+        if config.run.folder:
+            folder = Path(config.run.folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        name = "+".join([config.method.name, *(m.name for m in config.plus)])
+        name += f"-{config.data.name}-{config.partition.name}-seed{config.seed}"
+        for number in count(1):
+            folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                if not Path("runs").is_dir():
+                    raise
+            else:
+                return folder
+    except OSError as error:
+        raise RunError(
+            f"run.folder '{error.filename}' cannot be made: {error.strerror}; choose another."
+        ) from None
+    except ValueError as error:
+        raise RunError(f"run.folder {config.run.folder!r} cannot be a folder: {error}.") from None
+    raise AssertionError("count never ends")

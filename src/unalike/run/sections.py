@@ -1,0 +1,156 @@
+"""The sections of a configuration that every run has, whatever its data, model and method."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from unalike.settings import Settings
+
+
+class Split(Settings):
+    """Which rows of a client train, select and test."""
+
+    validation: float = Field(default=0.1, ge=0, lt=1, description="share of each client's rows")
+    test: float = Field(default=0.2, ge=0, lt=1, description="share of each client's rows")
+    new_clients: int = Field(default=0, ge=0, description="whole clients held out of training")
+
+    @model_validator(mode="after")
+    def _something_trains(self) -> Self:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation = {self.validation:g} and test = {self.test:g} leave nothing to "
+                "train on; together they must stay below 1"
+            )
+        return self
+
+
+class Local(Settings):
+    """What a client does in a round."""
+
+    epochs: float = Field(
+        default=1.0, gt=0, le=10_000, description="passes over its data; may be fractional"
+    )
+    batch_size: int = Field(default=32, ge=1, description="examples in a step")
+    optimizer: Literal["sgd", "adam"] = Field(default="sgd", description="fresh in every round")
+    lr: float = Field(default=0.05, gt=0, description="learning rate")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="of SGD")
+    nesterov: bool = Field(default=False, description="Nesterov's form of momentum")
+    weight_decay: float = Field(default=0.0, ge=0, description="added to the gradient")
+    decay: Literal["constant", "exponential", "cosine"] = Field(
+        default="constant", description="how the learning rate falls over rounds"
+    )
+    decay_rate: float = Field(default=0.99, gt=0, le=1, description="factor, if exponential")
+    decay_every: int = Field(default=1, ge=1, description="rounds between factors, if exponential")
+
+    @model_validator(mode="after")
+    def _no_idle_setting(self) -> Self:
+        if self.optimizer == "adam" and (self.momentum or self.nesterov):
+            raise ValueError('momentum and nesterov belong to optimizer = "sgd"; leave them out')
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov = true needs momentum above 0")
+        for name in ("decay_rate", "decay_every"):
+            default = type(self).model_fields[name].default
+            if self.decay != "exponential" and getattr(self, name) != default:
+                raise ValueError(f'{name} belongs to decay = "exponential"; leave it out')
+        return self
+
+
+class ParticipationSettings(Settings):
+    """Who takes part in a round: a fraction of the clients, or a number."""
+
+    fraction: float = Field(default=1.0, gt=0, le=1, description="share of all clients")
+    number: int | None = Field(default=None, ge=1, description="how many, instead of a fraction")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.number is not None and self.fraction != 1:
+            raise ValueError("set either fraction or number, not both")
+        return self
+
+
+class FaultSettings(Settings):
+    """Clients that fail, seeded; and what the server does about it."""
+
+    drop: float = Field(default=0.0, ge=0, le=1, description="chance that a client never answers")
+    straggle: float = Field(default=0.0, ge=0, le=1, description="chance of doing part of the work")
+    least_work: float = Field(default=0.1, gt=0, le=1, description="least share a straggler does")
+    garbage: float = Field(default=0.0, ge=0, le=1, description="chance of a nonsense answer")
+    kind: Literal["nan", "huge", "noise", "zero"] = Field(
+        default="nan", description="what nonsense looks like"
+    )
+    explode: float = Field(
+        default=1000.0, gt=1, description="refuse updates this many times longer than the median"
+    )
+    min_replies: int = Field(default=1, ge=1, description="usable answers a round needs")
+    too_few: Literal["skip", "stop"] = Field(
+        default="skip", description="a round with fewer changes nothing, or ends the run"
+    )
+
+
+class EvaluationSettings(Settings):
+    """When to evaluate, and which validation metric selects a round."""
+
+    every: int = Field(default=1, ge=1, description="rounds between evaluations")
+    select: Literal["auto", "accuracy", "loss", "f1", "auroc"] = Field(
+        default="auto",
+        description="validation metric (mean over clients) that selects; auto: accuracy, or loss "
+        "where nothing is classified",
+    )
+    target: float | None = Field(
+        default=None, ge=0, description="accuracy (or loss) to count the rounds and bytes to"
+    )
+
+
+class EngineSettings(Settings):
+    """How clients are computed; never what they compute."""
+
+    kind: Literal["auto", "sequential", "vectorized"] = Field(
+        default="auto", description="auto: vectorized for dense nets and on GPUs, else sequential"
+    )
+    device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
+    workers: int = Field(
+        default=0, ge=0, le=1024, description="threads if sequential; 0: one per core"
+    )
+    tf32: bool = Field(
+        default=False, description="let a GPU round products to TF32: faster, other numbers"
+    )
+    chunk: int = Field(
+        default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
+    )
+
+
+class RunSettings(Settings):
+    """Where the run lives and how often it is saved."""
+
+    folder: str = Field(default="", description="if empty, runs/ plus a name from the settings")
+    checkpoint_every: int = Field(default=10, ge=1, description="rounds between checkpoints")
+    buffers: Literal["global", "local", "drop"] = Field(
+        default="global",
+        description="BatchNorm statistics: averaged, kept on the client, or never tracked",
+    )
+    init: Literal["drawn", "given"] = Field(
+        default="drawn", description="weights drawn from the seed, or as the module came"
+    )
+
+
+class TrackSettings(Settings):
+    """Where the records are mirrored to, beside the run's folder."""
+
+    to: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
+        default_factory=list, description="trackers; each is an extra to install"
+    )
+    project: str = Field(
+        default="unalike", min_length=1, description="MLflow's experiment, W&B's project"
+    )
+
+
+SECTIONS: dict[str, type[Settings]] = {
+    "split": Split,
+    "local": Local,
+    "participation": ParticipationSettings,
+    "faults": FaultSettings,
+    "evaluation": EvaluationSettings,
+    "engine": EngineSettings,
+    "run": RunSettings,
+    "track": TrackSettings,
+}

@@ -1,0 +1,292 @@
+"""FedEP's switches: whose labels, which penalty, whether weights sum to one, and the listing's EM.
+
+Clients A (10 of each of ten labels), B (50, 30, 20 of labels 0, 1, 2) and C (10, 30, 60 of labels
+7, 8, 9), whose mixtures with one part are known in closed form.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from federations import Data, cohort, composed, play, rows_of
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unalike import rng
+from unalike.federation.data import Examples
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.mixing import label_mixture, listed_mixture
+from unalike.parts.mixing.entropy_pool import EntropyPool, divergences, pool
+from unalike.parts.mixing.label_mixture import LabelMixture
+from unalike.parts.mixing.questions import LabelSet
+from unalike.parts.mixing.survey import ask
+from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.task import Task
+
+A = np.repeat(np.arange(10), 10)
+B = np.repeat([0, 1, 2], [50, 30, 20])
+C = np.repeat([7, 8, 9], [10, 30, 60])
+THREE = (A, B, C)
+LISTED = torch.tensor([[[1, 4.5, 8.26]], [[1, 0.7, 0.62]], [[1, 8.5, 0.46]]])
+TEN = Task(Network(MODELS["mlp"](hidden=[6]).build((1, 4, 4), 10)))
+ONE_PART = torch.tensor([[[1, 4.5, 8.25]], [[1, 0.7, 0.61]], [[1, 8.5, 0.45]]])
+
+
+def survey(theta: Tensor) -> dict[str, Tensor]:
+    """Given mixtures, with the true label sets and sizes."""
+    sets = np.stack([LabelSet().answer(y, 10) for y in THREE])
+    return {
+        "label_mixture": theta,
+        "size": torch.full((3, 1), 100.0),
+        "label_set": torch.from_numpy(sets),
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "alpha"),
+    [
+        ([0], (0.302867, 0.352444, 0.344689)),  # all ten labels: as the global set
+        ([1], (0.347248, 0.045482, 0.607270)),  # labels 0 to 2
+        ([0, 1, 2], (0.302867, 0.352444, 0.344689)),  # an edge server of all three
+    ],
+)
+def test_labels_of_the_aggregator(own, alpha):
+    """What the listing does: a node compares at its own labels."""
+    rule = EntropyPool(10, mode="listing", label_set="own")
+    who = cohort([100] * 3, survey=survey(LISTED))._replace(own=torch.tensor(own))
+    assert rule.weights((), who)[0].tolist() == pytest.approx(alpha, abs=1e-6)
+
+
+def test_global_labels_are_the_same_for_everybody():
+    """Whoever aggregates."""
+    rule = EntropyPool(10, mode="floor")
+    for own in ([0], [1], [2]):
+        who = cohort([100] * 3, survey=survey(ONE_PART))._replace(own=torch.tensor(own))
+        expected = (0.148797, 0.424020, 0.427183)
+        assert rule.weights((), who)[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_label_set_is_asked_only_where_it_is_used():
+    """One byte for every class."""
+    assert [q.name for q in EntropyPool(10).survey] == ["label_mixture", "size"]
+    names = [q.name for q in EntropyPool(10, label_set="own").survey]
+    assert names == ["label_mixture", "size", "label_set"]
+    answer = LabelSet().answer(np.array([1, 1, 4]), 5)
+    assert answer.tolist() == [False, True, False, False, True]
+    assert answer.nbytes == 5
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_weights_of_a_cohort(renormalise):
+    """Of all that the server knows; they sum to one only if renormalised."""
+    rule = EntropyPool(10, renormalise=renormalise)
+    some, _ = rule.weights((), cohort([100, 100], [0, 2], n=3, survey=survey(ONE_PART)))
+    whole = np.array([0.148797, 0.427183])
+    expected = whole / whole.sum() if renormalise else whole
+    assert some.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("listing", "bic", "q"),
+    [(False, "auto", 3), (False, "m", 1), (True, "auto", 1), (True, "3m-1", 3)],
+)
+def test_penalty(listing, bic, q):
+    """Textbook 3M - 1 by default, M in the listing; either can be asked for."""
+    labels = np.random.default_rng(0).integers(0, 10, 40)
+    key = rng.key(4)
+    answer = LabelMixture(0.5, listing, bic=bic).draw(labels, 10, key)
+    if listing:
+        lot = np.random.default_rng(int(key) % 2**64)
+        expected = listed_mixture.select(labels, 5, lot, q)
+    else:
+        expected = label_mixture.select(labels, 0.5, q=q)
+    assert np.allclose(answer[answer[:, 0] > 0], expected, atol=1e-6)
+
+
+def test_a_smaller_penalty_never_chooses_fewer_parts():
+    """On thirty random clients, and on some of them more."""
+    draw = np.random.default_rng(1)
+    more = 0
+    for _ in range(30):
+        labels = draw.choice(10, 30, p=draw.dirichlet(np.full(10, 0.5)))
+        few, many = (len(label_mixture.select(labels, 0.5, 4, q=q)) for q in (3, 1))
+        assert many >= few
+        more += many > few
+    assert more
+
+
+def stepped(labels: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, float]:
+    """One step of the listing's EM, example by example."""
+    e = 0.01
+
+    def g(y: float, mu: float, s2: float) -> float:
+        return math.exp(-((y - mu + e) ** 2) / (2 * (s2 + e))) / math.sqrt(2 * math.pi * (s2 + e))
+
+    gamma = np.array([[pi * g(y, mu, s2) for pi, mu, s2 in theta] for y in labels])
+    gamma /= gamma.sum(1, keepdims=True)
+    new = []
+    for m in range(len(theta)):
+        mass = gamma[:, m].sum()
+        mu = (gamma[:, m] * labels).sum() / mass
+        new.append((mass / len(labels), mu, (gamma[:, m] * (labels - mu) ** 2).sum() / mass + e))
+    q = sum(
+        gamma[n, m] * (math.log(pi + e) + math.log(g(y, mu, s2) + e))
+        for n, y in enumerate(labels)
+        for m, (pi, mu, s2) in enumerate(new)
+    )
+    return np.array(new), q
+
+
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=15), st.integers(1, 3), st.integers(0, 9))
+def test_a_step_of_the_listing(labels, parts, seed):
+    """Shifted mean, inflated variance, and the constant inside each logarithm."""
+    y, count = (v.astype(float) for v in np.unique(labels, return_counts=True))
+    draw = np.random.default_rng(seed)
+    pi = draw.dirichlet(np.ones(parts))
+    theta = np.stack([pi, draw.choice(y, parts), np.full(parts, np.var(labels))], 1)
+    found, q = listed_mixture._step(y, count, theta)
+    expected, listed = stepped(np.array(labels, dtype=float), theta)
+    assert np.allclose(found, expected)
+    assert q == pytest.approx(listed)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mean", "variance"), [(A, 4.5, 8.26), (B, 0.7, 0.62), (C, 8.5, 0.46)]
+)
+def test_one_part_of_the_listing(labels, mean, variance):
+    """The mean, and the variance plus 0.01, whatever the start."""
+    y, count = (v.astype(float) for v in np.unique(labels, return_counts=True))
+    for seed in range(3):
+        theta, _ = listed_mixture.fit(y, count, 1, np.random.default_rng(seed))
+        assert theta[0].tolist() == pytest.approx([1, mean, variance], abs=1e-9)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(0, 20))
+def test_listing_always_answers(labels, seed):
+    """Finite rows that sum to one, for single labels and single examples as well."""
+    answer = LabelMixture(0.5, listing=True).draw(np.array(labels), 10, rng.key(seed))
+    assert np.isfinite(answer).all()
+    assert answer[:, 0].sum() == pytest.approx(1, abs=1e-5)
+    assert (answer[:, 2] > 0).all()
+
+
+def test_listing_draws_from_the_clients_key():
+    """Another key may give another mixture, the same key never does; formulas need no key."""
+    draws = [ask(LabelMixture(0.5, listing=True), C, 10, rng.key(k)) for k in range(12)]
+    again = [ask(LabelMixture(0.5, listing=True), C, 10, rng.key(k)) for k in range(12)]
+    assert all(np.array_equal(a, b) for a, b in zip(draws, again, strict=True))
+    assert len({a.tobytes() for a in draws}) > 1
+    fixed = {ask(LabelMixture(0.5), C, 10, rng.key(k)).tobytes() for k in range(3)}
+    assert len(fixed) == 1
+
+
+def test_a_diverged_start_is_dropped():
+    """Two labels so far apart that no part reaches one of them: the step before is returned."""
+    y, count = np.array([0.0, 1e4]), np.array([5.0, 5.0])
+    theta, _ = listed_mixture.fit(y, count, 2, np.random.default_rng(0))
+    assert np.isfinite(theta).all()
+
+
+@pytest.fixture(scope="module")
+def three() -> Data:
+    """The clients A, B, C and one like A."""
+    labels = np.concatenate([*THREE, A])
+    x = np.random.default_rng(0).random((400, 1, 4, 4))
+    examples = Examples(torch.from_numpy(x).float(), torch.from_numpy(labels), 10)
+    return Data(examples, rows_of([100] * 4))
+
+
+def pooled(played, known: list[int], ids: list[int], labels: Tensor, mode: str) -> Tensor:
+    """The weights by the formula, from what a node holds."""
+    asked = played.loop.survey
+    n = asked["size"][known][:, 0]
+    a = torch.zeros(4, dtype=torch.float64)
+    a[known] = pool(divergences(asked["label_mixture"][known], n, labels, mode), n)
+    return a[ids] / a[ids].sum()
+
+
+@pytest.mark.parametrize(
+    ("topology", "heard"),
+    [
+        (Ring(), {0: [0, 1, 3], 1: [0, 1, 2], 2: [1, 2, 3], 3: [0, 2, 3]}),
+        (Complete(), {j: [0, 1, 2, 3] for j in range(4)}),
+        (Random(probability=1.0), {j: [0, 1, 2, 3] for j in range(4)}),
+    ],
+)
+@pytest.mark.parametrize("own", [False, True])
+def test_every_node_pools_what_it_holds(three, topology, heard, own):
+    """Its own and its neighbours' mixtures, at all labels or at its own."""
+    settings = {"mode": "listing", "label_set": "own" if own else "global"}
+    recipe = composed(TEN, three, ("fedep", settings), topology=topology)
+    played = play(recipe, three, 1, batch_size=50)
+    start = played.states[0].servers[0].x
+    alone = [s.x for s in _before_combining(recipe, three)]
+    for j, ids in heard.items():
+        labels = np.unique((*THREE, A)[j]) if own else np.arange(10)
+        a = pooled(played, ids, ids, torch.from_numpy(labels), "listing")
+        name = next(iter(start))
+        expected = sum(float(w) * alone[i][name] for w, i in zip(a, ids, strict=True))
+        assert torch.allclose(played.states[1].servers[j].x[name], expected, atol=1e-5), j
+    if own:
+        first, second = (played.states[1].servers[j].x[name] for j in (0, 1))
+        assert not torch.allclose(first, second)
+
+
+def _before_combining(recipe, data):
+    """Every node's own model after its own training: nobody hears anybody."""
+
+    class Deaf(type(recipe.topology)):
+        def links(self, t, n):
+            return None
+
+    return play(replace(recipe, topology=Deaf()), data, 1, batch_size=50).states[1].servers
+
+
+def test_rotating_aggregators_use_their_own_labels(three):
+    """Client t is the server of round t; with global labels nothing but the traffic rotates."""
+    for label_set in ("global", "own"):
+        settings = {"mode": "listing", "label_set": label_set}
+        recipe = composed(TEN, three, ("fedep", settings), topology=Rotating())
+        played = play(recipe, three, 3, batch_size=50)
+        for t, done in enumerate(played.rounds):
+            labels = np.unique(THREE[t]) if label_set == "own" else np.arange(10)
+            everybody = [0, 1, 2, 3]
+            a = pooled(played, everybody, everybody, torch.from_numpy(labels), "listing")
+            assert torch.allclose(done.weights.double(), a, atol=1e-6)
+
+
+def test_edge_servers_pool_their_own_clients(three):
+    """Two servers of two clients each: weights sum to one in either."""
+    played = play(composed(TEN, three, "fedep", topology=Clusters(2)), three, 1, batch_size=50)
+    found = played.rounds[0].weights.double()
+    for clients in ([0, 2], [1, 3]):
+        a = pooled(played, clients, clients, torch.arange(10), "floor")
+        assert torch.allclose(found[clients], a, atol=1e-6)
+
+
+def test_star_knows_everybody(three):
+    """The same as a complete graph with global labels: one set of weights for all."""
+    star, complete = (
+        play(composed(TEN, three, "fedep", topology=t), three, 2, batch_size=50)
+        for t in (Star(), Complete())
+    )
+    for server in complete.states[-1].servers:
+        for name, x in star.x.items():
+            assert torch.allclose(server.x[name], x, atol=1e-5)
+
+
+def test_one_client_and_absent_classes():
+    """A federation of one; and one in which most classes do not occur at all."""
+    rule = EntropyPool(10, label_set="own")
+    for clients in ([np.array([3, 3])], [np.array([0]), np.array([9, 9]), np.array([0, 9])]):
+        answers = {
+            q.name: torch.from_numpy(np.stack([q.answer(y, 10) for y in clients]))
+            for q in rule.survey
+        }
+        p, _ = rule.weights((), cohort([float(len(y)) for y in clients], survey=answers))
+        assert torch.isfinite(p).all()
+        assert float(p.sum()) == pytest.approx(1)

@@ -1,0 +1,268 @@
+"""FedEvg: the server's Langevin step on the clients' energies, its step size, and the client."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from federations import cohort, composed, distance, federation, network_task, play, same
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from unalike import rng, tree
+from unalike.algorithms import fedevg
+from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
+from unalike.errors import ConfigError
+from unalike.gradient import gradient
+from unalike.network import Network
+from unalike.parts.optim import Sgd
+from unalike.recipe import Recipe
+from unalike.task import Task
+
+# One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.
+POINT = Synthetic(torch.tensor([[0.4, 0.7]], dtype=torch.float64), torch.tensor([1]))
+CLIENTS = [
+    ([[0.5, -1.0], [1.0, 0.25]], [0.1, -0.2]),
+    ([[-0.3, 0.8], [-0.6, 0.4]], [0.0, -0.25]),
+]
+SIZES = torch.tensor([0.6, 0.4], dtype=torch.float64)
+
+
+def linear_task(features: int = 2, classes: int = 2) -> Task:
+    """Logits that are a linear function of the features."""
+    return Task(Network(nn.Linear(features, classes).double()))
+
+
+def method(beta: float = 0.1, **settings: object) -> FedEvg:
+    """A server with a constant step size."""
+    settings = {"step_first": beta, "step_last": beta, "noise": 0.0, **settings}
+    return FedEvg(linear_task(), linear_task(), (2,), 2, 10, **settings)
+
+
+def sent(evg: FedEvg) -> Up:
+    """What the two clients' models say about the example."""
+    slopes, says = [], []
+    for weight, b in CLIENTS:
+        w = {"weight": torch.tensor(weight).double(), "bias": torch.tensor(b).double()}
+        slope, _ = gradient(lambda x, w=w: (evg.energy(w, x, POINT.y).sum(), ()), POINT.x)
+        slopes.append(slope)
+        says.append(torch.exp(torch.sign(-evg.energy(w, POINT.x, POINT.y))))
+    return Up(torch.stack(slopes), torch.stack(says))
+
+
+def moved(evg: FedEvg, ups: Up, p: Tensor = SIZES) -> list[float]:
+    """The synthetic example after a round."""
+    return evg.server(POINT, ups, p, cohort([6, 4])).x[0].tolist()
+
+
+def test_energy_is_the_negative_logit_of_the_label() -> None:
+    """And its gradient, and the signed factors."""
+    ups = sent(method())
+    assert ups.gradient[:, 0].tolist() == [pytest.approx([-1, -0.25]), pytest.approx([0.6, -0.4])]
+    assert ups.weight[:, 0].tolist() == pytest.approx([math.e, 1 / math.e])
+
+
+def test_server_step() -> None:
+    """Gradient (-0.867589, -0.262414): neither the true mixture's nor the plain average's."""
+    evg = method(0.1)
+    assert moved(evg, sent(evg)) == pytest.approx((0.486759, 0.726241), abs=1e-6)
+    assert moved(evg, sent(evg)) != pytest.approx((0.461669, 0.719062), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("beta", "expected"),
+    [(0.1, (0.491759, 0.716241)), (0.01, (0.413676, 0.692624)), (10.0, (9.080890, 3.314135))],
+)
+def test_server_step_with_noise(
+    beta: float, expected: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0.01 times (0.5, -1)."""
+    evg = method(beta, noise=0.01, clip_pixels=False)
+    ups = sent(evg)
+    noise = torch.tensor([[0.5, -1.0]], dtype=torch.float64)
+    monkeypatch.setattr(fedevg.rng, "normal", lambda key, *shape: noise)
+    assert moved(evg, ups) == pytest.approx(expected, abs=5e-6)
+
+
+def test_pixels_are_clipped() -> None:
+    """A step of size 10 leaves the unit square at once."""
+    assert moved(method(10.0), sent(method())) == [1.0, 1.0]
+
+
+def test_a_logit_of_exactly_zero_counts_once() -> None:
+    """sign 0, factor 1: gradient (-0.684880, -0.279543)."""
+    evg = method(1.0, clip_pixels=False)
+    undecided = sent(evg)._replace(weight=torch.tensor([[math.e], [1.0]], dtype=torch.float64))
+    x = moved(evg, undecided)
+    assert (0.4 - x[0], 0.7 - x[1]) == pytest.approx((-0.684880, -0.279543), abs=1e-6)
+
+
+def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
+    """e, 1 and 1/e."""
+    task = linear_task(2, 3)
+    evg = FedEvg(task, task, (2,), 3, 4, Sgd(0.0), 1)
+    data, start = federation((2,), (8,), dtype=torch.float64), {"w": torch.zeros(1).double()}
+    simulation = play(Recipe(evg), data, 0, start).simulation
+    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
+    weight = task.init(rng.fold_in(key, 7))["weight"]  # biases start at zero
+    x = torch.stack([100 * weight[0], 0 * weight[1], -0.001 * weight[2]])
+    down = Synthetic(x, torch.arange(3))
+    ups = simulation.train(0, plan, [down], torch.zeros(1, dtype=torch.long)).ups
+    assert ups.weight[0].tolist() == pytest.approx([math.e, 1.0, 1 / math.e])
+
+
+T500 = {
+    0: (9.999127, 9.999213),
+    1: (9.998933, 9.999038),
+    50: (9.989326, 9.990383),
+    125: (9.973442, 9.976074),
+    250: (9.936951, 9.943199),
+    375: (9.848809, 9.863792),
+    450: (9.607477, 9.646376),
+    490: (8.102398, 8.290449),
+    497: (4.450072, 5.000065),
+    498: (2.507524, 3.250022),
+    499: (0.010000, 1.000000),
+}
+T10 = {0: 9.721206, 1: 9.245819, 2: 8.757284, 5: 6.904264, 7: 4.635388, 8: 2.569145, 9: 0.01}
+
+
+def test_step_sizes() -> None:
+    """Almost constant, then a collapse; not a half cosine."""
+    for t, (to_hundredth, to_one) in T500.items():
+        assert cosine_step(t, 500, 10, 0.01) == pytest.approx(to_hundredth, abs=1e-6)
+        assert cosine_step(t, 500, 10, 1) == pytest.approx(to_one, abs=1e-6)
+    for t, beta in T10.items():
+        assert cosine_step(t, 10, 10, 0.01) == pytest.approx(beta, abs=1e-6)
+    assert cosine_step(250, 500, 10, 0.01) != pytest.approx(4.989276, abs=1)
+
+
+@given(st.integers(1, 400))
+def test_the_last_step_is_exact(rounds: int) -> None:
+    """Also for a single round; and the sizes only fall."""
+    sizes = [cosine_step(t, rounds, 10, 0.01) for t in range(rounds)]
+    assert sizes[-1] == pytest.approx(0.01, abs=1e-12)
+    assert all(a >= b for a, b in pairwise(sizes))
+
+
+def test_identical_clients_give_their_own_gradient() -> None:
+    """And scaling all sizes changes nothing."""
+    evg = method(1.0, clip_pixels=False)
+    one = sent(evg)
+    twice = tree.map(lambda v: v[:1].expand(2, *v.shape[1:]), one)
+    assert moved(evg, twice) == pytest.approx([0.4 + 1.0, 0.7 + 0.25])
+    assert moved(evg, one, 7 * SIZES) == pytest.approx(moved(evg, one))
+
+
+def test_labels_are_balanced_and_never_change() -> None:
+    """And what travels is M (D + 1) numbers up, M D and the labels down."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, ("fedevg", {"per_class": 4}))
+    played = play(recipe, data, 2)
+    first, last = played.states[0].servers[0], played.server
+    assert torch.equal(first.y, last.y)
+    assert torch.bincount(last.y).tolist() == [4, 4, 4]
+    assert played.rounds[0].traffic.up == 6 * (12 * (16 + 1) * 4 + 8)
+    assert played.rounds[0].traffic.down == 6 * 12 * (16 * 4 + 8)
+    assert float(last.x.min()) >= 0
+    assert float(last.x.max()) <= 1
+    assert abs(float(first.x.mean())) < 0.3
+    assert float(first.x.std()) == pytest.approx(1, abs=0.3)
+    assert all(kept == () for kept in played.simulation.kept.values())
+
+
+def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
+    """Rate 0: the upload is sign and clipped slope of the model drawn from its key."""
+    data = federation((2,), (8,), dtype=torch.float64)
+    evg = FedEvg(linear_task(2, 3), linear_task(2, 3), (2,), 3, 4, Sgd(0.0), 2, clip_gradient=0.2)
+    played = play(Recipe(evg), data, 0, {"w": torch.zeros(1, dtype=torch.float64)})
+    start = played.states[0].servers[0]
+    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    ups = played.simulation.train(0, plan, [start], torch.zeros(1, dtype=torch.long)).ups
+    key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
+    w = evg.task.init(rng.fold_in(key, 7))
+    want = (-w["weight"][start.y]).clamp(-0.2, 0.2)
+    assert torch.allclose(ups.gradient[0], want)
+    logit = (start.x @ w["weight"].T + w["bias"]).gather(1, start.y[:, None])[:, 0]
+    assert torch.allclose(ups.weight[0], torch.exp(torch.sign(logit)))
+
+
+def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
+    """A single client's upload in round 0."""
+    data = federation((2,), (8,), dtype=torch.float64)
+    played = play(Recipe(evg), data, 0, {"w": torch.zeros(1).double()}, batch_size=batch_size)
+    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    home = torch.zeros(1, dtype=torch.long)
+    return tree.row(played.simulation.train(0, plan, [played.states[0].servers[0]], home).ups, 0)
+
+
+def test_the_local_objective_by_hand() -> None:
+    """One step of rate 1 on all data: energies of real and fake, two cross-entropies.
+
+    Without refinement (no chain) the fake examples are the downloaded ones.
+    """
+    task = linear_task(2, 3)
+    evg = FedEvg(task, task, (2,), 3, 4, Sgd(1.0), 4, chain=0, synthetic_ce=0.5, clip_pixels=False)
+    data = federation((2,), (8,), dtype=torch.float64)
+    synthetic = evg.server_init(
+        {"w": torch.zeros(1).double()}, rng.fold_in(rng.stream(0, "server"), 0)
+    )
+    key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
+    start = {k: v.clone().requires_grad_() for k, v in task.init(rng.fold_in(key, 7)).items()}
+    step_key = rng.fold_in(rng.fold_in(key, -1), 0)
+    chosen = rng.permutation(rng.fold_in(step_key, 2), 12)[:8]
+    x, y = data.examples.x, data.examples.y
+    fake, label = synthetic.x[chosen], synthetic.y[chosen]
+
+    def logits(v: Tensor) -> Tensor:
+        return v @ start["weight"].T + start["bias"]
+
+    energy = -logits(x).gather(1, y[:, None]).mean() + logits(fake).gather(1, label[:, None]).mean()
+    loss = energy + nn.functional.cross_entropy(logits(x), y)
+    loss = loss + 0.5 * nn.functional.cross_entropy(logits(fake), label)
+    slope = torch.autograd.grad(loss, start["weight"])[0]
+    want = -(start["weight"].detach() - slope)[synthetic.y]
+    assert torch.allclose(one_client(evg).gradient, want.clamp(-3, 3), atol=1e-6)
+
+
+def test_the_chain_refines_towards_lower_energy() -> None:
+    """gamma = sigma = 0 is no chain at all; a real one changes the upload."""
+    task = linear_task(2, 3)
+
+    def up(**settings: object) -> Up:
+        return one_client(FedEvg(task, task, (2,), 3, 4, Sgd(0.5), 4, **settings), batch_size=3)
+
+    still = up(chain=3, chain_step=0.0, chain_noise=0.0)
+    assert same(still, up(chain=0))
+    assert distance(still, up(chain=1, chain_step=1.0, chain_noise=0.0)) > 1e-3
+
+
+def test_the_judge_learns_the_synthetic_set() -> None:
+    """A fresh classifier for evaluation, the same every time it is asked for."""
+    task = linear_task(2, 2)
+    x = torch.tensor([[0.0, 20.0], [2.0, 18.0], [20.0, 0.0], [18.0, 4.0]], dtype=torch.float64)
+    y = torch.tensor([0, 0, 1, 1])
+
+    def loss(epochs: int) -> float:
+        w = FedEvg(task, task, (2,), 2, 4, judge_epochs=epochs).model(Synthetic(x, y), rng.key(3))
+        assert w is not None
+        return float(nn.functional.cross_entropy(task.logits(w, x), y))
+
+    assert loss(200) < 0.8 * loss(1)
+    assert loss(20) == loss(20)
+
+
+def test_losses_of_a_received_model_do_not_exist() -> None:
+    """So weights that need them are refused before the run."""
+    task, data = network_task("dense")
+    with pytest.raises(ConfigError, match="'fedevg' sends no model"):
+        composed(task, data, "fedevg", "aaggff_d")
+
+
+def test_a_binary_task_is_refused() -> None:
+    """There is one logit and no class to draw."""
+    task = Task(Network(nn.Linear(2, 1)), "binary")
+    with pytest.raises(ConfigError, match="needs a multi-class task, this one is binary"):
+        composed(task, federation((2,)), "fedevg")

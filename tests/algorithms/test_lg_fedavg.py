@@ -1,0 +1,133 @@
+"""LG-FedAvg: y^ = g f_k x with a private f_k and a shared g, and what travels."""
+
+import pytest
+import torch
+from federations import Data, Product, at, composed, federation, network_task, play, scalars
+
+from unalike import rng, tree
+from unalike.algorithms.fedavg import FedAvg
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.mixing.examples import Uniform
+from unalike.parts.optim import Sgd
+from unalike.parts.private import Private
+from unalike.recipe import Recipe
+from unalike.task import Task
+
+# One sample each, (x, y) = (1, 2) and (1, -1), sizes 1 : 3.
+TWO = scalars([[1.0, 2.0], [1.0, -1.0]], [1, 3])
+PRIVATE_F = FedAvg(Product(("f", "g")), Sgd(0.1), private=Private(("f",)))
+
+
+def started(recipe: Recipe, rounds: int, data: Data = TWO):
+    """A run from f = (1, 2) and g = 0.5."""
+    from unalike.engine.guard import Guard
+    from unalike.engine.loop import Loop
+    from unalike.engine.simulate import Simulation
+
+    w = at(f=1.0, g=0.5)
+    simulation = Simulation(recipe, data.examples, data.rows, w, 2, batch_size=4)
+    simulation.kept = {0: {"f": at(f=1.0)["f"]}, 1: {"f": at(f=2.0)["f"]}}
+    loop = Loop(recipe, simulation, rounds, 0, Guard())
+    state, trace = loop.begin(w), []
+    for t in range(rounds):
+        state, _ = loop.advance(state, t)
+        f = [float(simulation.kept[i]["f"]) for i in (0, 1)]
+        trace.append((*f, float(state.servers[0].x["g"])))
+    return trace
+
+
+def test_joint_steps_for_three_rounds() -> None:
+    """All gradients at the same point; g by sizes 1 : 3."""
+    expected = [
+        (1.075, 1.9, 0.2375),
+        (1.116436, 1.865533, 0.077585),
+        (1.131281, 1.856651, -0.029176),
+    ]
+    for got, want in zip(started(Recipe(PRIVATE_F), 3), expected, strict=True):
+        assert got == pytest.approx(want, abs=1e-6)
+
+
+def test_plain_mean_of_the_copies() -> None:
+    """The copies of g are 0.65 and 0.1 after one round."""
+    *_, g = started(Recipe(PRIVATE_F, Uniform()), 1)[0]
+    assert g == pytest.approx((0.65 + 0.1) / 2, abs=1e-6)
+
+
+def test_an_unselected_client_keeps_its_own_part() -> None:
+    """And is judged by the new shared part with it."""
+    task, data = network_task("dense")
+    from unalike.parts.schedule import Participation
+
+    recipe = composed(task, data, "lg_fedavg", participation=Participation(number=2))
+    played = play(recipe, data, 1)
+    absent = next(i for i in range(6) if i not in played.rounds[0].ids.tolist())
+    down = played.loop.downs(played.states[-1])[0]
+    judged = recipe.algorithm.personal(down, played.simulation.state(absent))
+    start = task.init(rng.key(7))
+    assert judged is not None
+    for name, leaf in judged.items():
+        shared = name.startswith("classifier.")
+        assert torch.equal(leaf, (played.x if shared else start)[name])
+        assert torch.equal(leaf, start[name]) == (not shared)
+
+
+@pytest.mark.parametrize("shared", ["head", "body"])
+def test_only_the_shared_part_travels(shared: str) -> None:
+    """Bytes each way are the shared leaves' and two numbers per answer."""
+    task, data = network_task("conv")
+    recipe = composed(task, data, ("lg_fedavg", {"shared": shared}))
+    played = play(recipe, data, 1)
+    head = {n for n in played.loop.begin(task.init(rng.key(7))).servers[0].x}
+    assert all(n.startswith("6.") == (shared == "head") for n in head)
+    size = tree.size_bytes({n: task.init(rng.key(7))[n] for n in head})
+    assert played.rounds[0].traffic.down == 6 * size
+    assert played.rounds[0].traffic.up == 6 * (size + 8)
+    assert recipe.algorithm.model(played.server, rng.key(0)) is None
+
+
+def parameters(model: str, shape: tuple[int, ...], prefixes: list[str]) -> tuple[int, int]:
+    """(all parameters, those that travel) of a published network."""
+    task = Task(Network(MODELS[model]().build(shape, 10)))
+    x = torch.zeros(2, *shape)
+    data = Data(Examples(x, torch.tensor([0, 1]), 10), federation(sizes=(1, 1)).rows)
+    recipe = composed(task, data, ("lg_fedavg", {"shared": prefixes}))
+    down = recipe.algorithm.broadcast(
+        recipe.algorithm.server_init(task.network.given(), rng.key(0))
+    )
+    return tree.size_bytes(task.network.given()) // 4, tree.size_bytes(down) // 4
+
+
+def test_published_communication_mnist() -> None:
+    """400 FedAvg and 50 LG rounds; 110 messages a round, or 20 in the second part."""
+    whole, shared = parameters("lg_mlp", (1, 28, 28), ["classifier."])
+    assert (whole, shared) == (633_226, 99_978)
+    assert 110 * (400 * whole + 50 * shared) == pytest.approx(2.841182e10, rel=1e-6)
+    assert 110 * 400 * whole + 20 * 50 * shared == pytest.approx(2.796192e10, rel=1e-6)
+    _, two = parameters("lg_mlp", (1, 28, 28), ["classifier.2.", "classifier.4."])
+    assert 110 * (400 * whole + 50 * two) == pytest.approx(2.804997e10, rel=1e-6)
+
+
+def test_published_communication_cifar() -> None:
+    """1200 FedAvg and 60 LG rounds; the published code shares the convolutions."""
+    whole, convolutions = parameters("lg_cnn", (3, 32, 32), ["features."])
+    assert (whole, convolutions) == (64_102, 2_872)
+    assert 110 * (1200 * whole + 60 * convolutions) == pytest.approx(8.480419e9, rel=1e-6)
+    _, linear = parameters("lg_cnn", (3, 32, 32), ["classifier.2.", "classifier.4."])
+    assert 110 * 1200 * whole + 20 * 60 * linear == pytest.approx(8.477196e9, rel=1e-6)
+
+
+def test_an_unknown_prefix_is_refused() -> None:
+    """With the layers there are."""
+    task, data = network_task("dense")
+    with pytest.raises(ConfigError, match=r"method\.shared names 'heads\.', but no layer"):
+        composed(task, data, ("lg_fedavg", {"shared": ["heads."]}))
+
+
+def test_a_model_without_a_head_is_refused() -> None:
+    """With what to write instead."""
+    task = Task(Network(torch.nn.Linear(2, 2)))
+    with pytest.raises(ConfigError, match="needs to know the model's head"):
+        composed(task, federation((2,)), "lg_fedavg")

@@ -1,0 +1,209 @@
+"""Phase-shift on four parabolas with minima 0, 4, 8, 12: one step goes half the way.
+
+Two phases, groups {1, 2} and {3, 4}; from w = 1, four rounds, the last of which collects everybody.
+"""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from federations import Played, Quadratic, at, play, scalars
+
+from unalike import rng, tree
+from unalike.algorithms.fedavg import FedAvg, Up
+from unalike.algorithms.phase_shift import PhaseShift, Received
+from unalike.engine.ledger import STATISTIC, traffic
+from unalike.engine.loop import Replies
+from unalike.errors import ConfigError
+from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation, Phased
+from unalike.parts.topology import Star
+from unalike.recipe import Recipe
+
+MINIMA = [0.0, 4.0, 8.0, 12.0]
+
+# start and end of every client's round, then the central model after it
+TRACE = [
+    ([(1, 0.5), (1, 2.5), (1, 4.5), (1, 6.5)], 5.5),
+    ([(3.833333, 1.916667), (4.5, 4.25), (5.5, 6.75), (5.5, 8.75)], 3.083333),
+    (
+        [(3.083333, 1.541667), (3.083333, 3.541667), (4.305556, 6.152778), (4.972222, 8.486111)],
+        7.319444,
+    ),
+    (
+        [(5.393519, 2.696759), (6.060185, 5.030093), (7.319444, 7.659722), (7.319444, 9.659722)],
+        6.261574,
+    ),
+]
+
+
+def shifted(phases: int, sizes: list[int], rounds: int = 4, lr: float = 0.5) -> Played:
+    """A run in which every round is one full-batch step."""
+    recipe = Recipe(PhaseShift(FedAvg(Quadratic(), Sgd(lr))), schedule=Phased(phases))
+    return play(recipe, scalars(MINIMA, sizes), rounds, at(w=1.0), batch_size=max(sizes))
+
+
+def test_whole_trace_with_equal_sizes() -> None:
+    """Every client's model at the start and the end of every round, and the central one."""
+    played = shifted(2, [10] * 4)
+    for t, (clients, central) in enumerate(TRACE):
+        for k, (start, end) in enumerate(clients):
+            got = float(played.kept[t][k].w["w"])
+            assert got == pytest.approx(end, abs=1e-6)
+            assert 2 * got - MINIMA[k] == pytest.approx(start, abs=2e-6)
+        assert played.trace()[t] == pytest.approx(central, abs=1e-6)
+    assert [float(s.servers[0].n) for s in played.states] == [0, 20, 20, 20, 40]
+    assert [r.ids.tolist() for r in played.rounds] == [[2, 3], [0, 1], [2, 3], [0, 1, 2, 3]]
+
+
+def test_one_phase_with_unequal_sizes() -> None:
+    """Sizes 10 to 40; the minimum of the weighted mean is 8."""
+    assert shifted(1, [10, 20, 30, 40]).trace() == pytest.approx([4.5, 6.25, 7.125, 7.5625])
+
+
+def test_unequal_sizes_in_a_correction() -> None:
+    """By hand: N = 70 after round 1, so client 1 keeps 10/80 of its model and client 2 20/90."""
+    played = shifted(2, [10, 20, 30, 40], rounds=3)
+    w = (30 * 4.5 + 40 * 6.5) / 70
+    first = (70 * w + 10 * 0.5) / 80 / 2
+    second = ((70 * w + 20 * 2.5) / 90 + 4) / 2
+    assert float(played.kept[1][0].w["w"]) == pytest.approx(first, abs=1e-6)
+    assert float(played.kept[1][1].w["w"]) == pytest.approx(second, abs=1e-6)
+    assert played.trace()[1] == pytest.approx((10 * first + 20 * second) / 30, abs=1e-6)
+
+
+def test_momentum_survives_a_correction_but_not_a_reset() -> None:
+    """Client 1 is corrected in round 2 and reset in round 3; a correction of size 10/30."""
+    base = FedAvg(Quadratic(), Sgd(0.5, 0.9))
+    for habit in ("keep", "reset"):
+        recipe = Recipe(PhaseShift(base, habit), schedule=Phased(2))
+        played = play(recipe, scalars(MINIMA, [10] * 4), 3, at(w=1.0), batch_size=10)
+        start = (20 * 5.5 + 10 * 0.5) / 30
+        buffer = 0.9 * 1.0 if habit == "keep" else 0.0  # the gradient of round 1 was 1 - 0
+        second = start - 0.5 * (buffer + start)
+        assert float(played.kept[1][0].w["w"]) == pytest.approx(second, abs=1e-6)
+        third = played.trace()[1] / 2  # one plain step from the download
+        assert float(played.kept[2][0].w["w"]) == pytest.approx(third, abs=1e-6)
+
+
+def test_bytes_of_the_small_run() -> None:
+    """Parameters alone: 24, 24, 24 and 32 bytes, 104 against FedAvg's 128."""
+    recipe = Recipe(PhaseShift(FedAvg(Quadratic(), Sgd(0.5))), schedule=Phased(2))
+    w = {"w": torch.tensor(1.0)}
+    played = play(recipe, scalars(MINIMA, [10] * 4), 4, w, batch_size=10)
+    bare = []
+    for done in played.rounds:
+        counts = 4 * 4  # N, downloaded by everybody
+        numbers = 2 * STATISTIC * len(done.ids)  # steps and examples
+        bare.append(done.traffic.total - counts - numbers)
+    assert bare == [24, 24, 24, 32]
+    assert sum(bare) / (4 * 8 * 4) == 0.8125
+    assert [done.traffic.messages for done in played.rounds] == [6, 6, 6, 8]
+
+
+# parameters of three networks -> bytes of an ordinary round with 40 clients
+BYTES = {
+    21_840: {1: 6_988_800, 2: 5_241_600, 4: 4_368_000, 5: 4_193_280, 10: 3_843_840, 20: 3_669_120},
+    29_034: {1: 9_290_880, 2: 6_968_160, 4: 5_806_800, 5: 5_574_528, 10: 5_109_984, 20: 4_877_712},
+    551_466: {
+        1: 176_469_120,
+        2: 132_351_840,
+        4: 110_293_200,
+        5: 105_881_472,
+        10: 97_058_016,
+        20: 92_646_288,
+    },
+}
+MESSAGES = {1: 80, 2: 60, 4: 50, 5: 48, 10: 44, 20: 42}
+
+
+def cost(clients: int, phases: int, t: int, rounds: int, parameters: int = 1) -> tuple[int, int]:
+    """(messages, bytes of parameters) of round ``t`` by the ledger."""
+    plan = Phased(phases).plan(t, rounds, clients, rng.key(0))
+    answered = plan.ids[plan.reply]
+    model = {"w": torch.zeros(1).expand(parameters)}
+    ups = Up({"w": torch.zeros(1).expand(len(answered), parameters)})
+    number = torch.zeros(())
+    sent = Replies(answered, ups, {"steps": number, "examples": number}, {})
+    done = traffic(Star(), plan, [Received(model, number, ())], sent, None, ())
+    extra = clients * tree.size_bytes(number) + 2 * STATISTIC * len(answered)
+    return done.messages, done.total - extra
+
+
+@pytest.mark.parametrize("phases", MESSAGES)
+def test_messages_and_bytes_of_an_ordinary_round(phases: int) -> None:
+    """K downloads and K/n uploads."""
+    for parameters, expected in BYTES.items():
+        messages, sent = cost(40, phases, 1, 15, parameters)
+        assert (messages, sent) == (MESSAGES[phases], expected[phases])
+
+
+def test_twenty_clients_in_two_phases() -> None:
+    """The setting of the combined run."""
+    found = [cost(20, 2, 0, 12, p) for p in BYTES]
+    assert found == [(30, 2_620_800), (30, 3_484_080), (30, 66_175_920)]
+    assert sum(cost(20, 2, t, 12)[0] for t in range(12)) == 370
+
+
+@pytest.mark.parametrize(
+    ("clients", "phases", "rounds", "ratio"),
+    [
+        (40, 2, 15, 0.766667),
+        (40, 4, 15, 0.650000),
+        (40, 5, 15, 0.626667),
+        (40, 10, 15, 0.580000),
+        (40, 20, 15, 0.556667),
+        (40, 4, 8, 0.671875),
+        (20, 2, 12, 0.770833),
+    ],
+)
+def test_whole_run_ratio_to_fedavg(clients: int, phases: int, rounds: int, ratio: float) -> None:
+    """(n + 1) / 2n of an ordinary round, and (n - 1) / 2nR for the last round's collection."""
+    total = sum(cost(clients, phases, t, rounds)[0] for t in range(rounds))
+    assert total / (2 * clients * rounds) == pytest.approx(ratio, abs=1e-6)
+    n = phases
+    closed = (n + 1) / (2 * n) + (n - 1) / (2 * n * rounds)
+    assert total / (2 * clients * rounds) == pytest.approx(closed, abs=1e-12)
+
+
+def test_groups_rotate_at_full_participation() -> None:
+    """Everybody answers once in n rounds, always with the same group."""
+    schedule = Phased(3)
+    seen = [schedule.plan(t, 100, 12, rng.key(5)) for t in range(9)]
+    groups = [frozenset(p.ids[p.reply].tolist()) for p in seen]
+    assert groups[:3] == [{8, 9, 10, 11}, {4, 5, 6, 7}, {0, 1, 2, 3}]
+    assert groups == groups[:3] * 3
+    for before, now in pairwise(seen):
+        assert torch.equal(now.role, (before.role + 1) % 3)
+
+
+def test_partial_participation_moves_through_the_queue() -> None:
+    """An active client advances by one position and leaves only after its upload."""
+    schedule, n = Phased(4, Participation(0.5)), 40
+    before = schedule.plan(0, 300, n, rng.key(5))
+    for t in range(1, 300):
+        now = schedule.plan(t, 301, n, rng.key(5))
+        assert len(now.ids) == len(now.ids.unique()) == 20
+        assert torch.bincount(now.role).tolist() == [5] * 4
+        was = dict(zip(before.ids.tolist(), before.role.tolist(), strict=True))
+        is_ = dict(zip(now.ids.tolist(), now.role.tolist(), strict=True))
+        assert all(is_[i] == r + 1 for i, r in was.items() if r < 3)
+        assert all(is_.get(i, 0) == 0 for i, r in was.items() if r == 3)
+        before = now
+
+
+def test_a_late_plan_does_not_depend_on_earlier_ones() -> None:
+    """A resumed run starts in the middle."""
+    from unalike.parts import schedule
+
+    plans = [Phased(2, Participation(0.5)).plan(t, 9999, 8, rng.key(3)) for t in range(700)]
+    schedule._queue.cache_clear()
+    again = Phased(2, Participation(0.5)).plan(699, 9999, 8, rng.key(3))
+    assert torch.equal(again.ids, plans[699].ids)
+    assert torch.equal(again.role, plans[699].role)
+
+
+def test_phases_must_divide_the_active_clients() -> None:
+    """The message names both numbers."""
+    with pytest.raises(ConfigError, match="phases = 3 must divide the 4 active clients"):
+        Phased(3).plan(0, 1, 4, rng.key(0))

@@ -1,0 +1,149 @@
+"""FedAvg, FedNova, FedProx and SCAFFOLD on two parabolas whose minima are at 0 and 10.
+
+Both clients weigh the same, the start is w = 4, the learning rate 0.1. The numbers were computed
+apart from this package; the comment beside a short one says how.
+"""
+
+import pytest
+import torch
+from federations import Quadratic, Works, at, cohort, play, scalars
+
+from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.scaffold import Scaffold
+from unalike.parts.mixing.base import Mixing
+from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.mixing.nova import Nova
+from unalike.parts.objective import Proximal, Term
+from unalike.parts.optim import Sgd
+from unalike.recipe import Recipe
+
+TWO = scalars([0.0, 10.0])
+CLOSE = {"abs": 1e-6, "rel": 1e-7}
+
+
+def after(
+    steps: tuple[int, int], momentum: float = 0.0, mixing: Mixing | None = None, **parts: Term
+) -> float:
+    """The model after one round in which the clients take so many steps."""
+    algorithm = FedAvg(Quadratic(), Sgd(0.1, momentum), **parts)
+    recipe = Recipe(algorithm, mixing or ByExamples(), Works(steps))
+    return play(recipe, TWO, 1, at(w=4.0)).trace()[0]
+
+
+def alone(client: int, steps: int, momentum: float = 0.0, **parts: Term) -> float:
+    """The same client's model at the end of its own training."""
+    recipe = Recipe(FedAvg(Quadratic(), Sgd(0.1, momentum), **parts), schedule=Works((steps,)))
+    return play(recipe, scalars([10.0 * client]), 1, at(w=4.0)).trace()[0]
+
+
+def test_local_models_without_momentum() -> None:
+    """4 x 0.9^2, and 10 - 6 x 0.9^8."""
+    assert alone(0, 2) == pytest.approx(3.24, **CLOSE)
+    assert alone(1, 8) == pytest.approx(7.417197, **CLOSE)
+
+
+def test_fedavg_and_fednova_without_momentum() -> None:
+    """FedAvg follows the busy client, FedNova does not."""
+    assert after((2, 8)) == pytest.approx(5.328598, **CLOSE)
+    assert after((2, 8), mixing=Nova()) == pytest.approx(4.117874, **CLOSE)
+
+
+def test_local_models_with_momentum() -> None:
+    """The momentum buffer starts empty in every round."""
+    assert alone(0, 2, 0.9) == pytest.approx(2.88, **CLOSE)
+    assert alone(1, 8, 0.9) == pytest.approx(13.319341, **CLOSE)
+
+
+def test_fednova_with_momentum_in_both_readings_of_tau_eff() -> None:
+    """tau_eff = sum p a (paper) and sum p tau (with a proximal term)."""
+    assert after((2, 8), 0.9) == pytest.approx(8.099671, **CLOSE)
+    assert after((2, 8), 0.9, Nova(0.9)) == pytest.approx(3.509815, **CLOSE)
+    assert after((2, 8), 0.9, Nova(0.9, "steps")) == pytest.approx(3.845084, **CLOSE)
+
+
+@pytest.mark.parametrize(("momentum", "expected"), [(0.0, 4.409510), (0.9, 5.029160)])
+def test_equal_steps_make_fednova_fedavg(momentum: float, expected: float) -> None:
+    """Whatever the reading of tau_eff would be without momentum."""
+    assert after((5, 5), momentum) == pytest.approx(expected, **CLOSE)
+    assert after((5, 5), momentum, Nova(momentum)) == pytest.approx(expected, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("steps", "normaliser"),
+    [(2, 2.9), (5, 13.1441), (8, 28.742049), (10, 41.381060), (100, 910.002391), (1875, 18660.0)],
+)
+def test_momentum_normaliser(steps: int, normaliser: float) -> None:
+    """Beside a client of one step (a = 1), weight ratios are the inverse ratio of normalisers."""
+    p, _ = Nova(0.9).weights((), cohort([1, 1], steps=[steps, 1]))
+    assert float(p[1] / p[0]) == pytest.approx(normaliser, rel=1e-6)
+
+
+def test_fednova_normaliser_in_single_precision() -> None:
+    """Clients report their steps as 32-bit numbers."""
+    c = cohort([1, 1], steps=[1875, 1])
+    c = c._replace(stats={k: v.float() for k, v in c.stats.items()})
+    p, _ = Nova(0.9).weights((), c)
+    assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mu", "locals_", "mean"),
+    [(0.1, (2.394203, 6.408695), 4.401449), (1.0, (2.655360, 6.016960), 4.336160)],
+)
+def test_fedprox(mu: float, locals_: tuple[float, float], mean: float) -> None:
+    """Five steps each; the pull is mu (w - x), so the term has the factor one half."""
+    for client in (0, 1):
+        assert alone(client, 5, term=Proximal(mu)) == pytest.approx(locals_[client], **CLOSE)
+    assert after((5, 5), term=Proximal(mu)) == pytest.approx(mean, **CLOSE)
+
+
+def test_scaffold() -> None:
+    """Two steps each, three rounds: the model and the server's control variate."""
+    recipe = Recipe(Scaffold(Quadratic(), n_clients=2, lr=0.1), schedule=Works((2, 2)))
+    played = play(recipe, TWO, 3, at(w=4.0))
+    assert played.trace() == pytest.approx([4.19, 4.3439, 4.468559], **CLOSE)
+    c = [float(s.servers[0].c["w"]) for s in played.states[1:]]
+    assert c == pytest.approx([-0.95, -0.7695, -0.623295], **CLOSE)
+
+
+def test_scaffold_servers_variate_is_the_mean_of_the_clients() -> None:
+    """c = (1/N) sum c_i is an invariant, also when only some clients take part."""
+    from unalike.parts.schedule import Participation, Sampled
+
+    data = scalars([0.0, 10.0, 3.0, -4.0, 8.0], [1, 2, 3, 4, 5])
+    recipe = Recipe(
+        Scaffold(Quadratic(), n_clients=5, lr=0.1), schedule=Sampled(Participation(0.4), 2.0)
+    )
+    played = play(recipe, data, 12, at(w=4.0), batch_size=1)
+    c_i = [float(played.simulation.state(i)["w"]) for i in range(5)]
+    assert float(played.server.c["w"]) == pytest.approx(sum(c_i) / 5, abs=1e-6)
+
+
+def test_scaffold_finds_the_optimum_where_fedavg_drifts() -> None:
+    """Many rounds of unequal work: SCAFFOLD's fixed point is the mean of the minima."""
+    steps = Works((1, 4))
+    drift = play(Recipe(FedAvg(Quadratic(), Sgd(0.3)), schedule=steps), TWO, 60, at(w=4.0))
+    fixed = play(Recipe(Scaffold(Quadratic(), 2, 0.3), schedule=steps), TWO, 60, at(w=4.0))
+    assert drift.trace()[-1] > 7
+    assert fixed.trace()[-1] == pytest.approx(5.0, abs=1e-4)
+
+
+def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
+    """From the optimum, one goes 10 times as far to the busy client's side as to the other's."""
+    steps, algorithm = Works((1, 10)), FedAvg(Quadratic(), Sgd(1e-3))
+    drift = play(Recipe(algorithm, schedule=steps), TWO, 20, at(w=5.0)).trace()[-1]
+    fixed = play(Recipe(algorithm, Nova(), steps), TWO, 20, at(w=5.0)).trace()[-1]
+    assert drift > 5.4
+    assert fixed == pytest.approx(5.0, abs=0.005)
+
+
+def test_unequal_sizes_weigh_by_examples() -> None:
+    """One full step from 4: locals 4 + 0.5 (c - 4); sizes 1 to 4."""
+    data = scalars([0.0, 4.0, 8.0, 12.0], [1, 2, 3, 4])
+    recipe = Recipe(FedAvg(Quadratic(), Sgd(0.5)))
+    expected = (1 * 2 + 2 * 4 + 3 * 6 + 4 * 8) / 10
+    assert play(recipe, data, 1, at(w=4.0), batch_size=10).trace()[0] == pytest.approx(expected)
+    assert torch.allclose(
+        play(recipe, data, 1, at(w=4.0), batch_size=10).rounds[0].weights,
+        torch.tensor([0.1, 0.2, 0.3, 0.4]),
+    )

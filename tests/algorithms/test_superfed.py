@@ -1,0 +1,202 @@
+"""SuPerFed-MM on a model of two weights: <w, x> fitted to y by 1/2 (<w, x> - y)^2.
+
+x = (1, 2), y = 1.5; w_f = (1, -0.5), w_l = (0.2, 0.8), x = (0.9, -0.4), lambda = 0.3, mu = 0.01,
+nu = 2.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from federations import Handmade, Linear, composed, distance, network_task, play, same, sampled
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unalike import rng, tree
+from unalike.algorithm import Ctx
+from unalike.algorithms.fedavg import Down, FedAvg, Up
+from unalike.algorithms.superfed import Ends, SuPerFed, cos2
+from unalike.batches import Batch
+from unalike.parts.mixing.base import Cohort
+from unalike.parts.optim import Sgd
+
+
+def vector(*values: float) -> dict[str, Tensor]:
+    """A model of two weights."""
+    return {"w": torch.tensor(values, dtype=torch.float64)}
+
+
+W_F, W_L, X = vector(1.0, -0.5), vector(0.2, 0.8), vector(0.9, -0.4)
+
+
+class FromHere:
+    """Local data that puts the two ends where the oracle has them, then takes one step."""
+
+    def fold(self, step: Callable[[Any, Batch], Any], carry: Any) -> Any:
+        """One step from (w_f, w_l)."""
+        _, buffers, s, k = carry
+        row = torch.tensor([[1.0, 2.0, 1.5]], dtype=torch.float64)
+        batch = Batch(row, torch.zeros(1), torch.ones(1, dtype=torch.bool), rng.key(0))
+        return step((Ends(W_F, W_L), buffers, s, k), batch)
+
+
+def step(
+    monkeypatch: pytest.MonkeyPatch, opt: Sgd, round_: int = 5, **settings: float
+) -> tuple[list[float], list[float]]:
+    """Where both ends are after one step in a round; mixing starts in round 2."""
+    monkeypatch.setattr("unalike.algorithms.superfed.rng.uniform", lambda key: torch.tensor(0.3))
+    method = SuPerFed(FedAvg(Linear(), opt), start=2, **{"mu": 0.01, "nu": 2.0, **settings})
+    one = torch.tensor(1.0)
+    ctx = Ctx(torch.tensor(round_), rng.key(0), one, torch.tensor(0), one)
+    up, stats, kept = method.client(Down(X, ()), W_L, FromHere(), ctx)
+    assert float(stats["steps"]) == 1
+    return (up.delta["w"] + X["w"]).tolist(), kept["w"].tolist()
+
+
+def gradient(new: list[float], old: dict[str, Tensor]) -> list[float]:
+    """What a plain step of rate 1 subtracted."""
+    return (old["w"] - torch.tensor(new)).tolist()
+
+
+def test_gradients_of_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One backward pass through the mixed model, the pull and the angle."""
+    f, l = step(monkeypatch, Sgd(1.0))
+    assert gradient(f, W_F) == pytest.approx((-1.009824, -2.022647), abs=2e-6)
+    assert gradient(l, W_L) == pytest.approx((-1.284540, -0.326865), abs=2e-6)
+
+
+def test_step_with_momentum_and_weight_decay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One optimizer for both ends."""
+    f, l = step(monkeypatch, Sgd(0.01, 0.9, 1e-4))
+    assert f == pytest.approx((1.010097, -0.479773), abs=1e-6)
+    assert l == pytest.approx((0.212845, 0.803268), abs=1e-6)
+
+
+def test_before_the_start_only_the_federated_end_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """lambda = 0 and no angle; weight decay does not touch the frozen end either."""
+    f, l = step(monkeypatch, Sgd(1.0), round_=1)
+    assert gradient(f, W_F) == pytest.approx((-1.499, -3.001), abs=2e-6)
+    assert l == W_L["w"].tolist()
+    _, l = step(monkeypatch, Sgd(1.0, 0.9, 0.1), round_=1)
+    assert l == W_L["w"].tolist()
+
+
+def test_the_pull_has_the_factor_one_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mu ||w_f - x||^2 without it would give (-1.008824, -2.023647)."""
+    f, _ = step(monkeypatch, Sgd(1.0))
+    assert gradient(f, W_F) != pytest.approx((-1.008824, -2.023647), abs=1e-4)
+
+
+def slopes(a: list[float], b: list[float]) -> tuple[float, Tensor, Tensor]:
+    """cos^2 of two vectors and its gradient for each."""
+    f, l = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (a, b))
+    value = cos2({"w": f}, {"w": l})
+    return (float(value.detach()), *torch.autograd.grad(value, (f, l)))
+
+
+def test_cosine() -> None:
+    """And its gradients."""
+    value, by_f, by_l = slopes([1.0, -0.5], [0.2, 0.8])
+    assert value == pytest.approx(0.047059, abs=1e-6)
+    assert by_f.tolist() == pytest.approx((-0.169412, -0.338824), abs=1e-6)
+    assert by_l.tolist() == pytest.approx((-0.498270, 0.124567), abs=1e-6)
+
+
+numbers = st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=3, max_size=3).filter(
+    lambda v: sum(x * x for x in v) > 1e-4
+)
+
+
+@given(numbers, numbers)
+def test_the_angle_does_not_depend_on_the_lengths(a: list[float], b: list[float]) -> None:
+    """So its gradient is at right angles to either end."""
+    _, by_f, by_l = slopes(a, b)
+    assert float(torch.tensor(a, dtype=torch.float64) @ by_f) == pytest.approx(0, abs=1e-9)
+    assert float(torch.tensor(b, dtype=torch.float64) @ by_l) == pytest.approx(0, abs=1e-9)
+
+
+def test_right_angles_are_a_resting_point_and_so_are_equal_ends() -> None:
+    """Hence the local end must not start as a copy of the federated one."""
+    for b in ([0.0, 2.0], [3.0, 0.0]):
+        _, by_f, by_l = slopes([1.0, 0.0], b)
+        assert not by_f.any()
+        assert not by_l.any()
+
+
+def test_a_zero_end_has_a_finite_angle() -> None:
+    """A freshly zeroed model must not make the loss undefined."""
+    _, by_f, by_l = slopes([0.0, 0.0], [1.0, 0.0])
+    assert torch.isfinite(by_f).all()
+    assert torch.isfinite(by_l).all()
+
+
+def test_aggregation_by_size() -> None:
+    """n = 30, 10, 60."""
+    method = SuPerFed(FedAvg(Handmade()))
+    state = method.server_init(vector(0.0, 0.0), rng.key(0))
+    ends = torch.tensor([[1, -0.5], [0.4, 0.2], [0.7, -0.1]], dtype=torch.float64)
+    n = torch.tensor([30.0, 10, 60])
+    cohort = Cohort(0, torch.arange(3), {"examples": n}, {}, torch.arange(3), rng.key(0))
+    new = method.server(state, Up({"w": ends}), n / n.sum(), cohort)
+    assert new.x["w"].tolist() == pytest.approx((0.76, -0.19), abs=1e-6)
+
+
+def test_every_client_starts_with_a_model_of_its_own() -> None:
+    """Independent of the global one and of each other, the same in every run."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "superfed_mm")
+    a, b = (play(recipe, data, 1).simulation for _ in range(2))
+    fresh = play(recipe, data, 0).simulation
+    locals_ = [fresh.state(i)["features.1.weight"] for i in range(6)]
+    start = task.init(rng.key(7))["features.1.weight"]
+    for i, one in enumerate(locals_):
+        assert not any(torch.equal(one, other) for other in (*locals_[:i], start))
+        cosine = float((one * start).sum() / one.norm() / start.norm())
+        assert abs(cosine) < 0.5
+    assert same(a.kept, b.kept)
+
+
+def test_the_local_end_never_leaves_and_absent_clients_keep_theirs() -> None:
+    """The payload is one model each way."""
+    task, data = network_task("conv")
+    recipe = composed(task, data, ("superfed_mm", {"start": 0.0}), **sampled(0.5))
+    played = play(recipe, data, 3)
+    size = tree.size_bytes(task.init(rng.key(7)))
+    assert played.rounds[0].traffic.down == 3 * size
+    assert played.rounds[0].traffic.up == 3 * (size + 8)
+    for t in (1, 2):
+        present = set(played.rounds[t].ids.tolist())
+        for i, kept in played.kept[t - 1].items():
+            assert same(kept, played.kept[t][i]) == (i not in present)
+
+
+@pytest.mark.parametrize(("share", "rounds", "first"), [(0.4, 5, 2), (0.29, 100, 29), (1.0, 4, 4)])
+def test_start_is_a_share_of_the_rounds(share: float, rounds: int, first: int) -> None:
+    """floor(L T), safe from binary fractions."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, ("superfed_mm", {"start": share}), rounds=rounds)
+    assert recipe.algorithm.start == first
+
+
+def test_judged_at_a_point_of_the_line() -> None:
+    """0 is the shared model, 1 the client's own, buffers always shared."""
+    task, data = network_task("conv")
+    for point in (0.0, 0.25, 1.0):
+        recipe = composed(task, data, ("superfed_mm", {"start": 0.0, "at": point}))
+        played = play(recipe, data, 1)
+        down, mine = played.loop.downs(played.states[-1])[0], played.simulation.state(2)
+        judged = recipe.algorithm.personal(down, mine)
+        x, buffers = task.split(down.x)
+        want = {k: (1 - point) * x[k] + point * mine[k] for k in x}
+        assert distance({**want, **buffers}, judged) < 1e-6
+
+
+def test_mixing_moves_the_local_end() -> None:
+    """From the start round on, and not before."""
+    task, data = network_task("dense")
+    played = play(composed(task, data, ("superfed_mm", {"start": 0.5})), data, 4)
+    fresh = play(played.simulation.recipe, data, 0).simulation
+    assert same(played.kept[1], {i: fresh.state(i) for i in range(6)})
+    assert not same(played.kept[2], played.kept[1])

@@ -1,0 +1,187 @@
+"""What may be said of a comparison: leaders, corrections, ledgers."""
+
+import numpy as np
+import pytest
+from comparisons import asked, records
+from scipy import stats
+
+from unalike.compare.analysis import analyse
+from unalike.compare.statistics import holm
+
+CLEAR = {
+    "a": [0.80, 0.81, 0.79, 0.80, 0.82],
+    "b": [0.90, 0.92, 0.90, 0.91, 0.92],
+    "c": [0.70, 0.70, 0.69, 0.72, 0.71],
+}
+
+
+def test_differences_are_paired_by_seed_and_corrected_over_the_methods():
+    made = asked(CLEAR, baseline="a")
+    found = analyse(made, records(made, CLEAR))
+    raw = [stats.ttest_rel(CLEAR[m], CLEAR["a"]).pvalue for m in ("b", "c")]
+    lines = {line.label: line for line in found.lines}
+    assert lines["a"].versus is None
+    assert lines["a"].p is None
+    assert [lines[m].versus.p for m in ("b", "c")] == pytest.approx(raw)
+    assert [lines[m].p for m in ("b", "c")] == pytest.approx(holm(raw))
+    assert (lines["b"].outcome, lines["c"].outcome) == ("win", "loss")
+
+
+def test_a_clear_winner_is_the_only_bold_one():
+    made = asked(CLEAR)
+    found = analyse(made, records(made, CLEAR))
+    assert [line.label for line in found.lines if line.best] == ["b"]
+    assert found.verdicts[0].clear
+    assert found.verdicts[0].sentence.startswith("b is best: ahead of every other method")
+
+
+def test_nobody_is_bold_if_the_runner_up_is_too_close():
+    values = {**CLEAR, "d": [0.91, 0.91, 0.91, 0.90, 0.93]}
+    made = asked(values)
+    found = analyse(made, records(made, values))
+    assert not any(line.best for line in found.lines)
+    assert found.verdicts[0].sentence.startswith("no clear winner: d leads, but not surely over b")
+
+
+def test_nobody_is_bold_if_a_later_one_is_uncertain():
+    """The runner-up is beaten for sure, but the third swings so much that it is not."""
+    values = {
+        "a": [0.90, 0.91, 0.90, 0.91, 0.90],
+        "b": [0.89, 0.90, 0.89, 0.90, 0.888],
+        "c": [0.99, 0.60, 0.99, 0.70, 0.99],
+    }
+    made = asked(values)
+    found = analyse(made, records(made, values))
+    assert found.verdicts[0].leader == "a"
+    assert not found.verdicts[0].clear
+
+
+def test_two_tables_never_contradict_each_other():
+    """Just significant among the leader's differences, but not among those to the baseline."""
+    draw = np.random.default_rng(0)
+    base = np.array([0.80, 0.82, 0.79, 0.83, 0.81])
+    best = base + np.array([0.01, 0.02, 0.05, 0.02, 0.03])
+    values = {"a": base.tolist(), "b": best.tolist()}
+    values |= {m: (best - 0.026 + draw.normal(0, 0.001, 5)).tolist() for m in "cde"}
+    made = asked(values, baseline="a")
+    found = analyse(made, records(made, values))
+    line = found.of("b")[0]
+    assert line.versus.p < 0.05 < line.p
+    assert found.verdicts[0].leader == "b"
+    assert not found.verdicts[0].clear
+    assert "not surely over a" in found.verdicts[0].sentence
+
+
+def test_less_is_better_for_a_loss():
+    made = asked(CLEAR, metric="loss", baseline="a")
+    found = analyse(made, records(made, CLEAR))
+    assert [line.label for line in found.lines if line.best] == ["c"]
+    assert {line.label: line.outcome for line in found.lines} == {
+        "a": None,
+        "b": "loss",
+        "c": "win",
+    }
+
+
+def test_one_seed_is_said_to_prove_nothing():
+    made = asked(seeds=1)
+    found = analyse(made, records(made, {"a": [0.5], "b": [0.9]}))
+    assert not any(line.best for line in found.lines)
+    assert found.verdicts[0].sentence == (
+        "b leads; no test, since one seed says nothing about chance."
+    )
+    assert found.notes == ["One seed: no spread, no interval and no test; raise compare.seeds."]
+
+
+def test_missing_cells_pair_only_what_both_have():
+    made = asked(seeds=4)
+    values = {"a": [0.1, 0.2, 0.3], "b": [0.2, None, 0.5, 0.9]}
+    line = analyse(made, records(made, values)).of("b")[0]
+    assert line.versus.n == 2
+    assert line.versus.mean == pytest.approx(0.15)
+    assert line.summary.n == 3
+
+
+def test_nothing_finished_is_no_error():
+    made = asked()
+    found = analyse(made, [])
+    assert (found.lines, found.verdicts, found.notes) == ([], [], [])
+
+
+def test_a_method_beside_itself_is_a_tie():
+    values = {"a": CLEAR["a"], "b": CLEAR["a"]}
+    made = asked(values)
+    line = analyse(made, records(made, values)).of("b")[0]
+    assert (line.p, line.outcome, line.best) == (1.0, "tie", False)
+
+
+def test_who_used_more_than_the_baseline_says_so():
+    made = asked(("a", "b", "c"))
+    values = {m: [0.5, 0.6] for m in "abc"}
+    ledgers = {"b": {"bytes": 2000}, "c": {"bytes": 1005, "samples": 150.0, "rounds": 9}}
+    found = {line.label: line.more for line in analyse(made, records(made, values, ledgers)).lines}
+    assert found["a"] == ""
+    assert found["b"] == "2 times the bytes of a"
+    assert found["c"] == "1.5 times the samples of a and 1.8 times the rounds of a"
+
+
+def test_who_used_more_than_the_budget_says_so():
+    made = asked(budget={"bytes": 1000})
+    values, ledgers = {"a": [0.5], "b": [0.5]}, {"a": {"bytes": 1000}, "b": {"bytes": 1004}}
+    lines = analyse(made, records(made, values, ledgers)).lines
+    assert [line.more for line in lines] == ["", "0.4 % more than the budget of bytes"]
+
+
+def test_the_baseline_itself_may_break_the_budget():
+    made = asked(budget={"bytes": 500})
+    lines = analyse(made, records(made, {"a": [0.5], "b": [0.5]})).lines
+    assert lines[0].more == "2 times the budget of bytes"
+
+
+def test_a_baseline_that_sends_nothing_is_no_division_by_zero():
+    made = asked()
+    values, ledgers = {"a": [0.5], "b": [0.5]}, {"a": {"bytes": 0}}
+    assert analyse(made, records(made, values, ledgers)).lines[1].more == (
+        "more than the bytes of a"
+    )
+
+
+def test_wilcoxon_warns_of_its_limit():
+    made = asked(test="wilcoxon", seeds=5)
+    notes = analyse(made, records(made, {k: CLEAR[k] for k in "ab"})).notes
+    assert "cannot give less than p = 0.062; use at least 6 seeds" in notes[1]
+    made = asked(test="wilcoxon", seeds=6)
+    values = {k: [*CLEAR[k], 0.8] for k in "ab"}
+    assert len(analyse(made, records(made, values)).notes) == 1
+
+
+def test_conditions_are_judged_apart():
+    made = asked(CLEAR, partitions=["iid", {"name": "dirichlet", "alpha": 0.1}])
+    found = analyse(made, records(made, CLEAR))
+    assert [v.condition for v in found.verdicts] == ["iid", "dirichlet"]
+    assert len(found.lines) == 6
+    first, second = found.at("iid"), found.at("dirichlet")
+    assert [line.p for line in first] == [line.p for line in second]
+
+
+def test_of_two_methods_one_is_best_just_if_the_test_says_so():
+    made, draw = asked(seeds=5), np.random.default_rng(7)
+    told = 0
+    for _ in range(200):
+        values = {m: draw.normal(0.9, 0.02, 5).tolist() for m in "ab"}
+        found = analyse(made, records(made, values))
+        differ = stats.ttest_rel(values["a"], values["b"]).pvalue < 0.05
+        assert any(line.best for line in found.lines) == differ
+        assert (found.of("b")[0].p < 0.05) == differ
+        told += differ
+    assert 0 < told < 30
+
+
+def test_of_many_equals_none_is_best_although_one_leads():
+    """Choosing the leader afterwards must not turn chance into a winner."""
+    made, draw = asked("abcdef", seeds=5), np.random.default_rng(8)
+    told = 0
+    for _ in range(200):
+        values = {m: draw.normal(0.9, 0.02, 5).tolist() for m in "abcdef"}
+        told += analyse(made, records(made, values)).verdicts[0].clear
+    assert told <= 10

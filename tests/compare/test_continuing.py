@@ -1,0 +1,247 @@
+"""Comparisons that are stopped, killed, extended or tampered with, and end in the same tables."""
+
+import json
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from comparisons import TABLES, TINY, files, run_here, tiny
+
+from unalike.compare import folder as place
+from unalike.compare.conduct import _job, conduct, preflight
+from unalike.compare.results import Results
+from unalike.compare.spec import Comparison, loads
+from unalike.errors import ConfigError, RunError
+from unalike.run.build import Experiment, experiment
+from unalike.run.folder import alone, read_json, read_lines
+
+COMPARE = """
+methods = ["fedavg", "scaffold"]
+partitions = ["iid", { name = "dirichlet", clients = 4, alpha = 0.3, min_size = 10 }]
+seeds = 2
+"""
+
+
+class Killed(BaseException):
+    """Stands for the end of a process; nothing may catch it."""
+
+
+class Mortal:
+    """Lives for so many rounds."""
+
+    def __init__(self, lives: Iterator[int]) -> None:
+        self.lives = lives
+
+    def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
+        """May die before the first round."""
+        self.round({})
+
+    def round(self, record: dict[str, Any]) -> None:
+        """May die after any."""
+        if next(self.lives, 1) == 0:
+            raise Killed
+
+    def stopping(self) -> None:
+        """Never asked."""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The tables of a comparison that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("reference") / "a"
+    run_here(place.create(tiny(COMPARE), folder, ""), folder)
+    return files(folder, *TABLES)
+
+
+def test_killed_again_and_again_ends_in_the_same_tables(tmp_path, reference):
+    """The process dies at every stage of a run; each time all is read anew from the folder."""
+    folder, deaths = tmp_path / "a", 0
+    place.create(tiny(COMPARE), folder, "")
+    for lives in cycle([0, 1, 2, 5, 3, 11, 4]):
+        try:
+            run_here(place.read(folder), folder, Mortal(iter([1] * lives + [0])))
+        except Killed:
+            deaths += 1
+            continue
+        break
+    assert deaths >= 7
+    assert files(folder, *TABLES) == reference
+
+
+def test_a_finished_comparison_runs_nothing(tmp_path, reference):
+    folder = tmp_path / "a"
+    made = place.create(tiny(COMPARE), folder, "")
+    run_here(made, folder)
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("cells/**/*") if p.is_file()}
+    (folder / "results.jsonl").unlink()  # can be made from the cells
+    outcome = conduct(place.read(folder), folder)
+    assert not outcome.failed
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    assert files(folder, *TABLES) == reference
+
+
+def test_a_half_written_line_of_results_is_no_harm(tmp_path, reference):
+    folder = tmp_path / "a"
+    made = place.create(tiny(COMPARE), folder, "")
+    run_here(made, folder)
+    with (folder / "results.jsonl").open("a") as f:
+        f.write('{"id": "fedav')
+    conduct(place.read(folder), folder)
+    assert files(folder, *TABLES) == reference
+
+
+def test_results_are_in_the_order_of_the_cells_whatever_finished_first(tmp_path):
+    folder = tmp_path / "a"
+    made = place.create(tiny('methods = ["fedavg", "fedprox"]\nseeds = 2'), folder, "")
+    results = Results(made, folder)
+    for cell in reversed(made.cells):
+        _job(made, folder, cell).run(Mortal(iter(())))
+        results.add(cell)
+    found = [r["id"] for r in read_lines(folder / "results.jsonl")]
+    assert found == [c.id for c in made.cells]
+
+
+def test_cells_are_ordinary_runs_and_results_hold_their_numbers(tmp_path):
+    folder = tmp_path / "a"
+    made = place.create(tiny('methods = ["fedavg"]\nseeds = 1'), folder, "x = 1")
+    run_here(made, folder)
+    cell = folder / made.cells[0].folder
+    summary = read_json(cell / "summary.json")
+    (record,) = read_lines(folder / "results.jsonl")
+    assert record["value"] == summary["selected"]["local"]["accuracy"]["mean"]
+    assert record["ledger"]["bytes"] == summary["bytes_down"] + summary["bytes_up"]
+    assert record["ledger"]["samples"] == summary["samples"]
+    assert (folder / "compare.toml").read_text() == "x = 1"
+    assert read_json(cell / "config.json")["run"]["folder"] == str(cell)
+
+
+def test_seeds_are_paired_across_methods(tmp_path):
+    """One federation, one initialisation, the same cohorts and batches for every method."""
+    extra = "[participation]\nfraction = 0.5\n"
+    compare = 'methods = ["fedavg", { name = "fedprox", mu = 0.0 }, "scaffold"]\nseeds = 2'
+    folder = tmp_path / "a"
+    made = place.create(tiny(compare, extra), folder, "")
+    run_here(made, folder)
+    for seed in (0, 1):
+        cells = [c for c in made.cells if c.seed == seed]
+        skew = [read_json(folder / c.folder / "skew.json")["counts"] for c in cells]
+        assert skew[0] == skew[1] == skew[2]
+        cohorts = [
+            [r["clients"] for r in read_lines(folder / c.folder / "rounds.jsonl")] for c in cells
+        ]
+        assert cohorts[0] == cohorts[1] == cohorts[2]
+        weights = [experiment(c.config).w for c in cells]
+        assert all((weights[0][k] == w[k]).all() for w in weights for k in w)
+    values = {(r["label"], r["seed"]): r["value"] for r in read_lines(folder / "results.jsonl")}
+    for seed in (0, 1):  # the same batches: a proximal term of no strength changes nothing
+        assert values["fedavg", seed] == values["fedprox", seed]
+    assert values["fedavg", 0] != values["fedavg", 1]
+
+
+def test_equal_bytes_are_kept_to_by_whole_runs(tmp_path):
+    folder = tmp_path / "a"
+    compare = 'methods = ["fedavg", "scaffold", "phase_shift"]\nseeds = 1\nbudget = "bytes"'
+    made = place.create(tiny(compare, "[local]\nepochs = 0.2\n"), folder, "")
+    made = place.read(folder)
+    run_here(made, folder)
+    records = {r["label"]: r["ledger"] for r in read_lines(folder / "results.jsonl")}
+    assert [r["rounds"] for r in records.values()] == [3, 1, 3]
+    assert records["phase_shift"]["bytes"] <= records["fedavg"]["bytes"]
+
+
+def test_a_longer_file_goes_on_in_the_same_folder(tmp_path):
+    folder = tmp_path / "a"
+    run_here(place.create(tiny('methods = ["fedavg"]\nseeds = 1'), folder, ""), folder)
+    done = folder / "cells" / "fedavg--dirichlet--seed0" / "summary.json"
+    before = done.stat().st_mtime_ns
+    longer = place.create(tiny('methods = ["fedavg", "fedprox"]\nseeds = 2'), folder, "")
+    assert len(Results(longer, folder).left) == 3
+    run_here(longer, folder)
+    assert done.stat().st_mtime_ns == before
+    assert len(read_lines(folder / "results.jsonl")) == 4
+
+
+def test_another_comparison_is_not_mixed_in(tmp_path):
+    folder = tmp_path / "a"
+    place.create(tiny('methods = ["fedavg"]'), folder, "")
+    with pytest.raises(RunError, match=r"cell 'fedavg--dirichlet--seed\d' has other settings"):
+        place.create(tiny('methods = ["fedavg"]', "[local]\nlr = 0.5\n"), folder, "")
+    with pytest.raises(RunError, match="with another budget"):
+        place.create(tiny('methods = ["fedavg"]\nbudget = "bytes"'), folder, "")
+
+
+def test_folders_that_are_none(tmp_path):
+    (tmp_path / "x.txt").write_text("mine")
+    with pytest.raises(RunError, match="already exists and is no comparison"):
+        place.create(tiny('methods = ["fedavg"]'), tmp_path, "")
+    with pytest.raises(RunError, match="there is no folder"):
+        place.read(tmp_path / "none")
+    (tmp_path / "compare.json").write_text('{"format": 99}')
+    with pytest.raises(RunError, match="another version"):
+        place.read(tmp_path)
+    (tmp_path / "compare.json").write_text('{"format": 1}')
+    with pytest.raises(RunError, match="is damaged"):
+        place.read(tmp_path)
+    (tmp_path / "compare.json").write_text("{")
+    with pytest.raises(RunError, match="is damaged"):
+        place.read(tmp_path)
+
+
+def test_a_folder_reads_back_as_it_was_made(tmp_path):
+    text = 'methods = ["fedavg"]\nbudget = { bytes = "1 MB", longest = 3 }\nsweep.local.lr = [0.1]'
+    made = place.create(tiny(text), tmp_path / "a", "")
+    assert place.read(tmp_path / "a") == made
+    assert json.loads((tmp_path / "a" / "compare.json").read_text())["format"] == 1
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    folder = tmp_path / "a"
+    made = place.create(tiny('methods = ["fedavg"]'), folder, "")
+    with alone(folder), pytest.raises(RunError, match="in use by another process"):
+        conduct(made, folder)
+
+
+@pytest.mark.parametrize(
+    ("compare", "part"),
+    [
+        ('methods = ["fedavg", { name = "scaffold", topology = "ring" }]', "cannot run on"),
+        ('methods = ["fedavg"]\nsweep.participation.number = [2, 9]', "only 4 clients"),
+        ('methods = [{ name = "fedprox", plus = ["fedprox"] }]', "both set the objective"),
+        (
+            'methods = ["fedavg"]\npartitions = [{ name = "limit_label", clients = 7 }]',
+            "method 'fedavg' on 'limit_label'",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, compare, part):
+    folder = tmp_path / "a"
+    made = place.create(tiny(compare), folder, "")
+    with pytest.raises((ConfigError, RunError, Exception), match=part) as error:
+        conduct(made, folder)
+    assert "\n" not in str(error.value)
+    assert not (folder / "cells").exists()
+
+
+def test_preflight_builds_each_kind_once(monkeypatch):
+    built = []
+    from unalike.compare import conduct as module
+
+    real = module.federation
+    monkeypatch.setattr(module, "federation", lambda c: built.append(c.seed) or real(c))
+    preflight(tiny('methods = ["fedavg", "fedprox"]\npartitions = ["iid"]\nseeds = 3').cells)
+    assert built == [0]
+
+
+def test_a_metric_that_a_run_does_not_have_is_said(tmp_path):
+    folder = tmp_path / "a"
+    made = loads(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1\nmetric = "top5"', "x")
+    made = place.create(made, folder, "")
+    run_here(made, folder)
+    path = folder / made.cells[0].folder / "summary.json"
+    summary = read_json(path)
+    del summary["selected"]["local"]["top5"]
+    path.write_text(json.dumps(summary))
+    with pytest.raises(RunError, match="has no metric 'top5'; it has accuracy"):
+        Results(made, folder)

@@ -1,0 +1,175 @@
+"""Tables for people, papers and programs."""
+
+import csv
+import json
+import re
+from io import StringIO
+
+import polars as pl
+import pytest
+from comparisons import asked, records
+from rich.console import Console
+
+from unalike.compare import frames
+from unalike.compare.analysis import Analysis, analyse
+from unalike.compare.render import latex, markdown, terminal
+from unalike.compare.spec import Comparison
+from unalike.compare.tables import Grid, count, grids, number, pivot, probability, scores, size
+
+VALUES = {
+    "FedAvg": [0.80, 0.81, 0.79, 0.80, 0.82],
+    "Fed_Best": [0.90, 0.92, 0.90, 0.91, 0.92],
+    "Other": [0.80, 0.80, 0.80, 0.81, 0.82],
+}
+LEDGERS = {"Fed_Best": {"bytes": 2500}}
+
+
+def example(**compare: object) -> tuple[Comparison, Analysis]:
+    made = asked(VALUES, title="T", **compare)
+    return made, analyse(made, records(made, VALUES, LEDGERS))
+
+
+def drawn(grids: list[Grid], width: int) -> list[str]:
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(terminal(grids, width))
+    return console.export_text().splitlines()
+
+
+def test_scores_hold_the_rows_of_the_papers():
+    grid = scores(*example(), "dirichlet")
+    assert grid.columns == [
+        "method",
+        "accuracy %",
+        "worst 10 %",
+        "Gini",
+        "ECE",
+        "sent",
+        "samples",
+        "rounds",
+    ]
+    texts = [[e.text for e in row] for row in grid.rows]
+    assert texts[0] == ["FedAvg", "80.40 ± 1.14", "40.00", "0.100", "0.050", "1 kB", "100", "5"]
+    assert texts[1][:2] == ["Fed_Best †", "91.00 ± 1.00*"]
+    assert [row[1].bold for row in grid.rows] == [False, True, False]
+    assert "† Fed_Best used 2.5 times the bytes of FedAvg." in grid.notes
+
+
+def test_pivot_is_methods_by_conditions_with_a_tally():
+    made, found = example(partitions=["iid", "dirichlet"])
+    grid = pivot(made, found)
+    assert grid.columns == ["method", "iid", "dirichlet", "win/tie/loss"]
+    assert [row[-1].text for row in grid.rows] == ["—", "2/0/0", "0/2/0"]
+
+
+def test_differences_carry_interval_correction_and_effect():
+    made, found = example()
+    grid = grids(made, found)[1]
+    row = [e.text for e in grid.rows[1]]
+    # d = 10, 11, 11, 11, 10: s = 0.5477, t_{0.975, 4} s / sqrt(5) = 0.680, 10.6 / s = 19.35
+    assert row[2:] == ["+10.60 [9.92, 11.28]", "<0.001", "+19.35", "win"]
+    assert [e.text for e in grid.rows[0]][2:] == ["—"] * 4
+
+
+def test_one_seed_shows_neither_spread_nor_test():
+    made = asked(("a", "b"), seeds=1)
+    found = analyse(made, records(made, {"a": [0.5], "b": [0.25]}))
+    first, second = grids(made, found)
+    assert [e.text for e in first.rows[1]][1] == "25.00"
+    assert [e.text for e in second.rows[1]][1:] == ["—", "-25.00", "—", "—", "—"]
+    assert any("One seed" in note for note in first.notes)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_nothing_is_cut_or_too_wide(width):
+    many = [{"name": "dirichlet", "alpha": a} for a in (0.1, 0.5, 1.0, 2.0, 5.0)]
+    made, found = example(partitions=many)
+    lines = drawn(grids(made, found), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    for condition in made.conditions:
+        assert condition in text
+    assert len([line for line in lines if re.match(r"Fed_Best †.*91\.00 ± 1\.00\*", line)]) >= 6
+
+
+def test_a_table_too_wide_is_continued_with_the_names_repeated():
+    many = [{"name": "dirichlet", "alpha": a} for a in (0.1, 0.5, 1.0, 2.0, 5.0)]
+    made, found = example(partitions=many)
+    lines = drawn([pivot(made, found)], 80)
+    assert sum(line.startswith("method") for line in lines) == 2
+    assert "T (continued)" in [line.strip() for line in lines]
+
+
+def test_markdown_is_bold_only_where_proven_and_escaped():
+    text = markdown(grids(*example()), "Why?")
+    assert text.startswith("Why?\n\n**T: dirichlet**\n\n| method | accuracy % |")
+    assert "| Fed\\_Best † | **91.00 ± 1.00\\*** |" in text
+    assert text.count("**91.00") == 1
+    assert "**80" not in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in rows[:5]} == {9}
+
+
+def test_latex_is_balanced_and_escaped():
+    text = latex(grids(*example()))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 2
+    assert r"Fed\_Best $^\dagger$ & \textbf{91.00 $\pm$ 1.00$^*$} &" in text
+    assert r"accuracy \%" in text
+    bare = text.replace(r"\{", "").replace(r"\}", "")
+    assert bare.count("{") == bare.count("}")
+    for line in re.findall(r"^    (.*) \\\\$", text, re.M):
+        assert line.count("&") in (7, 5)
+    assert not re.search(r"(?<!\\)[%_#]", text.partition("\n")[2])
+
+
+def test_frames_hold_every_cell_and_every_line(tmp_path):
+    made, found = example()
+    rows = records(made, VALUES, LEDGERS)
+    frames.save(tmp_path, rows, found)
+    for name, expected in (("cells", 15), ("summary", 3)):
+        parquet = pl.read_parquet(tmp_path / f"{name}.parquet")
+        with (tmp_path / f"{name}.csv").open() as f:
+            plain = list(csv.DictReader(f))
+        assert len(parquet) == len(plain) == expected
+        assert list(plain[0]) == parquet.columns
+    cells = pl.read_parquet(tmp_path / "cells.parquet")
+    assert cells["value"].to_list()[:3] == [0.80, 0.90, 0.80]
+    assert cells["local_accuracy_worst10"].null_count() == 0
+    summary = pl.read_parquet(tmp_path / "summary.parquet")
+    assert summary["best"].to_list() == [False, True, False]
+    assert summary["difference_p"][0] is None
+
+
+def test_frames_take_cells_of_unlike_metrics():
+    made, _ = example()
+    rows = records(made, VALUES)
+    rows[3]["metrics"]["global"] = {"accuracy": {"mean": 0.5}}
+    found = frames.cells(rows)
+    assert found["global_accuracy_mean"].null_count() == 14
+
+
+def test_lines_are_plain_data():
+    _, found = example()
+    assert json.loads(json.dumps(frames.lines(found)))[1]["outcome"] == "win"
+
+
+def test_numbers_for_people():
+    assert [size(x) for x in (0, 999, 999.6, 3_862_000, 5e15)] == [
+        "0 B",
+        "999 B",
+        "1 kB",
+        "3.86 MB",
+        "5e+03 TB",
+    ]
+    assert [count(x) for x in (5, 25_200, 1e6)] == ["5", "25.2k", "1M"]
+    assert number(0.98765, "accuracy") == "98.77"
+    assert number(0.98765, "loss") == "0.9877"
+    assert number(float("nan"), "loss") == number(None, "loss") == "—"
+    assert [probability(p) for p in (0.0004, 0.05, 1.0)] == ["<0.001", "0.050", "1.000"]
+
+
+def test_a_global_test_has_no_spread_over_clients():
+    made, found = example(section="global")
+    row = [e.text for e in scores(made, found, "dirichlet").rows[0]]
+    assert row[2:4] == ["—", "—"]

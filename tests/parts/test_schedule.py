@@ -1,0 +1,44 @@
+"""Who takes part."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unalike import rng
+from unalike.errors import ConfigError
+from unalike.parts.schedule import Participation, Sampled
+
+
+@pytest.mark.parametrize(
+    ("fraction", "n", "count"),
+    [(0.29, 100, 29), (0.1, 100, 10), (0.07, 100, 7), (0.001, 100, 1), (1.0, 7, 7), (0.5, 7, 3)],
+)
+def test_fractions_of_clients(fraction: float, n: int, count: int) -> None:
+    """max(1, floor(C n)), safe from binary fractions."""
+    assert Participation(fraction).count(n) == count
+
+
+def test_a_number_of_clients() -> None:
+    """At most as many as there are."""
+    assert Participation(number=5).count(9) == 5
+    with pytest.raises(ConfigError, match=r"participation\.number is 10 but there are only 9"):
+        Participation(number=10).count(9)
+
+
+@given(st.integers(1, 60), st.floats(0.01, 1.0), st.integers(0, 1000))
+def test_a_plan(n: int, fraction: float, t: int) -> None:
+    """Distinct clients in ascending order, all of whom answer."""
+    plan = Sampled(Participation(fraction), 1.3).plan(t, 10**6, n, rng.key(0))
+    assert len(plan.ids) == Participation(fraction).count(n)
+    assert torch.equal(plan.ids, plan.ids.unique())
+    assert int(plan.ids.max()) < n
+    assert plan.reply.all()
+    assert not plan.role.any()
+    assert plan.epochs.tolist() == [1.3] * len(plan.ids)
+
+
+def test_full_participation_is_everybody_in_every_round() -> None:
+    """In order."""
+    for t in range(3):
+        assert Sampled().plan(t, 3, 5, rng.key(0)).ids.tolist() == [0, 1, 2, 3, 4]

@@ -1,0 +1,219 @@
+"""Graphs without a server, and a server whose role goes round."""
+
+import networkx as nx
+import pytest
+import torch
+from federations import composed, distance, federation, network_task, play, sampled
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unalike import tree
+from unalike.engine.ledger import survey_traffic
+from unalike.errors import ConfigError
+from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.run.build import experiment
+from unalike.run.config import parse
+from unalike.run.rounds import rounds
+
+
+def graph(topology, n):
+    links = topology.links(0, n)
+    assert links.diagonal().all()
+    assert torch.equal(links, links.T)
+    found = nx.from_numpy_array(links.numpy())
+    found.remove_edges_from(nx.selfloop_edges(found))
+    return found
+
+
+def test_complete():
+    """Everybody hears everybody."""
+    assert graph(Complete(), 7).number_of_edges() == 21
+
+
+@given(st.integers(2, 25), st.floats(0.4, 1), st.integers(0, 5))
+def test_erdos_renyi(n, probability, seed):
+    """Connected, the same for the same seed and in every round."""
+    topology = Random(probability=probability, seed=seed)
+    assert nx.is_connected(graph(topology, n))
+    assert torch.equal(topology.links(0, n), topology.links(9, n))
+
+
+def test_erdos_renyi_has_the_wanted_density():
+    """Over many seeds; another seed is another graph."""
+    edges = [graph(Random(probability=0.5, seed=s), 20).number_of_edges() for s in range(40)]
+    assert sum(edges) / 40 == pytest.approx(95, abs=5)
+    assert len(set(edges)) > 5
+
+
+@pytest.mark.parametrize(("n", "degree"), [(10, 3), (9, 4), (6, 5), (5, 2)])
+def test_regular(n, degree):
+    """Equally many neighbours for everybody, connected."""
+    found = graph(Random("regular", degree=degree), n)
+    assert {d for _, d in found.degree} == {degree}
+    assert nx.is_connected(found)
+
+
+def test_nobody_can_change_a_graph_that_is_kept():
+    """Links are a copy."""
+    topology = Random(probability=0.9)
+    topology.links(0, 5).zero_()
+    assert topology.links(0, 5).any()
+
+
+@pytest.mark.parametrize(
+    ("topology", "n", "message"),
+    [
+        (Random("regular", degree=3), 5, "no graph in which each of 5 clients has 3 neighbours"),
+        (Random("regular", degree=6), 6, "must be below the number of clients"),
+        (Random(probability=0.001), 30, r"connected in 100 draws; raise topology\.probability"),
+        (Random("regular", degree=1), 4, r"raise topology\.degree"),
+    ],
+)
+def test_impossible_graphs(topology, n, message):
+    """Said in one sentence, before anything runs."""
+    with pytest.raises(ConfigError, match=message):
+        topology.links(0, n)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "random", "degree": 4}, 'degree belongs to kind = "regular"'),
+        ({"name": "random", "kind": "regular", "probability": 0.5}, 'belongs to kind = "erdos'),
+        ({"name": "random", "probability": 0.0}, "a number above 0, up to 1"),
+        ({"name": "complete", "neighbours": 2}, "no settings"),
+    ],
+)
+def test_bad_settings(settings, message):
+    """Settings of the other kind of graph are refused."""
+    with pytest.raises(ConfigError, match=message):
+        parse({"topology": settings})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": "complete"},
+        {"name": "random", "kind": "regular", "degree": 2},
+        {"name": "random", "probability": 0.6, "seed": 3},
+        {"name": "rotating"},
+    ],
+)
+def test_from_a_configuration(settings):
+    """By name, and for two rounds."""
+    raw = {"partition": {"name": "iid", "clients": 5}, "topology": settings, "rounds": 2}
+    made = experiment(parse(raw))
+    *_, last = rounds(made, made.loop.begin(made.w))
+    assert last.record["bytes_across"] > 0
+
+
+def run(topology, method="fedavg", fraction=1.0):
+    task, data = network_task("dense")
+    return play(composed(task, data, method, topology=topology, **sampled(fraction)), data, 3)
+
+
+def test_a_complete_graph_is_a_star():
+    """With all clients in every round: each node averages what the server would."""
+    star, complete = run(Star()), run(Complete())
+    for server in complete.states[-1].servers:
+        assert distance(star.x, server.x) < 1e-6
+
+
+def test_rotating_is_a_star():
+    """The same numbers, another wire."""
+    star, rotating = run(Star(), "fedadam", 0.5), run(Rotating(), "fedadam", 0.5)
+    assert distance(star.server, rotating.server) == 0
+    assert star.rounds[-1].traffic != rotating.rounds[-1].traffic
+
+
+def test_traffic_of_graphs():
+    """Every edge carries a model each way, every round."""
+    for topology, edges in ((Complete(), 15), (Random("regular", degree=3), 9), (Ring(), 6)):
+        played = run(topology)
+        size = tree.size_bytes(played.x)
+        for done in played.rounds:
+            assert done.traffic.across == 2 * edges * size
+            assert done.traffic.messages == 2 * edges
+            assert done.traffic.up == done.traffic.down == 0
+
+
+def test_traffic_of_a_rotating_server():
+    """Nobody sends to himself; a new host is handed the server's whole state."""
+    played = run(Rotating(), "fedadam")
+    size, state = tree.size_bytes(played.x), tree.size_bytes(played.states[0].servers)
+    assert state > 2 * size  # Adam's moments
+    for t, done in enumerate(played.rounds):
+        assert done.traffic.down == 5 * size
+        assert done.traffic.up == 5 * (size + 2 * 4)
+        assert done.traffic.across == (state if t else 0)
+        assert done.traffic.messages == 10 + (1 if t else 0)
+
+
+def test_a_host_that_does_not_take_part_still_serves():
+    """All clients of the round are others."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", topology=Rotating(), **sampled(0.5))
+    played = play(recipe, data, 6)
+    size = tree.size_bytes(played.x)
+    counts = [len(r.ids) - int(t in r.ids.tolist()) for t, r in enumerate(played.rounds)]
+    assert {2, 3} == set(counts)
+    assert [r.traffic.down for r in played.rounds] == [c * size for c in counts]
+
+
+ANSWERS = {"a": torch.zeros(6, 2), "b": torch.zeros(6, 1, dtype=torch.uint8)}  # 9 bytes each
+
+
+@pytest.mark.parametrize(
+    ("topology", "down", "up", "across", "messages"),
+    [
+        (Star(), 6 * 100, 6 * 9, 0, 12),
+        (Clusters(2), 6 * 100, 6 * 9, 6 * 9, 14),  # three answers each way between two servers
+        (Ring(), 0, 0, 12 * 9 + 5 * 100, 12 + 5),
+        (Complete(), 0, 0, 30 * 9 + 5 * 100, 30 + 5),
+        (Rotating(), 0, 0, 30 * 9 + 5 * 100, 30 + 5),
+    ],
+)
+def test_traffic_of_a_survey(topology, down, up, across, messages):
+    """Every server gets the answers of everybody it will ever mix; a payload reaches all."""
+    found = survey_traffic(topology, 6, ANSWERS, 100, topology.links(0, 6))
+    assert found == (down, up, across, messages)
+
+
+def test_survey_of_servers_that_speak_seldom():
+    """They exchange the answers once, though the first round has no links."""
+    task, data = network_task("dense")
+    played = play(composed(task, data, "feddisco", topology=Clusters(2, 3)), data, 4)
+    each = 3 * 4
+    assert played.loop.asked.across == 6 * each
+    assert played.loop.asked.up == 6 * each
+    silent = play(composed(task, data, "feddisco", topology=Clusters(2, 9)), data, 4)
+    assert silent.loop.asked.across == 0
+
+
+@pytest.mark.parametrize("topology", [Complete(), Random(probability=0.6), Rotating()])
+@pytest.mark.parametrize("method", ["feddisco", "fedep", "superfed_mm"])
+def test_both_engines_agree(topology, method):
+    """On every new topology, with half of the clients."""
+    task, data = network_task("dense", torch.float64)
+    recipe = composed(task, data, method, topology=topology, **sampled(0.5))
+    one, all_ = (play(recipe, data, 3, engine=e) for e in ("sequential", "vectorized"))
+    assert distance(one.states[-1], all_.states[-1]) < 1e-9
+
+
+def test_methods_of_one_server_are_refused():
+    """With the topologies that would do."""
+    task, data = network_task("dense")
+    message = r"'scaffold' cannot run on topology 'complete'; it works on star\."
+    with pytest.raises(ConfigError, match=message):
+        composed(task, data, "scaffold", topology=Complete())
+
+
+def test_a_federation_of_one():
+    """Nobody to hear, and nothing fails."""
+    task, _ = network_task("dense")
+    data = federation(sizes=(12,))
+    for topology in (Star(), Complete(), Rotating()):
+        for method in ("fedavg", "feddisco", "fedep"):
+            done = play(composed(task, data, method, topology=topology), data, 2)
+            assert done.rounds[-1].weights.tolist() == [1.0]
+            assert done.rounds[-1].traffic.across == 0

@@ -1,0 +1,184 @@
+"""The page as text: complete, self-contained, safe, small."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from written_runs import COMPARISON, config, write_comparison, write_run
+
+from unalike.errors import RunError
+from unalike.report.html import page, write_report
+from unalike.report.html.page import SECTIONS, content, render
+from unalike.report.records import Reader
+
+
+class Outline(HTMLParser):
+    """Tags, ids and addresses of a page; fails on tags that are left open."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.addresses = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        self.ids += [found["id"]] if "id" in found else []
+        self.addresses += [found[k] for k in ("src", "href") if k in found]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def html(comparison_folder, tmp_path_factory):
+    return write_report(comparison_folder, tmp_path_factory.mktemp("out") / "r.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def outline(html):
+    return Outline(html)
+
+
+def charts(text):
+    state = re.search(r'<script type="application/json" id="state">(.*?)</script>', text, re.S)
+    return json.loads(state[1])["charts"]
+
+
+def test_every_section_is_there_once_and_in_order(outline):
+    found = [attrs["id"] for tag, attrs in outline.tags if tag == "section"]
+    assert found == [s for s in SECTIONS if s != "clients"]
+    assert len(outline.ids) == len(set(outline.ids))
+
+
+def test_nothing_is_fetched(outline):
+    assert all(a.startswith(("#", "data:")) for a in outline.addresses)
+    assert "url(" not in page._asset("style.css")
+    fetching = {"iframe", "object", "embed", "img", "audio", "video", "source"}
+    assert not fetching & {tag for tag, _ in outline.tags}
+
+
+def test_the_policy_allows_these_scripts_and_no_network(html):
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)[1].replace("&#39;", "'")
+    bodies = re.findall(r"<script>(.*?)</script>", html, re.S)
+    assert len(bodies) == 2
+    for body in bodies:
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_it_is_small(html):
+    assert len(html.encode()) < 1_500_000
+
+
+def test_every_picture_has_a_place_and_words(outline, html):
+    places = {a["id"]: a for _, a in outline.tags if "chart" in a.get("class", "").split()}
+    assert set(places) == set(charts(html))
+    kinds = ("partition", "curves", "cost", "clients", "frontier", "reliability", "weights")
+    for kind in kinds:
+        assert f"{kind}-0" in {re.sub(r"-\d+$", "", p) if kind == "weights" else p for p in places}
+    assert "topology-0" in places
+    assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in places.values())
+
+
+def test_pictures_carry_their_data(html):
+    for name, spec in charts(html).items():
+        assert all(len(text.splitlines()) > 1 for text in spec["datasets"].values()), name
+
+
+def test_the_statistics_are_the_comparisons_own(html):
+    text = re.sub(r"<[^>]+>", " ", html.split('<script type="application/json"')[0])
+    assert "SCAFFOLD is best: ahead of every other method over 3 seeds" in text
+    assert "Holm-corrected" in text
+    assert re.search(r"<strong>8\d\.\d\d ± \d", html)  # the best, and surely so
+
+
+def test_what_cannot_be_trusted_is_escaped(tmp_path):
+    nasty = "</script><script>alert(1)</script><b>"
+    text = COMPARISON.replace('"FedAvg"', f"'{nasty}'").replace("Two skews", nasty)
+    folder = write_comparison(tmp_path / "c", text, finished=6)
+    data = json.loads((folder / "cells").glob("*/skew.json").__next__().read_text())
+    html = write_report(folder).read_text()
+    assert "<script>alert" not in html
+    assert "<b>" not in html
+    assert Outline(html).tags.count(("script", {})) == 2
+    assert data["classes"][0] == "class 0"
+
+
+def test_a_run_shows_its_clients(run_folder, tmp_path):
+    html = write_report(run_folder, tmp_path / "r.html").read_text()
+    outline = Outline(html)
+    assert "clients" in outline.ids
+    assert "switches" not in outline.ids
+    assert html.count("<tr") > 12
+    assert "frontier-0" not in charts(html)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_an_unfinished_run_can_be_reported(tmp_path, rounds):
+    folder = write_run(config(tmp_path / "a"), rounds=rounds)
+    html = write_report(folder).read_text()
+    assert f"under way: a in round {rounds} of 6." in html
+
+
+def test_a_run_that_has_only_begun_can_be_reported(tmp_path):
+    folder = write_run(config(tmp_path / "a"))
+    for path in folder.iterdir():
+        if path.name != "config.json":
+            path.unlink()
+    html = write_report(folder).read_text()
+    Outline(html)
+    assert "Nothing has been evaluated yet." in html
+    assert "The data have not been read yet." in html
+
+
+def test_a_comparison_that_has_not_begun_can_be_reported(tmp_path):
+    html = write_report(write_comparison(tmp_path / "c", finished=0)).read_text()
+    Outline(html)
+    assert "0 of 18 runs finished." in html
+
+
+def test_metrics_without_classes(tmp_path):
+    """An autoencoder has a loss and no accuracy, and nothing to calibrate."""
+    folder = write_run(config(tmp_path / "a"))
+    for name in ("rounds.jsonl", "clients.jsonl", "summary.json"):
+        text = (folder / name).read_text()
+        text = text.replace('"accuracy"', '"kl"').replace('"reliability"', '"unused"')
+        (folder / name).write_text(text)
+    html = write_report(folder).read_text()
+    assert "loss 0." in html
+    assert {"curves-0", "clients-0"} <= set(charts(html))
+    assert "reliability-0" not in charts(html)
+
+
+def test_a_large_comparison_keeps_to_the_limit_by_drawing_fewer_partitions(
+    comparison_folder, tmp_path, monkeypatch
+):
+    study = Reader(comparison_folder).read()
+    whole = render(study, content(study))
+    monkeypatch.setattr(page, "LIMIT", len(whole) - 1000)
+    html = write_report(comparison_folder, tmp_path / "r.html").read_text()
+    assert len(html) <= len(whole) - 1000
+    assert "Pictures are of the first 1 of 2 partitions" in html
+    assert {c.split("-")[1] for c in charts(html) if c.startswith("curves")} == {"0"}
+
+
+def test_the_same_records_give_the_same_page(run_folder, tmp_path):
+    pages = [write_report(run_folder, tmp_path / n).read_bytes() for n in ("a.html", "b.html")]
+    assert pages[0] == pages[1]
+
+
+def test_a_folder_as_output_is_refused(run_folder, tmp_path):
+    with pytest.raises(RunError, match="is a folder; name the file to write"):
+        write_report(run_folder, tmp_path)

@@ -1,0 +1,87 @@
+"""Numbers of pictures against the records they come from."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from written_runs import config, write_run
+
+from unalike.report import series
+from unalike.report.records import Reader
+
+
+@pytest.fixture(scope="module")
+def study(comparison_folder):
+    return Reader(comparison_folder).read()
+
+
+def test_curves_hold_every_round_of_every_cell_and_the_bytes_until_then(study):
+    rows = series.curves(study, study.partitions[0])
+    assert len(rows) == 3 * 3 * 6
+    first = [r for r in rows if r["method"] == "FedAvg"][:6]
+    assert [r["bytes"] for r in first] == [2000, 5000, 9000, 14000, 20000, 27000]
+    line = json.loads((study.cells[0].run.folder / "rounds.jsonl").read_text().splitlines()[2])
+    assert first[2]["accuracy"] == line["metrics"]["local"]["accuracy"]["mean"]
+
+
+def test_the_judged_round_is_the_selected_one(study):
+    run = study.cells[0].run
+    assert series.judged(study, run)["round"] == run.summary["selected"]["round"]
+    assert series.judged(replace(study, chosen="last"), run)["round"] == 6
+
+
+def test_without_a_selected_round_the_last_is_judged(study):
+    run = replace(study.cells[0].run, summary={**study.cells[0].run.summary, "selected": None})
+    assert series.judged(study, run)["round"] == 6
+
+
+def test_clients_of_all_seeds_come_together(study):
+    found = series.clients(study, study.partitions[0])
+    assert {m: (len(v), len(n)) for m, (v, n) in found.items()} == dict.fromkeys(
+        study.methods, (36, 36)
+    )
+
+
+def test_the_frontier_has_a_point_per_seed(study):
+    rows = series.frontier(study, study.partitions[1])
+    assert len(rows) == 9
+    assert all(r["worst"] < r["mean"] for r in rows)
+
+
+def test_bins_are_pooled_by_their_counts():
+    one = {"counts": [0, 1, 3], "accuracy": [None, 1.0, 0.5], "confidence": [None, 0.4, 0.6]}
+    two = {"counts": [0, 3, 0], "accuracy": [None, 0.0, None], "confidence": [None, 0.8, None]}
+    pooled = series._pooled([one, two])
+    assert pooled["counts"].tolist() == [0, 4, 3]
+    np.testing.assert_allclose(pooled["accuracy"], [np.nan, 0.25, 0.5])
+    np.testing.assert_allclose(pooled["confidence"], [np.nan, 0.7, 0.6])
+
+
+def test_methods_that_weight_alike_share_a_picture(study, tmp_path):
+    for name in ("a", "b"):
+        write_run(config(tmp_path / name, local={"lr": 0.1 if name == "a" else 0.2}))
+    write_run(config(tmp_path / "c", method={"name": "scaffold"}))
+    found = series.weights(Reader(tmp_path).read(), "dirichlet")
+    assert [sorted(w.methods) for w in found] == [["a", "b"], ["c"]]
+
+
+def test_a_missing_section_falls_back_to_one_that_is_there(study):
+    assert series.section_of(replace(study, section="new")) == "local"
+
+
+def test_a_single_run_is_drawn_by_its_tests(run_folder):
+    rows = series.tests(Reader(run_folder).read())
+    assert {r["method"] for r in rows} == {"validation", "clients' own test", "global test"}
+    assert len(rows) == 18
+
+
+def test_client_rows_know_data_part_and_results(run_folder):
+    run = Reader(run_folder).read().cells[0].run
+    rows = series.client_rows(run)
+    assert len(rows) == 12
+    assert sum(r["rounds"] for r in rows) == 6 * 5
+    assert [r["examples"] for r in rows] == [60] * 12
+    last = run.clients(6)["local"]["accuracy"]
+    assert [r["accuracy"] for r in rows] == last
+    assert {r["last weight"] for r in rows} <= {0.2, None}
