@@ -1,0 +1,1 @@
+"""Comparisons: methods on partitions over seeds, at equal budgets, with honest statistics."""

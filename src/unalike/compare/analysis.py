@@ -1,0 +1,241 @@
+"""From finished cells to what may be said of them: one line a method and condition.
+
+A method leads a condition by its mean. It is called the best only if its paired difference to
+every other method stays significant after Holm's correction over these, and its difference to the
+baseline also among the differences of all methods to the baseline. Otherwise there is no clear
+winner, and no number is set in bold.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unalike.compare.settings import Budget, Judging
+from unalike.compare.spec import Comparison
+from unalike.compare.statistics import (
+    ALPHA,
+    Outcome,
+    Paired,
+    Summary,
+    holm,
+    least_p,
+    outcome,
+    paired,
+    summarise,
+)
+from unalike.engine.evaluate import LOWER_IS_BETTER
+
+Record = dict[str, Any]
+MORE = 1.01  # a share of the baseline's use from which on a method is said to have used more
+LEDGER = ("bytes", "samples", "rounds")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method under a condition."""
+
+    label: str
+    condition: str
+    values: dict[int, float]  # seed -> the compared number
+    summary: Summary
+    beside: dict[str, float | None]  # means over seeds of what else a table shows
+    ledger: dict[str, float]  # means over seeds
+    versus: Paired | None  # the baseline; None for the baseline itself
+    p: float | None  # corrected
+    outcome: Outcome | None
+    best: bool
+    more: str  # what it used more of, in words
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A condition in one sentence."""
+
+    condition: str
+    leader: str
+    clear: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A whole comparison."""
+
+    lines: list[Line]
+    verdicts: list[Verdict]
+    notes: list[str]
+
+    def at(self, condition: str) -> list[Line]:
+        """The lines of one condition."""
+        return [line for line in self.lines if line.condition == condition]
+
+    def of(self, label: str) -> list[Line]:
+        """The lines of one method."""
+        return [line for line in self.lines if line.label == label]
+
+
+def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
+    """Everything the tables and the report say, from the records of the finished cells."""
+    records = list(records)
+    lines: list[Line] = []
+    verdicts: list[Verdict] = []
+    for condition in made.conditions:
+        groups = {
+            label: [r for r in records if r["label"] == label and r["condition"] == condition]
+            for label in made.labels
+        }
+        groups = {label: rs for label, rs in groups.items() if rs}
+        values = {label: _values(rs) for label, rs in groups.items()}
+        versus = _against_baseline(made, values)
+        adjusted = holm([None if v is None else v.p for v in versus.values()])
+        p = dict(zip(versus, adjusted, strict=True))
+        verdict = _verdict(made, condition, values, p)
+        if verdict is not None:
+            verdicts.append(verdict)
+        ledgers = {label: _ledger(rs) for label, rs in groups.items()}
+        lines += [
+            Line(
+                label,
+                condition,
+                values[label],
+                summarise(list(values[label].values()), made.judging.interval),
+                _beside(rs, made.judging),
+                ledgers[label],
+                v := versus[label],
+                p[label],
+                None if v is None else outcome(v, higher(made.judging.metric)),
+                verdict is not None and verdict.clear and verdict.leader == label,
+                _more(label, ledgers, made),
+            )
+            for label, rs in groups.items()
+        ]
+    return Analysis(lines, verdicts, _notes(made, lines))
+
+
+def _against_baseline(
+    made: Comparison, values: dict[str, dict[int, float]]
+) -> dict[str, Paired | None]:
+    base = values.get(made.baseline)
+    return {
+        label: _paired(mine, base, made.judging) if base and label != made.baseline else None
+        for label, mine in values.items()
+    }
+
+
+def higher(metric: str) -> bool:
+    """Whether more of the metric is better."""
+    return metric not in LOWER_IS_BETTER
+
+
+def _values(records: Sequence[Record]) -> dict[int, float]:
+    return {r["seed"]: r["value"] for r in records if r["value"] is not None}
+
+
+def _paired(mine: dict[int, float], other: dict[int, float], judging: Judging) -> Paired:
+    """Over the seeds both have."""
+    seeds = [s for s in mine if s in other]
+    return paired(
+        [mine[s] for s in seeds], [other[s] for s in seeds], judging.test, judging.interval
+    )
+
+
+def _verdict(
+    made: Comparison,
+    condition: str,
+    values: dict[str, dict[int, float]],
+    against_baseline: dict[str, float | None],
+) -> Verdict | None:
+    """Who leads, and whether that may be more than chance."""
+    judging = made.judging
+    sign = 1 if higher(judging.metric) else -1
+    means = {k: sign * sum(v.values()) / len(v) for k, v in values.items() if v}
+    ranked = sorted(means, key=lambda k: -means[k])
+    if len(ranked) < 2:
+        return None
+    leader, *others = ranked
+    tests = [_paired(values[leader], values[o], judging) for o in others]
+    n = min(t.n for t in tests)
+    if n < 2:
+        sentence = f"{leader} leads; no test, since one seed says nothing about chance."
+        return Verdict(condition, leader, False, sentence)
+    p = [1.0 if x is None else x for x in holm([t.p for t in tests])]
+    for i, o in enumerate(others):  # two tables must not contradict each other
+        pair = against_baseline[leader if o == made.baseline else o]
+        if made.baseline in (o, leader) and pair is not None:
+            p[i] = max(p[i], pair)
+    close = [o for o, x in zip(others, p, strict=True) if x >= ALPHA]
+    if not close:
+        sentence = (
+            f"{leader} is best: ahead of every other method over {n} seeds "
+            f"(largest corrected p = {max(p):.2g})."
+        )
+        return Verdict(condition, leader, True, sentence)
+    worst = max(p[others.index(o)] for o in close)
+    names = ", ".join(close[:3]) + (" and others" if len(close) > 3 else "")
+    sentence = f"no clear winner: {leader} leads, but not surely over {names} (p = {worst:.2g})."
+    return Verdict(condition, leader, False, sentence)
+
+
+def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | None]:
+    """Means over seeds of the fairness and calibration of the compared metric."""
+    sections = [r["metrics"].get(judging.section, {}) for r in records]
+    own = [s[judging.metric] for s in sections if judging.metric in s]
+    spread = judging.section != "global"  # one test set has no spread over clients
+    return {
+        "worst10": _mean(m["worst10"] for m in own) if spread else None,
+        "gini": _mean(m["gini"] for m in own) if spread else None,
+        "ece": _mean(s["ece"]["mean"] for s in sections if "ece" in s),
+        "round": _mean(r["round"] for r in records),
+    }
+
+
+def _ledger(records: Sequence[Record]) -> dict[str, float]:
+    names = records[0]["ledger"]
+    return {name: _mean(r["ledger"][name] for r in records) or 0.0 for name in names}
+
+
+def _more(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) -> str:
+    """What a method used more of than its budget or the baseline, in words."""
+    mine, base = ledgers[label], ledgers.get(made.baseline)
+    words = []
+    budget: Budget = made.budget
+    for name in LEDGER:
+        limit = budget.amount if name == budget.kind and budget.amount is not None else None
+        if limit is not None and mine[name] > limit:
+            words.append(f"{_times(mine[name] / limit)} the budget of {name}")
+        elif base is not None and label != made.baseline and mine[name] > MORE * base[name]:
+            ratio = _times(mine[name] / base[name]) if base[name] else "more than"
+            words.append(f"{ratio} the {name} of {made.baseline}")
+    return " and ".join(words)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g} times" if ratio >= MORE else f"{100 * (ratio - 1):.2g} % more than"
+
+
+def _notes(made: Comparison, lines: Sequence[Line]) -> list[str]:
+    """What a reader must know about the tests."""
+    if not lines:
+        return []
+    judging, n = made.judging, max(line.summary.n for line in lines)
+    if n < 2:
+        return ["One seed: no spread, no interval and no test; raise compare.seeds."]
+    test = "paired t-test" if judging.test == "t" else "Wilcoxon's signed-rank test"
+    kind = "Student's t" if judging.interval == "t" else "the bootstrap"
+    notes = [
+        f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}; p by the {test} on "
+        f"differences to {made.baseline} with the same seed, Holm-corrected over the methods."
+    ]
+    least = least_p(n, judging.test)
+    if least >= ALPHA:
+        notes.append(
+            f"With {n} seeds {test} cannot give less than p = {least:.2g}; use at least "
+            f"{2 + math.floor(-math.log2(ALPHA))} seeds."
+        )
+    return notes
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [v for v in values if v is not None]
+    return sum(found) / len(found) if found else None

@@ -1,0 +1,100 @@
+"""Equal budgets: what a method will use, known before it is trained, and the rounds that buys.
+
+The number of rounds must be known in advance, because schedules depend on it (phase-shift collects
+everybody in the last round, learning rates decay over all rounds). So one client is trained on two
+examples to see how large a message is; who takes part in which round is a pure function anyway.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from unalike import tree
+from unalike.batches import work
+from unalike.compare.settings import Budget
+from unalike.engine.ledger import traffic
+from unalike.engine.loop import Replies
+from unalike.parts.schedule import Plan
+from unalike.run.build import Experiment, experiment
+from unalike.run.config import Config
+
+TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round
+
+
+class Use(NamedTuple):
+    """What rounds cost."""
+
+    samples: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: tuple[int, ...]) -> "Use":  # type: ignore[override]
+        """Both together."""
+        return Use(self.samples + other[0], self.bytes + other[1])
+
+
+class Forecast:
+    """What every round of an experiment will use if no client fails."""
+
+    def __init__(self, made: Experiment) -> None:
+        """Trains one client on two examples; the experiment cannot be used afterwards."""
+        self.loop, self.recipe, self.n = made.loop, made.recipe, made.simulation.n_clients
+        self.sizes, self.earlier = made.simulation.sizes.cpu(), made.earlier
+        self.state = made.loop.begin(made.w)
+        self.downs = made.loop.downs(self.state)
+        one = torch.zeros(1, dtype=torch.long)
+        plan = Plan(one, one, torch.ones(1, dtype=torch.bool), 2 / self.sizes[:1].double())
+        self.message = made.simulation.train(0, plan, self.downs, made.loop.home)
+
+    def round(self, t: int, last: bool) -> Use:
+        """Round ``t``, which is or is not the last."""
+        plan = self.recipe.schedule.plan(t, t + 1 if last else t + 2, self.n, self.loop.cohorts)
+        ids = plan.ids[plan.reply]
+        ups, stats = (
+            tree.map(lambda x: x.expand(len(ids), *x.shape[1:]), part)
+            for part in (self.message.ups, self.message.stats)
+        )
+        links, heard = self.recipe.topology.links(t, self.n), None
+        if links is not None:
+            heard = self.loop.heard(links, self.loop.home[ids])
+        sent = Replies(ids, ups, stats, {})
+        cost = traffic(
+            self.recipe.topology,
+            plan,
+            self.downs,
+            sent,
+            heard,
+            self.state.servers,
+            self.loop.hosts(t),
+        ).total
+        samples = int(work(self.sizes[plan.ids], plan.epochs).sum())
+        if t == 0:
+            return Use(samples + int(self.earlier.samples), cost + self.earlier.traffic.total)
+        return Use(samples, cost)
+
+    def total(self, rounds: int) -> Use:
+        """A run of so many rounds."""
+        before = sum((self.round(t, last=False) for t in range(rounds - 1)), Use())
+        return before + self.round(rounds - 1, last=True)
+
+    def rounds(self, kind: str, amount: float, longest: int) -> int:
+        """The most rounds, at least one, whose use stays within the amount."""
+        before, most = Use(), amount * (1 + TOLERANCE)
+        for t in range(longest):
+            if getattr(before + self.round(t, last=True), kind) > most:
+                return max(t, 1)
+            before += self.round(t, last=False)
+        return longest
+
+
+def within(config: Config, budget: Budget, baseline: Config) -> Config:
+    """The configuration with the rounds its budget buys."""
+    if budget.kind == "rounds":
+        return config
+    amount = budget.amount
+    if amount is None:
+        amount = getattr(Forecast(experiment(baseline)).total(baseline.rounds), budget.kind)
+    forecast = Forecast(experiment(config))
+    if not getattr(forecast.total(config.rounds), budget.kind):
+        return config  # a method that uses nothing cannot use up its budget
+    rounds = forecast.rounds(budget.kind, amount, budget.longest * config.rounds)
+    return config.model_copy(update={"rounds": rounds})

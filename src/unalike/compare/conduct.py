@@ -1,0 +1,168 @@
+"""Run a comparison from wherever it stands to its tables."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from unalike.compare import frames
+from unalike.compare.analysis import Analysis, analyse
+from unalike.compare.render import latex, markdown
+from unalike.compare.results import Results
+from unalike.compare.schedule import Schedule
+from unalike.compare.spec import Cell, Comparison
+from unalike.compare.tables import grids
+from unalike.compare.view import Silent, View
+from unalike.compare.worker import Event, Job
+from unalike.errors import RunError, UnalikeError
+from unalike.federation.data import Federation
+from unalike.run.build import federation, recipe, task
+from unalike.run.environment import cores
+from unalike.run.folder import alone, dumps, write
+from unalike.run.interrupts import interrupts
+
+SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
+
+
+class Stopped(KeyboardInterrupt):
+    """The user asked to stop; the comparison can be continued."""
+
+    def __init__(self, folder: Path, done: int, total: int) -> None:
+        """With so many cells done."""
+        super().__init__(
+            f"stopped, {done} of {total} cells done; go on with: unalike compare {folder}"
+        )
+
+
+class Outcome(NamedTuple):
+    """What a comparison came to."""
+
+    analysis: Analysis
+    failed: dict[str, str]  # cell -> why
+
+    def check(self, folder: Path) -> None:
+        """Raise one sentence if a cell failed."""
+        if not self.failed:
+            return
+        first, why = next(iter(self.failed.items()))
+        others = f" and {len(self.failed) - 1} more" if len(self.failed) > 1 else ""
+        raise RunError(
+            f"cell '{first}'{others} failed: {why.rstrip('.')}; try again with: "
+            f"unalike compare {folder}."
+        )
+
+
+def conduct(
+    made: Comparison, folder: Path, processes: int = 0, view: View | None = None
+) -> Outcome:
+    """Run the unfinished cells, write the tables, and say what may be said.
+
+    Args:
+        made: What to compare, its cells placed in the folder.
+        folder: The comparison's folder.
+        processes: Cells at a time; 0 takes one for each core, or one in all on a GPU.
+        view: Who watches.
+    """
+    failed: dict[str, str] = {}
+    with alone(folder):
+        results = Results(made, folder)
+        if left := results.left:
+            preflight([c for c in left if not (folder / c.folder / "config.json").is_file()])
+            processes = min(processes or _processes(made), len(left))
+            failed = _run(made, folder, results, processes, view or Silent())
+        return Outcome(conclude(made, folder, results), failed)
+
+
+def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
+    """Write the tables of what is finished."""
+    records = results.records
+    analysis = analyse(made, records)
+    if records:
+        tables, question = grids(made, analysis), made.judging.question
+        write(folder / "table.md", markdown(tables, question))
+        write(folder / "table.tex", latex(tables))
+        frames.save(folder, records, analysis)
+    said = {
+        "lines": frames.lines(analysis),
+        "verdicts": [vars(v) for v in analysis.verdicts],
+        "notes": analysis.notes,
+    }
+    write(folder / "statistics.json", dumps(said, indent=1))
+    return analysis
+
+
+def preflight(cells: list[Cell]) -> None:
+    """Refuse what cannot work before anything long begins: one cell of each kind is built."""
+    seen: set[tuple[str, str]] = set()
+    key, data = "", None
+    for cell in sorted(cells, key=lambda c: c.condition):
+        if (cell.label, cell.condition) in seen:
+            continue
+        seen.add((cell.label, cell.condition))
+        try:
+            key, data = _federation(cell, key, data)
+            recipe(cell.config, task(cell.config, data.examples), data)
+        except UnalikeError as error:
+            raise type(error)(f"method '{cell.label}' on '{cell.condition}': {error}") from None
+
+
+def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Federation]:
+    """The cell's data, made anew only if the last cell had others."""
+    config = cell.config.resolved()
+    mine = dumps([config[name] for name in SHARED])
+    if data is None or mine != key:
+        data = federation(cell.config)
+    return mine, data
+
+
+def _run(
+    made: Comparison, folder: Path, results: Results, processes: int, view: View
+) -> dict[str, str]:
+    """Why each cell that failed did."""
+    cells = {c.id: c for c in made.cells}
+    failed: dict[str, str] = {}
+
+    def hear(event: Event) -> None:
+        value = None
+        if event.kind == "done":
+            (folder / "errors" / f"{event.id}.txt").unlink(missing_ok=True)
+            try:
+                value = results.add(cells[event.id])["value"]
+            except RunError as error:
+                event = Event("failed", event.id, text=str(error))
+        if event.kind == "failed":
+            failed[event.id] = event.text
+        view.hear(event, cells[event.id], value)
+
+    done = {r["id"]: r["value"] for r in results.records}
+    view.begin(made, done, processes)
+    try:
+        with interrupts(view.stopping) as asked:
+            Schedule(processes, hear, asked).run([_job(made, folder, c) for c in results.left])
+            stopped = asked()
+    except KeyboardInterrupt:
+        stopped = True
+    finally:
+        view.end()
+    if stopped and results.left:
+        raise Stopped(folder, len(results.known), len(made.cells))
+    return failed
+
+
+def _job(made: Comparison, folder: Path, cell: Cell) -> Job:
+    base = next(
+        c
+        for c in made.cells
+        if (c.label, c.condition, c.seed) == (made.baseline, cell.condition, cell.seed)
+    )
+    return Job(
+        cell.id,
+        str(folder / cell.folder),
+        cell.config.resolved(),
+        made.budget,
+        base.config.resolved(),
+        str(folder / "errors"),
+    )
+
+
+def _processes(made: Comparison) -> int:
+    on_gpu = any(c.config.engine.device != "cpu" for c in made.cells)
+    return 1 if on_gpu else cores()

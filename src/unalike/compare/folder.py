@@ -1,0 +1,102 @@
+"""A comparison is a folder of ordinary run folders.
+
+compare.json   what was asked for: settings, and every cell with its whole configuration
+compare.toml   the file it was read from
+cells/ID/      one run each, as ``unalike run`` makes it
+results.jsonl  one line for each finished cell, in the order of the cells
+table.md, table.tex, cells.csv, summary.csv (and .parquet), statistics.json: the tables
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from unalike.compare.settings import Budget, Judging
+from unalike.compare.spec import Cell, Comparison
+from unalike.errors import RunError
+from unalike.run.config import parse
+from unalike.run.explain import check
+from unalike.run.folder import dumps, plain, read_json, write
+
+FILE = "compare.json"
+FORMAT = 1
+
+
+def is_comparison(folder: str | Path) -> bool:
+    """Whether the folder holds a comparison."""
+    return (Path(folder) / FILE).is_file()
+
+
+def create(made: Comparison, folder: Path, text: str) -> Comparison:
+    """Write the folder's description; one that exists may gain cells, but none may change.
+
+    A swept list may so be extended later, and what has been computed is kept. The cells get their
+    place in the folder.
+    """
+    placed = _placed(made, folder)
+    if is_comparison(folder):
+        _same(placed, folder)
+    elif folder.exists() and (not folder.is_dir() or any(_visible(folder))):
+        raise RunError(f"'{folder}' already exists and is no comparison; name another --folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "compare.toml", text)
+    write(folder / FILE, dumps(placed.as_dict(), indent=1))
+    return placed
+
+
+def read(folder: str | Path) -> Comparison:
+    """The comparison a folder was made for."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RunError(f"there is no folder '{folder}'.")
+    raw = read_json(folder / FILE)
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise RunError(f"'{folder / FILE}' was written by another version of unalike.")
+    try:
+        cells = [_cell(c) for c in raw["cells"]]
+        judging = check(Judging, {k: raw[k] for k in Judging.model_fields}, "compare")
+        return Comparison(judging, Budget(**raw["budget"]), raw["baseline"], cells, raw["source"])
+    except (KeyError, TypeError) as error:
+        raise RunError(f"'{folder / FILE}' is damaged ({error}); restore it from a copy.") from None
+
+
+def _cell(raw: dict[str, Any]) -> Cell:
+    config = parse(raw["config"])
+    return Cell(**{**{k: v for k, v in raw.items() if k != "folder"}, "config": config})
+
+
+def _placed(made: Comparison, folder: Path) -> Comparison:
+    """The same cells with their folders."""
+
+    def at(cell: Cell) -> Cell:
+        run = cell.config.run.model_copy(update={"folder": str(folder / cell.folder)})
+        return replace(cell, config=cell.config.model_copy(update={"run": run}))
+
+    return replace(made, cells=[at(c) for c in made.cells])
+
+
+def _same(made: Comparison, folder: Path) -> None:
+    """Refuse to mix two comparisons: a cell of one name must have one configuration."""
+    old = read(folder)
+    before, why = {c.id: _key(c) for c in old.cells}, ""
+    if old.budget != made.budget:
+        why = "with another budget"
+    for cell in made.cells:
+        if before.get(cell.id, key := _key(cell)) != key:
+            why = f"whose cell '{cell.id}' has other settings"
+    if why:
+        raise RunError(
+            f"'{folder}' holds another comparison, {why}: name another --folder, or go on with "
+            f"that one: unalike compare {folder}."
+        )
+
+
+def _key(cell: Cell) -> Any:
+    """What two cells must agree in; where they lie does not matter."""
+    config = cell.config.resolved()
+    run = {k: v for k, v in config["run"].items() if k != "folder"}
+    return plain({**config, "run": run})
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [p for p in folder.iterdir() if not p.name.startswith(".")]

@@ -1,0 +1,202 @@
+"""The entries of ``compare.methods`` and ``compare.partitions``: labels and changed settings."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from unalike.compare.merge import flat, merge, nested
+from unalike.errors import ConfigError, unknown
+from unalike.run.config import tables
+
+METHOD_KEYS = ("label", "plus", "topology", "set")
+PARTITION_KEYS = ("label", "data", "model", "shift", "set")
+FIXED = ("seed", "run", "compare", "method.name")  # what a sweep cannot vary
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A label and what it changes in the file."""
+
+    label: str
+    name: str
+    changes: dict[str, Any]
+    sweep: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        """The label as part of a folder's name."""
+        return re.sub(r"[^a-z0-9.+=_]+", "-", self.label.lower()).strip("-.") or "x"
+
+
+def methods(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
+    """The methods to compare; a method's ``plus`` comes on top of the file's own."""
+    key, out = "compare.methods", []
+    parts = [_entry(f"{key}[{i}]", e, METHOD_KEYS) for i, e in enumerate(entries)]
+    for i, (given, extra) in enumerate(parts):
+        if "name" not in given:
+            known = ", ".join(sorted(tables()["method"]))
+            raise ConfigError(f"'{key}[{i}]' needs a name: one of {known}.")
+        plus = _list(f"{key}[{i}].plus", extra.get("plus", []))
+        changes: dict[str, Any] = {"method": given}
+        if plus:
+            changes["plus"] = [*base.get("plus", []), *map(_table, plus)]
+        if "topology" in extra:
+            changes["topology"] = _one(f"{key}[{i}].topology", extra["topology"])
+        changes = merge(_set(f"{key}[{i}].set", extra), changes)
+        name = "+".join([str(given["name"]), *(str(_table(p).get("name")) for p in plus)])
+        out.append(Variant(str(extra.get("label", "")), name, changes))
+    return _labelled(out, key)
+
+
+def partitions(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
+    """The partitions to compare on, each possibly with its own data, model and shifts."""
+    key, out = "compare.partitions", []
+    usual = _one("partition", base.get("partition", "dirichlet"))
+    if not entries:
+        return [Variant(str(usual.get("name", "")), str(usual.get("name", "")), {})]
+    for i, entry in enumerate(entries):
+        given, extra = _entry(f"{key}[{i}]", entry, PARTITION_KEYS)
+        partition = merge(usual, given)
+        changes: dict[str, Any] = {"partition": partition}
+        changes |= {k: _one(f"{key}[{i}].{k}", extra[k]) for k in ("data", "model") if k in extra}
+        if "shift" in extra:
+            changes["shift"] = [_table(s) for s in _list(f"{key}[{i}].shift", extra["shift"])]
+        changes = merge(_set(f"{key}[{i}].set", extra), changes)
+        name = str(partition.get("name", ""))
+        out.append(Variant(str(extra.get("label", "")), name, changes))
+    return [replace(v, name=v.label) for v in _labelled(out, key)]
+
+
+def swept(
+    sweep: Mapping[str, Any], listed: Sequence[Variant], placed: Sequence[Variant]
+) -> tuple[list[Variant], list[Variant]]:
+    """Methods and conditions for every value of the swept settings.
+
+    A setting of a method makes variants of those methods that have it; every other setting makes
+    a new condition under which all methods are compared.
+    """
+    values = _sweep(sweep)
+    inner = {k: v for k, v in values.items() if k.startswith("method.")}
+    outer = {k: v for k, v in values.items() if k not in inner}
+    found: set[str] = set()
+    methods: list[Variant] = []
+    for variant in listed:
+        cls = tables()["method"].get(str(variant.changes["method"]["name"]))
+        known = {} if cls is None else cls.model_fields
+        own = {k: v for k, v in inner.items() if k.removeprefix("method.") in known}
+        found |= own.keys()
+        methods += _spread(variant, own, " ", len("method."))
+    for key in inner.keys() - found:
+        raise ConfigError(
+            f"'compare.sweep' varies '{key}', but no compared method has a setting "
+            f"'{key.removeprefix('method.')}'; see: unalike list NAME."
+        )
+    return methods, [c for p in placed for c in _spread(p, outer, ", ", 0)]
+
+
+def _sweep(sweep: Mapping[str, Any]) -> dict[str, list[Any]]:
+    out = flat(sweep)
+    for key, values in out.items():
+        if key in FIXED or key.partition(".")[0] in FIXED:
+            raise ConfigError(
+                f"'compare.sweep' cannot vary '{key}'; seeds and methods have their own lists."
+            )
+        if not isinstance(values, list) or not values:
+            raise ConfigError(f"'compare.sweep.{key}' must be a list of values, got {values!r}.")
+        if any(v in values[:i] for i, v in enumerate(values)):
+            raise ConfigError(f"'compare.sweep.{key}' lists a value twice.")
+    return out
+
+
+def _spread(variant: Variant, values: Mapping[str, list[Any]], sep: str, cut: int) -> list[Variant]:
+    """The variant under every combination of values."""
+    out = []
+    for combination in product(*values.values()):
+        chosen = dict(zip(values, combination, strict=True))
+        changes = variant.changes
+        for key, value in chosen.items():
+            changes = merge(changes, nested(key, value))
+        words = [variant.label, *(f"{k[cut:]}={_text(v)}" for k, v in chosen.items())]
+        out.append(Variant(sep.join(words), variant.name, changes, chosen))
+    return out
+
+
+def _entry(key: str, value: Any, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the named thing with its settings, what the comparison itself reads)."""
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"'{key}' must be a name or a table with a name, got {value!r}.")
+    extra = {k: v for k, v in value.items() if k in own}
+    label = extra.get("label", "-")
+    if not isinstance(label, str) or not label.strip():
+        raise ConfigError(f"'{key}.label' must be a text that is not empty, got {label!r}.")
+    return {k: v for k, v in value.items() if k not in own}, extra
+
+
+def _set(key: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings under ``set``, by dotted key or in tables."""
+    given = extra.get("set", {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"'{key}' must be a table of settings, got {given!r}.")
+    out: dict[str, Any] = {}
+    for dotted, value in flat(given).items():
+        if dotted in FIXED or dotted.partition(".")[0] in FIXED:
+            raise ConfigError(f"'{key}' cannot change '{dotted}', which all cells share.")
+        out = merge(out, nested(dotted, value))
+    return out
+
+
+def _labelled(variants: Sequence[Variant], key: str) -> list[Variant]:
+    """Variants with a label each: their name, and what sets those of one name apart."""
+    out: list[Variant] = []
+    for v in variants:
+        alike = [flat(o.changes) for o in variants if o.name == v.name and not o.label]
+        mine = flat(v.changes)
+        apart = [k for k in mine if any(o.get(k, ...) != mine[k] for o in alike)]
+        words = [v.name, *(f"{k.rpartition('.')[2]}={_text(mine[k])}" for k in apart)]
+        out.append(Variant(v.label or " ".join(words), v.name, v.changes))
+    for kind in (lambda v: v.label, lambda v: v.slug):
+        for i, v in enumerate(out):
+            if any(kind(v) == kind(o) for o in out[:i]):
+                raise ConfigError(f"'{key}' has two entries called '{v.label}'; give one a label.")
+    return out
+
+
+def _table(value: str | Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": value} if isinstance(value, str) else dict(value)
+
+
+def _one(key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, str | Mapping):
+        raise ConfigError(f"'{key}' must be a name or a table, got {value!r}.")
+    return _table(value)
+
+
+def _list(key: str, value: Any) -> list[Any]:
+    if isinstance(value, str | Mapping):
+        return [value]
+    if not isinstance(value, list) or not all(isinstance(v, str | Mapping) for v in value):
+        raise ConfigError(f"'{key}' must be a list of names or tables, got {value!r}.")
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return "/".join(map(_text, value))
+    return str(value)
+
+
+def look_up(label: str, variants: Sequence[Variant]) -> Variant:
+    """The variant with this label, or the only one with this name."""
+    named = [v for v in variants if v.name == label]
+    for v in variants:
+        if v.label == label:
+            return v
+    if len(named) == 1:
+        return named[0]
+    raise unknown("compare.baseline", label, [v.label for v in variants])
