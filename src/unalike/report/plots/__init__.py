@@ -4,9 +4,24 @@ Altair takes half a second to import, so the functions import it and not the mod
 """
 
 from unalike.report.plots.canvas import save
-from unalike.report.plots.curves import learning_curves
+from unalike.report.plots.curves import cost_curves, learning_curves
+from unalike.report.plots.frontier import fairness_frontier
 from unalike.report.plots.partition import partition_plot
+from unalike.report.plots.reliability import reliability_diagram
 from unalike.report.plots.spread import spread_plot
 from unalike.report.plots.strip import client_strip
+from unalike.report.plots.topology import topology_plot
+from unalike.report.plots.weights import weights_plot
 
-__all__ = ["client_strip", "learning_curves", "partition_plot", "save", "spread_plot"]
+__all__ = [
+    "client_strip",
+    "cost_curves",
+    "fairness_frontier",
+    "learning_curves",
+    "partition_plot",
+    "reliability_diagram",
+    "save",
+    "spread_plot",
+    "topology_plot",
+    "weights_plot",
+]

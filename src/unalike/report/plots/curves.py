@@ -1,4 +1,4 @@
-"""A metric over the rounds of several methods."""
+"""A metric of several methods over the rounds, or over what was sent until then."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.report.plots.canvas import GREY, colours, dashes, finish, inline
+from unalike.report.plots.canvas import GREY, finish, inline, number_format
+from unalike.report.plots.methods import look, switchable
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
+
+MARKED_UP_TO = 15  # evaluated rounds
+BYTES = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1B')"  # 4M: 4 MB
+POINTS = 150  # of a line; of more rounds evenly spaced ones are kept, with the last
 
 
 def learning_curves(
@@ -17,6 +22,7 @@ def learning_curves(
     metric: str = "accuracy",
     title: str = "",
     target: float | None = None,
+    percent: bool = False,
 ) -> "ChartType":
     """The metric over rounds, a line per method; of repetitions the mean, in a band of their range.
 
@@ -26,36 +32,93 @@ def learning_curves(
         metric: Which entry to draw.
         title: Title of the figure.
         target: A value marked by a dotted line.
+        percent: Whether the metric is a share to be read in per cent.
     """
     import altair as alt
 
     columns = _over_repetitions(records, metric)
-    methods = list(dict.fromkeys(columns["method"]))
-    legend = alt.Legend(
-        title=None, symbolType="stroke", symbolSize=500, symbolStrokeWidth=2.5, symbolOpacity=1
-    )
-    colour = alt.Color("method:N", legend=legend)
-    colour = colour.scale(domain=methods, range=colours(len(methods)))
-    dash = alt.StrokeDash("method:N", legend=legend)
-    dash = dash.scale(domain=methods, range=dashes(len(methods)))
-    scale = alt.Scale(domain=_range([*columns["low"], *columns["high"], target]), nice=True)
+    axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
+    return _lines(columns, axis, metric, title, target, percent, f"{metric} over rounds")
 
-    base = alt.Chart(inline(**columns)).encode(
-        x=alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d"), color=colour
+
+def cost_curves(
+    records: Sequence[Mapping[str, Any]],
+    metric: str = "accuracy",
+    title: str = "",
+    target: float | None = None,
+    percent: bool = False,
+) -> "ChartType":
+    """The metric over the bytes sent by then; the records of ``learning_curves`` with ``bytes``."""
+    import altair as alt
+
+    columns = _over_repetitions(records, metric, "bytes")
+    axis = (
+        alt.X("bytes:Q", title="sent so far, up, down and between servers")
+        .axis(grid=False, labelExpr=BYTES, tickCount=6)
+        .scale(zero=True)
     )
+    return _lines(columns, axis, metric, title, target, percent, f"{metric} against bytes sent")
+
+
+def _lines(
+    columns: dict[str, list[Any]],
+    x: Any,
+    metric: str,
+    title: str,
+    target: float | None,
+    percent: bool,
+    what: str,
+) -> "ChartType":
+    import altair as alt
+
+    methods = list(dict.fromkeys(columns["method"]))
+    encodings = look(methods)
+    scale = alt.Scale(domain=_range([*columns["low"], *columns["high"], target]), nice=True)
+    base = alt.Chart(inline(**columns)).encode(x=x, color=encodings["color"])
+    form = number_format(percent)
+    mean = alt.Y("mean:Q", scale=scale, title=metric).axis(format=form.axis)
     layers: list[Any] = []
     if columns["low"] != columns["high"]:
         bounds = {"y": alt.Y("low:Q", scale=scale), "y2": "high:Q"}
-        layers.append(base.mark_area(opacity=0.18).encode(**bounds))
+        layers.append(base.mark_area(opacity=0.13).encode(**bounds))
     if target is not None:
-        rule = alt.Chart(inline(target=[target])).mark_rule(color=GREY, strokeDash=[2, 3])
+        rule = alt.Chart(inline(method=methods, target=[target] * len(methods)))
+        rule = rule.mark_rule(color=GREY, strokeDash=[2, 3])
         layers.append(rule.encode(y=alt.Y("target:Q", scale=scale)))
-    tooltip = ["method:N", "round:Q", alt.Tooltip("mean:Q", title=metric, format=".4f")]
-    mean = alt.Y("mean:Q", scale=scale, title=metric)
-    layers.append(base.mark_line(strokeWidth=2).encode(y=mean, strokeDash=dash, tooltip=tooltip))
-    if len(set(columns["round"])) <= 15:
-        layers.append(base.mark_point(filled=True, size=35, opacity=1).encode(y=mean))
-    return finish(alt.layer(*layers).properties(width=460, height=280), title)
+    layers.append(base.mark_line(strokeWidth=2).encode(y=mean, **encodings))
+    layers.append(_hover(base, mean, metric, columns, form.tooltip))
+    chart = switchable(alt.layer(*layers).properties(width=460, height=280), methods)
+    return finish(chart, title, description=_in_words(columns, what, form.words))
+
+
+def _hover(base: Any, mean: Any, metric: str, columns: dict[str, list[Any]], form: str) -> Any:
+    """A point at every mean, visible if they are few, else the one nearest to the pointer."""
+    import altair as alt
+
+    near = alt.selection_point(
+        name="near", nearest=True, on="pointerover", clear="pointerout", empty=False
+    )
+    tooltip = ["method:N", "round:Q", alt.Tooltip("mean:Q", title=metric, format=form)]
+    if columns["low"] != columns["high"]:
+        ends = {"low:Q": "lowest", "high:Q": "highest"}
+        tooltip += [alt.Tooltip(field, title=t, format=form) for field, t in ends.items()]
+    if "bytes" in columns:
+        tooltip.append(alt.Tooltip("bytes:Q", title="bytes sent", format=",.0f"))
+    rest = 1 if len(set(columns["round"])) <= MARKED_UP_TO else 0
+    points = base.mark_point(filled=True, size=35).encode(
+        y=mean,
+        tooltip=tooltip,
+        opacity=alt.when(near).then(alt.value(1)).otherwise(alt.value(rest)),
+    )
+    return points.add_params(near)
+
+
+def _in_words(columns: dict[str, list[Any]], what: str, form: str) -> str:
+    """Where every line ends."""
+    rows = zip(columns["method"], columns["round"], columns["mean"], strict=True)
+    last = {method: f"{method} {mean:{form}} in round {t}" for method, t, mean in rows}
+    ends = "; ".join(last.values())
+    return f"Lines of {what}. They end at: {ends}."
 
 
 def _range(values: list[float | None]) -> list[float]:
@@ -65,24 +128,34 @@ def _range(values: list[float | None]) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _over_repetitions(records: Sequence[Mapping[str, Any]], metric: str) -> dict[str, list[Any]]:
-    groups: dict[tuple[str, int], list[float]] = {}
+def _over_repetitions(
+    records: Sequence[Mapping[str, Any]], metric: str, *means: str
+) -> dict[str, list[Any]]:
+    groups: dict[str, dict[int, list[tuple[float, ...]]]] = {}
     for i, record in enumerate(records):
-        if "round" not in record or "method" not in record:
-            raise DataError(f"record {i} must have 'round' and 'method', it has {list(record)}.")
+        if not {"round", "method", *means} <= record.keys():
+            needed = " and ".join(f"'{name}'" for name in ("round", "method", *means))
+            raise DataError(f"record {i} must have {needed}, it has {list(record)}.")
         value = record.get(metric)
         if value is not None and np.isfinite(value):
-            groups.setdefault((str(record["method"]), int(record["round"])), []).append(value)
+            rounds = groups.setdefault(str(record["method"]), {})
+            values = (value, *(float(record[m]) for m in means))
+            rounds.setdefault(int(record["round"]), []).append(values)
     if not groups:
-        known = sorted({name for r in records for name in r} - {"round", "method"})
+        known = sorted({name for r in records for name in r} - {"round", "method", *means})
         raise DataError(
             f"no record has a finite '{metric}'; the metrics recorded are "
             f"{', '.join(known) or 'none'}."
         )
-    return {
-        "method": [method for method, _ in groups],
-        "round": [r for _, r in groups],
-        "mean": [np.mean(v) for v in groups.values()],
-        "low": [min(v) for v in groups.values()],
-        "high": [max(v) for v in groups.values()],
+    out: dict[str, list[Any]] = {
+        name: [] for name in ("method", "round", "mean", "low", "high", *means)
     }
+    for method, rounds in groups.items():
+        times = sorted(rounds)
+        kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), POINTS)).round())
+        for t in (times[int(k)] for k in kept):
+            found = np.array(rounds[t])
+            row = (method, t, found[:, 0].mean(), found[:, 0].min(), found[:, 0].max())
+            for name, v in zip(out, (*row, *found[:, 1:].mean(0)), strict=True):
+                out[name].append(v)
+    return out

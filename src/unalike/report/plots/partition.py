@@ -48,7 +48,8 @@ def partition_plot(
     facts = [f"{len(n):,} clients", f"{n.sum():,.0f} examples"]
     facts += [] if emd is None else [f"EMD {emd:.3f}"]
     chart = (_bubbles if len(n) <= BUBBLES_UP_TO else _heat_map)(n, names)
-    return finish(chart, title, " · ".join(facts))
+    told = f"Examples of each of {n.shape[1]} classes at each client: {', '.join(facts)}."
+    return finish(chart, title, " · ".join(facts), told)
 
 
 def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":

@@ -37,7 +37,8 @@ def spread_plot(
     panels = alt.hconcat(
         _histogram(e, "EMD of a client"), _histogram(m, "examples of a client"), spacing=40
     )
-    return finish(panels, title, " · ".join(facts))
+    told = f"Histograms of the clients' EMD and size: {', '.join(facts)}."
+    return finish(panels, title, " · ".join(facts), told)
 
 
 def _histogram(values: NDArray[np.float64], name: str) -> "ChartType":

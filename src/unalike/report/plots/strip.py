@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unalike.errors import DataError
 from unalike.metrics.fairness import Spread, summarise
-from unalike.report.plots.canvas import PALE_BLUE, VERMILLION, finish, inline
+from unalike.report.plots.canvas import PALE_BLUE, VERMILLION, Format, finish, inline, number_format
+from unalike.report.plots.methods import switchable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -27,6 +28,7 @@ def client_strip(
     title: str = "",
     sizes: ArrayLike | None = None,
     higher_is_better: bool = True,
+    percent: bool = False,
 ) -> "ChartType":
     """Every client's value in a row per method, with the mean and that of the worst tenth.
 
@@ -36,6 +38,7 @@ def client_strip(
         title: Title of the figure.
         sizes: Test examples of the clients, the weights within the worst tenth; equal if None.
         higher_is_better: False for a loss.
+        percent: Whether the metric is a share to be read in per cent.
     """
     import altair as alt
 
@@ -53,11 +56,19 @@ def client_strip(
     value = np.concatenate(list(values.values()))
     row, value = row[~np.isnan(value)], value[~np.isnan(value)]
     draw = _dots if np.bincount(row).max() <= DOTS_UP_TO else _bars
-    chart = alt.layer(draw(row, value, list(values)), _summaries(spreads, metric))
-    return finish(chart.properties(width=460, height=64 * len(values)), title)
+    names, form = list(values), number_format(percent)
+    chart = alt.layer(draw(row, value, names, form), _summaries(names, spreads, metric, form))
+    drawn = switchable(chart.properties(width=460, height=64 * len(names)), names)
+    told = "; ".join(
+        f"{name}: mean {s.mean:{form.words}}, worst tenth {s.worst10:{form.words}}"
+        for name, s in zip(names, spreads, strict=True)
+    )
+    return finish(drawn, title, description=f"Every client's {metric} in a row per method. {told}.")
 
 
-def _dots(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -> "alt.Chart":
+def _dots(
+    row: NDArray[np.intp], value: NDArray[np.float64], names: list[str], form: Format
+) -> "alt.Chart":
     """A dot for each client; those of one bin stand in a column at their mean."""
     import altair as alt
 
@@ -74,13 +85,15 @@ def _dots(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -
         x=mean[column],
         y=row + min(0.1, 2 * REACH / crowd.max()) * place,
     )
-    tooltip = ["method:N", alt.Tooltip("value:Q", format=".4f")]
+    tooltip = ["method:N", alt.Tooltip("value:Q", format=form.tooltip)]
     chart = alt.Chart(dots).mark_circle(color=PALE_BLUE, opacity=0.9, size=26)
     drawn: alt.Chart = chart.encode(x="x:Q", y=_methods(names), tooltip=tooltip)
     return drawn
 
 
-def _bars(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -> "alt.Chart":
+def _bars(
+    row: NDArray[np.intp], value: NDArray[np.float64], names: list[str], form: Format
+) -> "alt.Chart":
     """A histogram of each method, mirrored at its row and as wide as the others."""
     import altair as alt
 
@@ -98,30 +111,33 @@ def _bars(row: NDArray[np.intp], value: NDArray[np.float64], names: list[str]) -
         y2=i + reach[i, b],
     )
     chart = alt.Chart(bars).mark_rect(color=PALE_BLUE, stroke=PALE_BLUE, strokeWidth=0.6)
-    tooltip = ["method:N", "low:Q", "high:Q", "clients:Q"]
+    ends = (alt.Tooltip(f"{end}:Q", format=form.tooltip) for end in ("low", "high"))
+    tooltip = ["method:N", *ends, "clients:Q"]
     x = {"x": "low:Q", "x2": "high:Q"}
     drawn: alt.Chart = chart.encode(**x, y=_methods(names), y2="y2:Q", tooltip=tooltip)
     return drawn
 
 
-def _summaries(spreads: list[Spread], metric: str) -> "alt.Chart":
+def _summaries(names: list[str], spreads: list[Spread], metric: str, form: Format) -> "alt.Chart":
     import altair as alt
 
     y = np.arange(len(spreads)) + BELOW
     marks = inline(
+        method=[*names, *names],
         of=["mean of clients"] * len(y) + ["mean of the worst tenth"] * len(y),
         value=[s.mean for s in spreads] + [s.worst10 for s in spreads],
         y=np.tile(y, 2),
     )
+    legend = alt.Legend(title=None, orient="bottom", symbolSize=110)
     drawn: alt.Chart = (
         alt.Chart(marks)
         .mark_point(filled=True, size=130, stroke="white", strokeWidth=1.2, opacity=1)
         .encode(
-            x=alt.X("value:Q", title=metric).scale(zero=False),
+            x=alt.X("value:Q", title=metric).scale(zero=False).axis(format=form.axis),
             y="y:Q",
-            shape=alt.Shape("of:N", title=None).scale(range=["diamond", "triangle-up"]),
-            color=alt.Color("of:N", title=None).scale(range=["black", VERMILLION]),
-            tooltip=["of:N", alt.Tooltip("value:Q", format=".4f")],
+            shape=alt.Shape("of:N", legend=legend).scale(range=["diamond", "triangle-up"]),
+            color=alt.Color("of:N", legend=legend).scale(range=["black", VERMILLION]),
+            tooltip=["method:N", "of:N", alt.Tooltip("value:Q", format=form.tooltip)],
         )
     )
     return drawn
@@ -139,5 +155,6 @@ def _methods(names: list[str]) -> Any:
             grid=False,
             ticks=False,
             domain=False,
+            labelPadding=12,
         )
     )

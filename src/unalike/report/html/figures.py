@@ -1,0 +1,212 @@
+"""The pictures of a study: which there are, what each shows, and its specification for the page."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.errors import DataError
+from unalike.federation.skew import emd_per_client
+from unalike.report import plots, series
+from unalike.report.html.results import percent
+from unalike.report.records import Record, Run, Study
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+SPREAD_FROM = 41  # clients; fewer are all seen in the picture of the partition
+WEIGHTS = 4  # pictures of weights for a partition
+
+
+class Figure(NamedTuple):
+    """One picture; its description is read to those who cannot see it."""
+
+    id: str
+    title: str
+    caption: str
+    spec: Record
+    alt: str
+    fluid: bool  # whether it takes the width it is given
+    wide: bool  # whether it needs a row of its own
+
+
+def data_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """Who holds what."""
+    run = series.first_run(study, partition)
+    if run is None:
+        return []
+    counts, classes = run.data["counts"], run.data.get("classes") or ()
+    emd = run.data["skew"]["emd"]
+    found = [
+        _figure(
+            f"partition-{number}",
+            "Who holds which class",
+            f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd:.3f} "
+            "from the classes of all clients together.",
+            lambda: plots.partition_plot(counts, classes, title=""),
+        )
+    ]
+    if len(counts) >= SPREAD_FROM:
+        table = np.array(counts, float)
+        found.append(
+            _figure(
+                f"spread-{number}",
+                "How the clients differ",
+                "Label skew and size of every client; a tick is a client.",
+                lambda: plots.spread_plot(emd_per_client(table), table.sum(1), title=""),
+            )
+        )
+    return [f for f in found if f is not None]
+
+
+def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """How well every method did, at what cost, and for whom."""
+    metric = study.metric
+    several = len(study.methods) > 1
+    seeds = len({c.seed for c, _ in study.begun if c.partition == partition})
+    band = f"; bands span {seeds} seeds" if seeds > 1 else ""
+    pooled = f" of {seeds} seeds" if seeds > 1 else ""
+    which = "the round selected on validation data"
+    which = which if study.chosen == "selected" else "the last round"
+    higher = metric not in LOWER_IS_BETTER
+    share = percent(metric)
+    single = len(study.cells) == 1
+    rows = series.tests(study) if single else series.curves(study, partition)
+    tested = metric.capitalize() if single else f"{_test(study)} {metric}"
+    each = series.clients(study, partition)
+    bins = series.reliability(study, partition)
+    points = series.frontier(study, partition)
+    target = _target(study)
+
+    def strip() -> "ChartType":
+        sizes = [n for _, n in each.values()]
+        same = all(n == sizes[0] for n in sizes)
+        values = {method: v for method, (v, _) in each.items()}
+        return plots.client_strip(
+            values, metric, sizes=sizes[0] if same else None, higher_is_better=higher, percent=share
+        )
+
+    found = [
+        _figure(
+            f"curves-{number}",
+            "Learning curves",
+            f"{tested} after each evaluated round{band}.",
+            lambda: plots.learning_curves(rows, metric, target=target, percent=share),
+        ),
+        _figure(
+            f"cost-{number}",
+            f"{metric.capitalize()} against bytes",
+            f"The same {metric} against everything sent until then{band}.",
+            lambda: plots.cost_curves(rows, metric, target=target, percent=share),
+        ),
+        _figure(
+            f"clients-{number}",
+            "Every client",
+            f"{metric.capitalize()} of each client{pooled} in {which}.",
+            strip,
+        ),
+        _figure(
+            f"frontier-{number}",
+            "Fairness frontier",
+            f"Average client against the worst tenth, in {which}; up and to the right is better."
+            + (" Faint points are single seeds." if seeds > 1 else "")
+            + " The dashed line joins methods that no other beats in both.",
+            lambda: plots.fairness_frontier(points, metric, higher_is_better=higher, percent=share),
+        )
+        if several
+        else None,
+        _figure(
+            f"reliability-{number}",
+            "Reliability",
+            f"Accuracy of predictions by their confidence, all clients{pooled} together, in "
+            f"{which}; the larger a point, the more predictions. Above the dotted line a method "
+            "is too modest, below it too sure.",
+            lambda: plots.reliability_diagram(bins),
+        ),
+    ]
+    return [f for f in found if f is not None]
+
+
+def weight_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """How much the clients counted."""
+    found = []
+    for i, group in enumerate(series.weights(study, partition)[:WEIGHTS]):
+        made = _figure(
+            f"weights-{number}-{i}",
+            f"Weights: {', '.join(group.methods)}",
+            f"{partition}, first seed. How much each client counted in each round.",
+            lambda group=group: plots.weights_plot(group.records, group.sizes),  # type: ignore[misc]
+        )
+        found += [made] if made is not None else []
+    return found
+
+
+def topology_figures(study: Study) -> list[Figure]:
+    """Who talks to whom, once for each kind of network in the study."""
+    seen: dict[str, tuple[Run, Record]] = {}
+    for _, run in study.begun:
+        if run.data:
+            table = run.config.get("topology", {"name": "star"})
+            seen.setdefault(f"{sorted(table.items())} {run.data['clients']}", (run, table))
+    found = [
+        _figure(
+            f"topology-{i}",
+            f"Topology: {table['name']}",
+            f"Who exchanges models with whom: {_settings(table)}.",
+            lambda run=run, table=table: _graph(table, int(run.data["clients"])),  # type: ignore[misc]
+            square=True,
+        )
+        for i, (run, table) in enumerate(seen.values())
+    ]
+    return [f for f in found if f is not None]
+
+
+def _graph(table: Record, n: int) -> "ChartType":
+    from unalike.run.topologies import TOPOLOGIES
+
+    name = str(table["name"])
+    if name not in TOPOLOGIES:
+        raise DataError(f"topology '{name}' is unknown to this version.")
+    made = TOPOLOGIES[name](**{k: v for k, v in table.items() if k != "name"}).build()
+    links = next((x for t in range(100) if (x := made.links(t, n)) is not None), None)
+    return plots.topology_plot(made.home(n), links, made.local)
+
+
+def _settings(table: Record) -> str:
+    return ", ".join([str(table["name"]), *(f"{k} = {v}" for k, v in table.items() if k != "name")])
+
+
+def _target(study: Study) -> float | None:
+    """The value to reach, if all runs agree on one and it is of what is drawn."""
+    if study.metric not in ("accuracy", "loss"):
+        return None
+    found = {run.config.get("evaluation", {}).get("target") for _, run in study.begun}
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _test(study: Study) -> str:
+    names = {"local": "Clients' own test", "global": "Global test", "new": "New clients'"}
+    return names.get(section := series.section_of(study), section)
+
+
+def _figure(
+    id: str, title: str, caption: str, draw: Callable[[], "ChartType"], square: bool = False
+) -> Figure | None:
+    """The figure, unless there is nothing to draw yet; a square one keeps its shape."""
+    try:
+        spec = draw().to_dict(validate=False)
+    except DataError:
+        return None
+    wide = bool({"vconcat", "hconcat"} & spec.keys())
+    fluid = not wide and not square
+    if fluid:
+        spec["width"] = "container"
+        spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    spec.pop("$schema", None)
+    title_of = spec.pop("title", {})
+    alt = spec.pop("description", title)
+    spec["config"]["aria"] = False  # the page describes the picture as a whole
+    subtitle = title_of.get("subtitle", "") if isinstance(title_of, dict) else ""
+    caption = f"{caption} {subtitle}." if subtitle else caption
+    return Figure(id, title, caption, spec, alt, fluid, wide)

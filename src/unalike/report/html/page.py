@@ -1,0 +1,222 @@
+"""The page: sections filled from a study, pictures as specifications, scripts and style inside.
+
+A content security policy lets the browser run the page's own scripts by their hash and nothing
+else, and lets it fetch nothing; so the file shows the same wherever and whenever it is opened.
+"""
+
+import base64
+import hashlib
+import json
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unalike.errors import RunError
+from unalike.report import series
+from unalike.report.html import facts, figures, results
+from unalike.report.plots.methods import colours, dashes
+from unalike.report.records import Reader, Record, Study
+from unalike.report.tables import SKEW_COUNTS, SKEW_MEANINGS
+from unalike.run.folder import write
+
+LIMIT = 5_000_000  # characters of a page
+PICTURED = (8, 4, 2, 1)  # partitions with pictures; fewer if the page would grow too large
+CLIENTS = 200  # rows of the table of clients
+NAME = "report.html"
+
+SECTIONS = {
+    "answer": "In short",
+    "data": "Data and skew",
+    "methods": "Methods and settings",
+    "results": "Results",
+    "clients": "Clients",
+    "mixing": "Weights and topology",
+    "budget": "Budgets",
+    "environment": "Environment",
+    "commands": "Commands",
+}
+
+
+class Content(NamedTuple):
+    """What changes while runs go on: the sections' HTML and the pictures."""
+
+    sections: dict[str, str]
+    charts: dict[str, Record]
+    status: str
+    finished: bool
+
+
+def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
+    """Write the report of a run, a comparison or a folder of runs as one HTML file."""
+    study = Reader(folder).read()
+    place = Path(folder) / NAME if path is None else Path(path)
+    if place.is_dir():
+        raise RunError(f"'{place}' is a folder; name the file to write, such as {place}/{NAME}.")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for pictured in PICTURED:
+        text = render(study, content(study, pictured))
+        if len(text.encode()) <= LIMIT:
+            break
+    write(place, text)
+    return place
+
+
+def content(study: Study, pictured: int = PICTURED[0]) -> Content:
+    """All sections of a study as it stands, with pictures of its first partitions."""
+    values, found = _values(study, pictured)
+    shown = [id for id in SECTIONS if id != "clients" or values["clients"] is not None]
+    made = {
+        id: _template(f"sections/{id}.html.j2").render(**values, section=id, title=SECTIONS[id])
+        for id in shown
+    }
+    charts = {f.id: f.spec for f in found}
+    return Content(made, charts, status(study), study.finished)
+
+
+def render(study: Study, made: Content, version: str = "") -> str:
+    """The whole page; with a version it asks its server for newer ones."""
+    live = bool(version)
+    bundle, script = scripts()
+    methods = study.methods
+    looks = zip(methods, colours(len(methods)), dashes(len(methods)), strict=True)
+    state = {"charts": made.charts, "live": live, "methods": methods, "version": version}
+    return _template("page.html.j2").render(
+        study=study,
+        titles={id: SECTIONS[id] for id in made.sections},
+        sections=made.sections,
+        status=made.status,
+        switches=[(name, colour, " ".join(map(str, dash))) for name, colour, dash in looks],
+        style=_asset("style.css"),
+        bundle=bundle,
+        script=script,
+        policy=policy(live),
+        state=json.dumps(state, separators=(",", ":")).replace("<", "\\u003c"),
+        made=date(study),
+    )
+
+
+def status(study: Study) -> str:
+    """How far the study has come, in words."""
+    total = len(study.cells)
+    done = sum(run.finished for _, run in study.begun)
+    runs = "run" if total == 1 else "runs"
+    if done == total:
+        return f"{total} {runs}, finished."
+    going = [
+        f"{cell.id} in round {len(run.rounds)} of {run.config['rounds']}"
+        for cell, run in study.begun
+        if not run.finished
+    ]
+    more = f" and {len(going) - 3} more" if len(going) > 3 else ""
+    under_way = f"; under way: {', '.join(going[:3])}{more}" if going else ""
+    return f"{done} of {total} {runs} finished{under_way}."
+
+
+def policy(live: bool) -> str:
+    """The content security policy of a page."""
+    hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts())
+    rules = [
+        "default-src 'none'",
+        f"script-src {hashes}",
+        "style-src 'unsafe-inline'",  # the chart library writes style elements
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*rules, "connect-src 'self'"] if live else rules)
+
+
+@cache
+def scripts() -> tuple[str, str]:
+    """The chart libraries and the page's own script, each closed against the other."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return f"(()=>{{{bundle}\n}})();", _asset("report.js")
+
+
+def _values(study: Study, pictured: int) -> tuple[dict[str, Any], list[figures.Figure]]:
+    found = results.results(study)
+    places = study.partitions[:pictured]
+    data = {p: figures.data_figures(study, p, i) for i, p in enumerate(places)}
+    outcome = {p: figures.result_figures(study, p, i) for i, p in enumerate(places)}
+    weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i)]
+    topology = figures.topology_figures(study)
+    only = study.begun[0][1] if len(study.cells) == 1 and study.begun else None
+    clients = None if only is None else results.clients(series.client_rows(only), CLIENTS)
+    values = {
+        "study": study,
+        "results": found,
+        "pictured": places,
+        "skews": _skews(study),
+        "data_figures": data,
+        "result_figures": outcome,
+        "mixing_figures": [*weights, *topology],
+        "clients": clients,
+        "methods": facts.methods(study),
+        "common": facts.common(study),
+        "ledger": results.ledger(study),
+        "environment": facts.environment(study),
+        "commands": facts.commands(study),
+        "files": facts.files(study),
+    }
+    all_figures = [f for group in (data, outcome) for some in group.values() for f in some]
+    return values, [*all_figures, *weights, *topology]
+
+
+def _skews(study: Study) -> dict[str, list[tuple[str, str, str]]]:
+    """By partition, each measure of skew with its value and its meaning."""
+    out = {}
+    for partition in study.partitions:
+        run = series.first_run(study, partition)
+        if run is not None:
+            out[partition] = [
+                (
+                    name,
+                    f"{value:,.0f}" if name in SKEW_COUNTS else f"{value:.3f}",
+                    SKEW_MEANINGS.get(name, ""),
+                )
+                for name, value in run.data["skew"].items()
+                if value is not None
+            ]
+    return out
+
+
+def date(study: Study) -> str:
+    """When the newest record was written; the report itself adds no date of its own."""
+    names = ("rounds.jsonl", "config.json")
+    times = [
+        (run.folder / name).stat().st_mtime
+        for _, run in study.begun
+        for name in names
+        if (run.folder / name).exists()
+    ]
+    return f"{datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M} UTC" if times else ""
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    return Environment(
+        loader=PackageLoader("unalike.report.html"),
+        autoescape=select_autoescape(["html", "html.j2"], default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@cache
+def _asset(name: str) -> str:
+    return (resources("unalike.report.html") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,60 @@
+"""How a method looks: one colour, dash and shape in every picture, and a reader's switches."""
+
+from typing import TYPE_CHECKING, Any
+
+from unalike.report.plots.canvas import PALETTE
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+SHOWN = "shown"  # the parameter that holds the names of the methods to draw
+
+
+def colours(n: int) -> list[str]:
+    """A colour for each of n methods; from the eighth on they repeat, with other dashes."""
+    return [PALETTE[i % len(PALETTE)] for i in range(n)]
+
+
+def dashes(n: int) -> list[list[int]]:
+    """A dash pattern for each of n methods."""
+    return [DASHES[i % len(DASHES)] for i in range(n)]
+
+
+def shapes(n: int) -> list[str]:
+    """A symbol for each of n methods."""
+    return [SHAPES[i % len(SHAPES)] for i in range(n)]
+
+
+def look(names: list[str], *, points: bool = False) -> dict[str, Any]:
+    """The encodings of lines by method, or of points, under one legend below the picture."""
+    import altair as alt
+
+    symbol = {"symbolSize": 110} if points else {"symbolType": "stroke", "symbolSize": 500}
+    legend = alt.Legend(
+        title=None,
+        orient="bottom",
+        columns=alt.ExprRef(f"max(1, floor(width / {12 * max(map(len, names)) + 40}))"),
+        symbolStrokeWidth=2.5,
+        symbolOpacity=1,
+        **symbol,
+    )
+    colour = alt.Color("method:N", legend=legend, sort=names)
+    colour = colour.scale(domain=names, range=colours(len(names)))
+    if points:
+        shape = alt.Shape("method:N", legend=legend, sort=names)
+        return {"color": colour, "shape": shape.scale(domain=names, range=shapes(len(names)))}
+    dash = alt.StrokeDash("method:N", legend=legend, sort=names)
+    return {"color": colour, "strokeDash": dash.scale(domain=names, range=dashes(len(names)))}
+
+
+def switchable(chart: "ChartType", names: list[str]) -> "ChartType":
+    """The chart with a parameter that names the methods to draw, at first all of them."""
+    import altair as alt
+
+    shown = alt.param(name=SHOWN, value=names)
+    switched: ChartType = chart.add_params(shown).transform_filter(
+        f"indexof({SHOWN}, datum.method) >= 0"
+    )
+    return switched

@@ -1,0 +1,123 @@
+"""Who talks to whom: servers, clients and the links between them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unalike.errors import DataError
+from unalike.report.plots.canvas import BLUE, GREY, VERMILLION, finish, inline
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+DRAWN = 120  # clients; more are named in the subtitle
+SIDE = 340  # pixels
+
+
+def topology_plot(
+    home: ArrayLike, links: ArrayLike | None = None, local: bool = False, title: str = ""
+) -> "ChartType":
+    """The graph of a federation, laid out by networkx.
+
+    Args:
+        home: The server of each client.
+        links: [servers, servers] whether the row's server hears the column's; None if none does.
+        local: Whether a client is its own server, so that there are no servers to draw.
+        title: Title of the figure.
+    """
+    import altair as alt
+
+    at = np.asarray(home, int)
+    heard = np.zeros((0, 0), bool) if links is None else np.asarray(links, bool)
+    if at.ndim != 1 or not len(at) or heard.ndim != 2 or heard.shape[0] != heard.shape[1]:
+        raise DataError("home must be a vector over clients and links a square table.")
+    total = len(at)
+    if local:
+        at, heard = at[:DRAWN], heard[:DRAWN, :DRAWN]
+    else:
+        at = at[:DRAWN]
+    graph = _graph(at, heard, local)
+    place = _layout(graph, heard, local)
+    names = list(graph)
+    spot = np.array([place[v] for v in names])
+    middle, reach = (spot.max(0) + spot.min(0)) / 2, max(1e-9, np.ptp(spot, 0).max() / 2)
+    place = {v: (p - middle) / reach for v, p in zip(names, spot, strict=True)}
+    x, y = np.array([place[v] for v in names]).T
+    kind = ["server" if v[0] == "server" else "client" for v in names]
+    start, end = (np.array([place[e[i]] for e in graph.edges]).reshape(-1, 2) for i in (0, 1))
+    looks = {
+        "client": ("circle", BLUE, min(110.0, 7000 / len(names))),
+        "server": ("square", VERMILLION, 260.0),
+    }
+    kinds = sorted(set(kind))
+    shape, colour = ([looks[k][i] for k in kinds] for i in (0, 1))
+    area = [looks[k][2] for k in kind]
+    hidden: dict[str, Any] = {"axis": None, "scale": alt.Scale(domain=[-1.12, 1.12], nice=False)}
+    edges = (
+        alt.Chart(inline(x=start[:, 0], y=start[:, 1], x2=end[:, 0], y2=end[:, 1]))
+        .mark_rule(color=GREY, opacity=0.45, strokeWidth=1)
+        .encode(x=alt.X("x:Q", **hidden), y=alt.Y("y:Q", **hidden), x2="x2:Q", y2="y2:Q")
+    )
+    nodes = (
+        alt.Chart(inline(x=x, y=y, kind=kind, area=area, name=[f"{k} {i}" for k, i in names]))
+        .mark_point(filled=True, opacity=1, stroke="white", strokeWidth=1)
+        .encode(
+            x=alt.X("x:Q", **hidden),
+            y=alt.Y("y:Q", **hidden),
+            shape=alt.Shape("kind:N").scale(domain=kinds, range=shape),
+            color=alt.Color("kind:N")
+            .scale(domain=kinds, range=colour)
+            .legend(title=None, orient="bottom"),
+            size=alt.Size("area:Q").scale(None).legend(None),
+            tooltip=["name:N"],
+        )
+    )
+    servers = kind.count("server")
+    facts = [f"{total:,} clients"]
+    facts += [] if local else [f"{servers} server{'s' * (servers > 1)}"]
+    facts += [f"{graph.number_of_edges()} links"]
+    facts += [f"{DRAWN} clients drawn"] if total > DRAWN else []
+    chart = alt.layer(edges, nodes).properties(width=SIDE, height=SIDE)
+    told = f"Graph of who talks to whom: {', '.join(facts)}."
+    return finish(chart, title, " · ".join(facts), told)
+
+
+def _graph(home: NDArray[np.intp], heard: NDArray[np.bool_], local: bool) -> Any:
+    import networkx as nx
+
+    graph = nx.Graph()
+    clients = [("client", i) for i in range(len(home))]
+    graph.add_nodes_from(clients)
+    owner = clients if local else [("server", int(j)) for j in range(int(home.max()) + 1)]
+    graph.add_nodes_from(owner)
+    j, i = np.nonzero(heard)
+    graph.add_edges_from((owner[a], owner[b]) for a, b in zip(j, i, strict=True) if a != b)
+    if not local:
+        graph.add_edges_from((owner[s], c) for s, c in zip(home, clients, strict=True))
+    return graph
+
+
+def _layout(graph: Any, heard: NDArray[np.bool_], local: bool) -> dict[Any, Sequence[float]]:
+    """Circles where the graph is one; else distances on the page that follow those in the graph."""
+    import networkx as nx
+
+    if local:
+        degrees = {d for _, d in graph.degree}
+        if len(degrees) == 1:
+            return dict(nx.circular_layout(graph))
+        return dict(nx.kamada_kawai_layout(graph))
+    servers = [v for v in graph if v[0] == "server"]
+    if len(servers) == 1:
+        return dict(nx.shell_layout(graph, [servers, [v for v in graph if v[0] == "client"]]))
+    centre = nx.circular_layout(servers, scale=0.55)
+    place: dict[Any, Sequence[float]] = {s: tuple(p) for s, p in centre.items()}
+    for s in servers:
+        mine = [v for v in graph[s] if v[0] == "client"]
+        away = np.arctan2(centre[s][1], centre[s][0])  # from the other servers
+        angle = away + np.linspace(-0.55, 0.55, len(mine)) * np.pi * (len(mine) > 1)
+        reach = min(0.4, 0.55 * np.sin(np.pi / len(servers)) * 0.85)
+        for v, a in zip(mine, angle, strict=True):
+            place[v] = (centre[s][0] + reach * np.cos(a), centre[s][1] + reach * np.sin(a))
+    return place

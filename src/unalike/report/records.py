@@ -1,0 +1,265 @@
+"""What a report is made from: the records of a run, of a comparison, or of a folder of runs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+from unalike.errors import RunError
+from unalike.run.folder import read_json, read_lines
+from unalike.run.sections import EvaluationSettings
+from unalike.run.summary import summarise
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder as far as it is written; ``data`` is its skew.json."""
+
+    folder: Path
+    config: Record
+    environment: Record = field(default_factory=dict)
+    data: Record = field(default_factory=dict)
+    rounds: list[Record] = field(default_factory=list)
+    summary: Record | None = None  # of an unfinished run, what it comes to so far
+    finished: bool = False
+    seconds: float = 0.0
+    seen: dict[int, Record] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The method and what it is combined with."""
+        named = [self.config["method"], *self.config.get("plus", [])]
+        return " + ".join(str(n["name"]) for n in named)
+
+    @property
+    def evaluated(self) -> list[Record]:
+        """The rounds that were evaluated."""
+        return [r for r in self.rounds if r["metrics"]]
+
+    def clients(self, at: int) -> Record | None:
+        """Every client's metrics after a round, from the line that holds it."""
+        path = self.folder / "clients.jsonl"
+        if at not in self.seen and path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            mine = next((x for x in reversed(lines) if x.startswith(f'{{"round": {at},')), "")
+            with suppress(JSONDecodeError):  # a line that is being written counts next time
+                self.seen[at] = json.loads(mine)
+        return self.seen.get(at)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run in its place: method and partition by their labels; no run if it has not begun."""
+
+    id: str
+    method: str
+    partition: str
+    seed: int
+    run: Run | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs that are read together."""
+
+    folder: Path
+    kind: str  # "run", "runs" or "compare"
+    title: str
+    question: str
+    cells: list[Cell]
+    plan: Record = field(default_factory=dict)  # compare.json without its cells
+    metric: str = "accuracy"
+    section: str = "local"
+    statistic: str = "mean"
+    chosen: str = "selected"  # or "last"
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods' labels in their order."""
+        return list(dict.fromkeys(c.method for c in self.cells))
+
+    @property
+    def partitions(self) -> list[str]:
+        """The partitions' labels in their order."""
+        return list(dict.fromkeys(c.partition for c in self.cells))
+
+    @property
+    def begun(self) -> list[tuple[Cell, Run]]:
+        """The cells with a run to read."""
+        return [(c, c.run) for c in self.cells if c.run is not None]
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to run."""
+        return all(c.run is not None and c.run.finished for c in self.cells)
+
+
+class Reader:
+    """Reads a folder again and again, but only what has changed since."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """``folder`` holds a run, a comparison, or runs one level below."""
+        self.folder = Path(folder)
+        self.kept: dict[Path, tuple[Any, Run]] = {}
+
+    def signature(self) -> tuple[Any, ...]:
+        """What changes when any record does."""
+        return tuple(_stamp(path) for path in (self.folder, *self._folders()))
+
+    def read(self) -> Study:
+        """The study as it now stands."""
+        if not self.folder.is_dir():
+            raise RunError(f"there is no folder '{self.folder}'.")
+        if (self.folder / "compare.json").exists():
+            return self._comparison()
+        if (self.folder / "config.json").exists():
+            return _of_runs(self.folder, "run", [self._run(self.folder)])
+        runs = [self._run(path) for path in self._folders()]
+        if not runs:
+            raise RunError(
+                f"'{self.folder}' has no records: give the folder of a run (with config.json), "
+                "of a comparison (with compare.json), or one that holds runs."
+            )
+        return _of_runs(self.folder, "runs", runs)
+
+    def _comparison(self) -> Study:
+        plan = read_json(self.folder / "compare.json")
+        try:
+            cells = [
+                Cell(
+                    str(c["id"]),
+                    str(c["label"]),
+                    str(c.get("condition", c["partition"])),
+                    int(c["seed"]),
+                    self._run(path) if (path / "config.json").exists() else None,
+                )
+                for c in plan.pop("cells")
+                for path in [self.folder / c["folder"]]
+            ]
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise RunError(
+                f"'{self.folder}/compare.json' is not the plan of a comparison; "
+                "restore it from a copy."
+            ) from None
+        return Study(
+            self.folder,
+            "compare",
+            plan.get("title") or f"Comparison {self.folder.name}",
+            plan.get("question") or "Which method is best on data skewed like these?",
+            cells,
+            plan,
+            metric=plan.get("metric", "accuracy"),
+            section=plan.get("section", "local"),
+            statistic=plan.get("statistic", "mean"),
+            chosen=plan.get("round", "selected"),
+        )
+
+    def _folders(self) -> list[Path]:
+        if (self.folder / "compare.json").exists():
+            return sorted(p.parent for p in self.folder.glob("cells/*/config.json"))
+        return sorted(p.parent for p in self.folder.glob("*/config.json"))
+
+    def _run(self, folder: Path) -> Run:
+        stamp = _stamp(folder)
+        if folder not in self.kept or self.kept[folder][0] != stamp:
+            self.kept[folder] = stamp, read_run(folder)
+        return self.kept[folder][1]
+
+
+def read_run(folder: Path) -> Run:
+    """A run folder, finished or not."""
+    config = read_json(folder / "config.json")
+    if not isinstance(config, dict) or "method" not in config:
+        raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
+    rounds = read_lines(folder / "rounds.jsonl")
+    finished = (folder / "summary.json").exists()
+    summary = read_json(folder / "summary.json") if finished else None
+    if summary is None and any(r["metrics"] for r in rounds):
+        summary = summarise(rounds, EvaluationSettings(**config.get("evaluation", {})))
+    return Run(
+        folder,
+        config,
+        _maybe(folder / "environment.json"),
+        _maybe(folder / "skew.json"),
+        rounds,
+        summary,
+        finished,
+        sum(line["seconds"] for line in read_lines(folder / "timing.jsonl")),
+    )
+
+
+def _maybe(path: Path) -> Record:
+    return dict(read_json(path)) if path.exists() else {}
+
+
+def _stamp(folder: Path) -> tuple[Any, ...]:
+    """Sizes and times of the records, which no change leaves alone."""
+    names = (
+        "compare.json",
+        "config.json",
+        "skew.json",
+        "rounds.jsonl",
+        "clients.jsonl",
+        "summary.json",
+    )
+    found = []
+    for name in names:
+        try:
+            stat = (folder / name).stat()
+        except FileNotFoundError:
+            continue
+        found.append((name, stat.st_size, stat.st_mtime_ns))
+    return (str(folder), *found)
+
+
+def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
+    methods = distinct([_named(run, "method") for run in runs])
+    partitions = distinct([_named(run, "partition") for run in runs])
+    seeds = [int(run.config.get("seed", 0)) for run in runs]
+    places = list(zip(methods, partitions, seeds, strict=True))
+    if len(set(places)) < len(places):  # they differ in something else
+        methods = [run.folder.name for run in runs]
+    cells = [
+        Cell(run.folder.name, m, p, s, run)
+        for run, m, p, s in zip(runs, methods, partitions, seeds, strict=True)
+    ]
+    data = ", ".join(dict.fromkeys(run.config["data"]["name"] for run in runs))
+    if kind == "run":
+        title = f"{runs[0].name} on {data}"
+        question = (
+            f"How well does {runs[0].name} do on {data} split by '{partitions[0]}', "
+            "on average and for the clients it serves worst?"
+        )
+    else:
+        title = f"{len(runs)} runs on {data}"
+        question = f"How do these {len(runs)} runs on {data} differ?"
+    judged = [r["metrics"] for run in runs for r in run.evaluated]
+    classified = not judged or any("accuracy" in m for m in judged[0].values())
+    return Study(folder, kind, title, question, cells, metric="accuracy" if classified else "loss")
+
+
+def _named(run: Run, section: str) -> Record:
+    """A table of the configuration with everything its label could have to tell apart."""
+    table = dict(run.config[section])
+    if section == "method":
+        return table | {"name": run.name}
+    return table | {"data": run.config["data"]["name"]}
+
+
+def distinct(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A label for each table: its name, and the settings in which those of one name differ.
+
+    >>> distinct([{"name": "fedprox", "mu": 0.1}, {"name": "fedprox", "mu": 1.0}])
+    ['fedprox mu=0.1', 'fedprox mu=1.0']
+    """
+    out = []
+    for table in tables:
+        alike = [t for t in tables if t["name"] == table["name"]]
+        apart = [k for k in table if any(t.get(k) != table[k] for t in alike)]
+        out.append(" ".join([table["name"], *(f"{k}={table[k]}" for k in apart)]))
+    return out

@@ -1,0 +1,190 @@
+"""From records to the numbers of a picture: one function for each."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.federation.skew import emd_per_client
+from unalike.report.records import Record, Run, Study
+
+
+class Weights(NamedTuple):
+    """The weights of the clients over rounds, and all the methods that gave just these."""
+
+    methods: list[str]
+    records: list[Record]
+    sizes: NDArray[np.float64]
+
+
+def judged(study: Study, run: Run) -> Record | None:
+    """The record of the round a run is judged by: the selected one, or the last evaluated."""
+    if run.summary is None:
+        return None
+    place = run.summary[study.chosen] or run.summary["last"]
+    return next((r for r in run.evaluated if r["round"] == place["round"]), None)
+
+
+def section_of(study: Study) -> str:
+    """The test the study looks at, or the first there is."""
+    for _, run in study.begun:
+        if run.evaluated:
+            there = run.evaluated[-1]["metrics"]
+            return next(s for s in (study.section, "local", "global", *there) if s in there)
+    return study.section
+
+
+def curves(study: Study, partition: str) -> list[Record]:
+    """The metric of every evaluated round of every cell, with the bytes sent by then."""
+    section, out = section_of(study), []
+    for cell, run in study.begun:
+        if cell.partition != partition:
+            continue
+        sent = accumulate(r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in run.rounds)
+        for record, total in zip(run.rounds, sent, strict=True):
+            if record["metrics"] and section in record["metrics"]:
+                spread = record["metrics"][section].get(study.metric, {})
+                out.append(
+                    {
+                        "method": cell.method,
+                        "round": record["round"],
+                        "bytes": total,
+                        study.metric: spread.get(study.statistic),
+                    }
+                )
+    return out
+
+
+def tests(study: Study) -> list[Record]:
+    """The rows of ``curves`` of a single run, with its tests in the place of methods."""
+    names = {"validation": "validation", "local": "clients' own test"}
+    names |= {"global": "global test", "new": "new clients"}
+    out = []
+    for section, name in names.items():
+        if any(section in r["metrics"] for _, run in study.begun for r in run.evaluated):
+            here = replace(study, section=section)
+            out += [{**row, "method": name} for row in curves(here, study.partitions[0])]
+    return out
+
+
+def frontier(study: Study, partition: str) -> list[Record]:
+    """Mean over clients and mean of the worst tenth of every cell."""
+    section, out = section_of(study), []
+    for cell, run in study.begun:
+        record = judged(study, run)
+        if cell.partition == partition and record is not None:
+            spread = record["metrics"].get(section, {}).get(study.metric, {})
+            if None not in (spread.get("mean"), spread.get("worst10")):
+                out.append(
+                    {"method": cell.method, "mean": spread["mean"], "worst": spread["worst10"]}
+                )
+    return out
+
+
+def clients(study: Study, partition: str) -> dict[str, tuple[list[float], list[float]]]:
+    """By method, every client's metric and its number of test examples, seeds one after another."""
+    section = section_of(study)
+    out: dict[str, tuple[list[float], list[float]]] = {}
+    for cell, run in study.begun:
+        record = judged(study, run)
+        if cell.partition != partition or record is None:
+            continue
+        line = run.clients(record["round"]) or {}
+        found = line.get(section, {})
+        if study.metric in found:
+            values, sizes = out.setdefault(cell.method, ([], []))
+            values += [np.nan if v is None else v for v in found[study.metric]]
+            sizes += found["n"]
+    return out
+
+
+def reliability(study: Study, partition: str) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """By method, the bins of all seeds together."""
+    section = section_of(study)
+    found: dict[str, list[Record]] = {}
+    for cell, run in study.begun:
+        record = judged(study, run)
+        if cell.partition == partition and record is not None:
+            line = run.clients(record["round"]) or {}
+            bins = line.get("reliability", {}).get(section)
+            if bins is not None and sum(bins["counts"]):
+                found.setdefault(cell.method, []).append(bins)
+    return {method: _pooled(bins) for method, bins in found.items()}
+
+
+def _pooled(bins: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
+    counts = np.array([b["counts"] for b in bins], float)
+    total = counts.sum(0)
+    out = {"counts": total}
+    for key in ("accuracy", "confidence"):
+        sums = (counts * np.nan_to_num(np.array([b[key] for b in bins], float))).sum(0)
+        out[key] = np.divide(sums, total, out=np.full_like(sums, np.nan), where=total > 0)
+    return out
+
+
+def weights(study: Study, partition: str) -> list[Weights]:
+    """The weights of every method's first seed; methods that weight alike are put together."""
+    out: list[Weights] = []
+    seen: set[str] = set()
+    for cell, run in study.begun:
+        records = [r for r in run.rounds if r["clients"]]
+        if cell.partition != partition or cell.method in seen or not records or not run.data:
+            continue
+        seen.add(cell.method)
+        same = next((w for w in out if _alike(w.records, records)), None)
+        if same is None:
+            sizes = np.array(run.data["counts"], float).sum(1)
+            out.append(Weights([cell.method], records, sizes))
+        else:
+            same.methods.append(cell.method)
+    return out
+
+
+def _alike(a: Sequence[Record], b: Sequence[Record]) -> bool:
+    return len(a) == len(b) and all(
+        x["clients"] == y["clients"] and np.allclose(x["weights"], y["weights"], atol=1e-6)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def first_run(study: Study, partition: str) -> Run | None:
+    """A run whose records describe the partition: that of its first seed."""
+    return next((r for c, r in study.begun if c.partition == partition and r.data), None)
+
+
+def client_rows(run: Run) -> list[Record]:
+    """What is known of every client of a run: its data, its part in the rounds, its results."""
+    if not run.data:
+        return []
+    counts = np.array(run.data["counts"], float)
+    names = run.data.get("classes") or [str(c) for c in range(counts.shape[1])]
+    n = int(run.data["clients"])
+    taken, last = np.zeros(n, int), np.full(n, np.nan)
+    for record in run.rounds:
+        ids = np.array(record["clients"], int)
+        known = ids < n
+        taken[ids[known]] += 1
+        last[ids[known]] = np.array(record["weights"], float)[known]
+    line: dict[str, Any] = {}
+    if run.evaluated:
+        line = (run.clients(run.evaluated[-1]["round"]) or {}).get("local", {})
+    distance = emd_per_client(counts)
+    rows = [
+        {
+            "client": k,
+            "examples": int(counts[k].sum()),
+            "largest class": names[int(counts[k].argmax())],
+            "EMD": float(distance[k]),
+            "rounds": int(taken[k]),
+            "last weight": None if np.isnan(last[k]) else float(last[k]),
+        }
+        for k in range(n)
+    ]
+    for title, metric in (("accuracy", "accuracy"), ("loss", "loss"), ("F1", "f1"), ("ECE", "ece")):
+        if len(line.get(metric, [])) == n:
+            for row, value in zip(rows, line[metric], strict=True):
+                row[title] = value
+    return rows
