@@ -1,0 +1,88 @@
+"""Writes the reference pages from the code, so that they cannot say anything else.
+
+python docs/generate.py          writes every generated page and every generated block
+python docs/generate.py --check  names the files that are out of date, and fails
+
+Generated pages carry a notice at their top. In pages written by hand, and in the README, a block
+between ``<!-- generated: NAME -->`` and ``<!-- /generated -->`` is replaced.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from writer.commands import cli_page, config_page
+from writer.methods import (
+    combinations,
+    method_settings,
+    methods_table,
+    partitioners_table,
+    slots_table,
+)
+from writer.python import python_page
+from writer.settings import settings_table
+from writer.things import datasets_page, models_page, partitioners_page
+
+from unalike.compare.settings import CompareSettings
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+NOTICE = "<!-- Written by docs/generate.py from the code; edit the code instead. -->\n"
+BLOCK = re.compile(r"(<!-- generated: ([\w. -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+PAGES: dict[str, Callable[[], str]] = {
+    "ref-config.md": config_page,
+    "ref-cli.md": cli_page,
+    "ref-python.md": python_page,
+    "ref-partitioners.md": partitioners_page,
+    "ref-datasets.md": datasets_page,
+    "ref-models.md": models_page,
+}
+BLOCKS: dict[str, Callable[[], str]] = {
+    "methods": lambda: methods_table(""),
+    "methods for the readme": lambda: methods_table("docs/methods/"),
+    "partitioners for the readme": lambda: partitioners_table("docs/ref-partitioners.md"),
+    "combinations": combinations,
+    "slots": slots_table,
+    "settings of a comparison": lambda: settings_table(CompareSettings),
+}
+
+
+def filled(text: str) -> str:
+    """A page with its generated blocks replaced."""
+
+    def new(match: re.Match[str]) -> str:
+        name = match[2].strip()
+        body = BLOCKS[name]() if name in BLOCKS else method_settings(name.split()[-1])
+        return f"{match[1]}\n{body}\n{match[3]}"
+
+    return BLOCK.sub(new, text)
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every file this script is responsible for, with what it should hold."""
+    for name, page in PAGES.items():
+        yield DOCS / name, NOTICE + "\n" + page().rstrip() + "\n"
+    written = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            yield path, filled(text)
+
+
+def main() -> None:
+    """Write, or with ``--check`` compare."""
+    stale = []
+    for path, text in generated():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(("out of date: " if "--check" in sys.argv else "wrote ") + name)
+    sys.exit(1 if stale and "--check" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()

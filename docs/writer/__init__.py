@@ -1,0 +1,1 @@
+"""What docs/generate.py writes with: Markdown from settings classes, tables and docstrings."""
