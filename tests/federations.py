@@ -91,13 +91,13 @@ def dense() -> nn.Module:
 def lstm() -> nn.Module:
     """The stacked LSTM, small."""
     model = MODELS["stacked_lstm"](vocabulary=6, embedding=3, hidden=4, bias=True)
-    return model.build((3,), CLASSES)
+    return model.build((2,), CLASSES)
 
 
 def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, Data]:
     """One of the three networks as a task, with data it can take."""
     module = {"conv": conv, "dense": dense, "lstm": lstm}[name]().to(dtype)
-    data = federation((3,), tokens=6) if name == "lstm" else federation(dtype=dtype)
+    data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
     return Task(Network(module)), data
 
 

@@ -238,6 +238,13 @@ def test_selection_by_what_does_not_exist(select):
         experiment(parse({**CONFIG, "evaluation": {"select": select}}))
 
 
+def test_a_target_above_one_is_a_loss():
+    """An accuracy cannot be that high."""
+    raw = {**CONFIG, "model": {"name": "mlp"}, "evaluation": {"target": 90.0}}
+    with pytest.raises(ConfigError, match=r"target is 90, and an accuracy is at most 1"):
+        experiment(parse(raw))
+
+
 def test_symbols_cannot_be_reconstructed():
     """They have no distance."""
     symbols = Examples(torch.zeros(4, 5, dtype=torch.long), torch.zeros(4).long(), 2, name="text")

@@ -42,11 +42,11 @@ def setting(request: pytest.FixtureRequest) -> tuple[Task, Data]:
     return network_task(request.param)
 
 
-def run(setting: tuple[Task, Data], *methods: Named, rounds: int = 4, **parts: Any) -> Played:
+def run(setting: tuple[Task, Data], *methods: Named, rounds: int = 3, **parts: Any) -> Played:
     """A run of the named methods."""
     task, data = setting
     recipe = composed(task, data, *methods, rounds=rounds, **{**HALF, **parts})
-    return play(recipe, data, rounds, engine="sequential")
+    return play(recipe, data, rounds, engine="sequential", batch_size=16)
 
 
 def test_fedprox_without_a_pull(setting: tuple[Task, Data]) -> None:
@@ -143,7 +143,7 @@ def test_one_cluster_is_a_star(setting: tuple[Task, Data]) -> None:
 def test_rare_exchanges_are_not_a_star() -> None:
     """Between two exchanges the servers are apart; after one they agree."""
     setting = network_task("dense")
-    played = run(setting, "fedavg", topology=Clusters(2, period=2), **sampled(1.0))
+    played = run(setting, "fedavg", topology=Clusters(2, period=2), rounds=4, **sampled(1.0))
     apart = [distance(*(s.x for s in state.servers)) for state in played.states[1:]]
     assert apart[0] > 1e-4
     assert apart[1] < 1e-12

@@ -193,7 +193,7 @@ def test_dropout_is_the_same_on_the_real_rows_of_a_padded_batch() -> None:
 
 def test_a_cohort_of_networks() -> None:
     """Stacked weights, statistics and keys under vmap; the LSTM too."""
-    for module, x in ((conv(), torch.rand(4, 6, 1, 4, 4)), (lstm(), torch.randint(6, (4, 6, 3)))):
+    for module, x in ((conv(), torch.rand(4, 6, 1, 4, 4)), (lstm(), torch.randint(6, (4, 6, 2)))):
         network = Network(module.double())
         x = x.double() if x.is_floating_point() else x
         keys = rng.fold_in(rng.key(0), torch.arange(4))

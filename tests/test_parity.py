@@ -81,7 +81,7 @@ def both(task: Task, data: Data, *methods: Named, **parts: Any) -> float:
     if "pooled" in names:
         data = Data(data.examples, type(data.rows)(data.rows.order, data.rows.start[[0, -1]]))
     one, all_ = (
-        play(recipe, data, engine=engine, batch_size=12) for engine in ("sequential", "vectorized")
+        play(recipe, data, engine=engine, batch_size=16) for engine in ("sequential", "vectorized")
     )
     assert moved(one) or "local_only" in names
     return max(apart(one.states[-1], all_.states[-1]), apart(kept(one), kept(all_)))

@@ -126,6 +126,15 @@ def test_the_seed_changes_all_of_it(base: Any, monkeypatch: pytest.MonkeyPatch) 
     assert batches != base[1]
 
 
+def test_every_round_has_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows, differently shuffled."""
+    task, data = network_task("dense")
+    _, batches = history(monkeypatch, task, data, "fedavg", parts=sampled(1.0))
+    first, second = batches[: len(batches) // 2], batches[len(batches) // 2 :]
+    assert first != second
+    assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(120))
+
+
 def test_a_client_draws_the_same_in_another_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody in round 0: those of the half see what they saw in the half."""
     task, data = network_task("dense")

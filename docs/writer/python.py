@@ -1,52 +1,84 @@
-"""The reference of the public names."""
+"""The reference of the public names, from their docstrings."""
 
 import inspect
-from collections.abc import Callable
+import re
+import textwrap
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import unalike
+
+INTRODUCTION = """# Python
+
+What `import unalike` offers, and all that is meant to stay: everything else may change without
+notice.
+
+```python
+import unalike
+
+digits = unalike.federate(unalike.dataset("digits"), unalike.partitioner("iid"))
+result = unalike.train(digits, "logistic", "fedavg", rounds=2)
+print(result.summary["last"]["global"]["accuracy"]["mean"])
+```
+"""
 
 
 def python_page() -> str:
-    """Every public name of the package, from its docstring."""
-    import unalike
-
-    parts = [
-        "# Python\n",
-        "What `import unalike` offers, and all that is meant to stay: everything else may change "
-        "without notice.\n",
-        "```python\nimport unalike\n\n"
-        'digits = unalike.federate(unalike.dataset("digits"), unalike.partitioner("iid"))\n'
-        'result = unalike.train(digits, "logistic", "fedavg", rounds=2)\n'
-        'print(result.summary["last"]["global"]["accuracy"]["mean"])\n```\n',
-    ]
-    for name in unalike.__all__:
-        thing = getattr(unalike, name)
-        text = inspect.getdoc(thing) or ""
-        parts.append(f"## {name}\n\n{text.splitlines()[0].replace('``', '`')}\n")
-        if inspect.isclass(thing):
-            parts += _members(thing)
-        if inspect.isfunction(thing):
-            parts.append(f"```text\nunalike.{name}{_signature(thing)}\n```\n")
-        if rest := "\n".join(text.splitlines()[1:]).strip():
-            parts.append(f"```text\n{rest}\n```\n")
-    return "\n".join(parts)
+    """Every public name of the package: functions first, then classes."""
+    names = sorted(unalike.__all__, key=lambda name: inspect.isclass(getattr(unalike, name)))
+    return "\n".join([INTRODUCTION, *(line for name in names for line in _entry(name))])
 
 
-def _members(cls: type) -> list[str]:
+def _entry(name: str) -> Iterator[str]:
+    thing = getattr(unalike, name)
+    yield f"## {name}\n"
+    if inspect.isfunction(thing):
+        yield f"```text\nunalike.{name}{_signature(thing)}\n```\n"
+    yield from _markdown(inspect.getdoc(thing) or "")
+    if inspect.isclass(thing):
+        yield from _members(thing)
+
+
+def _markdown(text: str) -> Iterator[str]:
+    """A docstring in Google's style: paragraphs, arguments as a list, examples as code."""
+    for part in re.split(r"\n\n(?=\S)", text.strip()):
+        head, _, body = part.partition("\n")
+        if head == "Args:":
+            entries = re.split(r"\n(?=\w)", textwrap.dedent(body))
+            for entry in entries:
+                argument, _, meaning = " ".join(entry.split()).partition(": ")
+                yield f"* `{argument}`: {_ticks(meaning)}"
+            yield ""
+        elif head == "Example:":
+            yield f"```text\n{textwrap.dedent(body).strip()}\n```\n"
+        else:
+            yield f"{_ticks(part)}\n"
+
+
+def _ticks(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _members(cls: type) -> Iterator[str]:
     """The public fields and methods of a class."""
     names = [n for n in getattr(cls, "__dataclass_fields__", {}) if not n.startswith("_")]
-    told = [f"Fields: {', '.join(f'`{n}`' for n in names)}.\n"] if names else []
-    for name, method in inspect.getmembers(cls, inspect.isfunction):
-        if name in vars(cls) and not name.startswith("_"):
-            about = (inspect.getdoc(method) or "").splitlines()[0].replace("``", "`")
-            told.append(f"* `{name}{_signature(method).replace('self, ', '')}`: {about}")
-    return [*told, ""] if told else []
+    if names:
+        yield f"Fields: {', '.join(f'`{n}`' for n in names)}.\n"
+    own = [m for m in inspect.getmembers(cls, inspect.isfunction) if m[0] in vars(cls)]
+    for name, method in own:
+        if not name.startswith("_"):
+            about = (inspect.getdoc(method) or "").splitlines()[0]
+            yield f"* `{name}{_signature(method)}`: {_ticks(about)}"
+    yield ""
 
 
 def _signature(function: Callable[..., Any]) -> str:
-    """The arguments, one on each line, as they are written."""
-    shown = []
+    """The arguments with their defaults, where these are short."""
+    shown: list[str] = []
     for p in inspect.signature(function).parameters.values():
-        if p.kind is p.KEYWORD_ONLY and "*" not in shown and not any(s[0] == "*" for s in shown):
+        if p.name == "self":
+            continue
+        if p.kind is p.KEYWORD_ONLY and not any(s.startswith("*") for s in shown):
             shown.append("*")
         star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         plain = isinstance(p.default, str | int | float | bool | tuple | type(None))

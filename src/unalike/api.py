@@ -17,17 +17,19 @@ from unalike.run.config import parse, tables
 from unalike.run.explain import check
 from unalike.run.fit import fit
 from unalike.run.folder import plain
+from unalike.run.rounds import conclusion
 from unalike.run.rounds import rounds as rounds_of
-from unalike.run.summary import summarise
 from unalike.settings import look_up
 from unalike.tree import Params
 
-ELSEWHERE = {  # settings of a file that are no business of ``train``, and where they belong
-    "data": "the federation",
-    "partition": "the federation",
-    "shift": "the federation",
-    "split": "the federation",
+SETTLED = {  # what of a configuration file is no business of ``train``, and why
+    "data": "is settled by the federation",
+    "partition": "is settled by the federation",
+    "shift": "is settled by the federation",
+    "split": "is settled by the federation",
+    "track": "belongs to runs with a folder, see start",
 }
+FILED = ("folder", "checkpoint_every")
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,11 @@ def train(
         True
     """
     for name in settings:
-        if name in ELSEWHERE:
-            raise ConfigError(f"'{name}' is settled by {ELSEWHERE[name]}; leave it out.")
+        if name in SETTLED:
+            raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
+    for name in FILED:
+        if name in settings.get("run", {}):
+            raise ConfigError(f"'run.{name}' belongs to runs with a folder, see start.")
     raw = {"method": method, "rounds": rounds, "seed": seed, **settings}
     examples = federation.examples
     if isinstance(model, nn.Module):
@@ -109,7 +114,7 @@ def train(
             clients.append(plain(step.clients))
     w = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
     return Result(
-        summarise(records, config.evaluation),
+        conclusion(made, records),
         records,
         clients,
         None if w is None else _loaded(own, w),

@@ -77,6 +77,7 @@ def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
         ("phase_shift", "lg_fedavg"),
         ("fednova", "scaffold"),
         ("fednova", "fedevg"),
+        ("fednova", "phase_shift"),
         ("fedevg", "fedadam"),
         ("local_only", "fedprox"),
         ("pooled", "fedprox"),
@@ -112,6 +113,8 @@ def test_optimizers_that_a_method_was_not_made_for() -> None:
 def test_fednova_learns_the_momentum() -> None:
     """From the local optimizer, not from a setting of its own."""
     assert composed(TASK, DATA, "fednova", opt=Sgd(0.1, 0.7)).mixing == Nova(0.7)
+    nesterov = composed(TASK, DATA, "fednova", opt=Sgd(0.1, 0.7, nesterov=True)).mixing
+    assert nesterov == Nova(0.7, nesterov=True)
     steps = composed(TASK, DATA, ("fednova", {"effective": "steps"})).mixing
     assert steps == Nova(0.0, "steps")
 

@@ -114,12 +114,12 @@ def test_edge_servers_filter_their_own_clients() -> None:
 @pytest.mark.parametrize(
     ("methods", "settings", "message"),
     [
-        (["fednova", "median"], {}, "'fednova' cannot be combined with 'median'"),
+        (["fednova", "median"], {}, "'fednova' cannot be combined with 'median': .*step length"),
         (["median", "fedep"], {}, "'median' cannot be combined with 'fedep': everybody counts"),
         (["aaggff_d", "krum"], {}, "cannot be combined with"),
         (["median", "krum"], {}, "both set the defence"),
-        (["fedevg", "median"], {}, "'fedevg' cannot be combined"),
-        (["scaffold", "norm_clip"], {}, "'scaffold' cannot be combined with 'norm_clip'"),
+        (["fedevg", "median"], {}, "'fedevg' cannot .* 'median': it sends no updates"),
+        (["scaffold", "norm_clip"], {}, "'scaffold' cannot .* 'norm_clip': .*control variate"),
         (["pooled", "median"], {}, "cannot be combined"),
         (["local_only", "krum"], {}, "cannot be combined"),
         (["median"], {"topology": "ring"}, "cannot run on topology 'ring'"),

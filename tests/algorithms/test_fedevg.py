@@ -198,30 +198,34 @@ def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
     return tree.row(played.simulation.train(0, plan, [played.states[0].servers[0]], home).ups, 0)
 
 
-def test_the_local_objective_by_hand() -> None:
-    """One step of rate 1 on all data: energies of real and fake, two cross-entropies.
+@pytest.mark.parametrize("chain", [0, 2])
+def test_the_local_objective_by_hand(chain: int) -> None:
+    """One step of rate 1 on all data: energies of real and refined, two cross-entropies.
 
-    Without refinement (no chain) the fake examples are the downloaded ones.
+    The refined examples went down their energy, by clipped slopes, before the step; the second
+    cross-entropy is that of the downloaded ones.
     """
     task = linear_task(2, 3)
-    evg = FedEvg(task, task, (2,), 3, 4, Sgd(1.0), 4, chain=0, synthetic_ce=0.5, clip_pixels=False)
+    settings = {"chain": chain, "chain_step": 0.5, "chain_noise": 0.0, "synthetic_ce": 0.5}
+    evg = FedEvg(task, task, (2,), 3, 4, Sgd(1.0), 4, clip_pixels=False, **settings)
     data = federation((2,), (8,), dtype=torch.float64)
-    synthetic = evg.server_init(
-        {"w": torch.zeros(1).double()}, rng.fold_in(rng.stream(0, "server"), 0)
-    )
+    root = rng.fold_in(rng.stream(0, "server"), 0)
+    synthetic = evg.server_init({"w": torch.zeros(1).double()}, root)
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
     start = {k: v.clone().requires_grad_() for k, v in task.init(rng.fold_in(key, 7)).items()}
     step_key = rng.fold_in(rng.fold_in(key, -1), 0)
     chosen = rng.permutation(rng.fold_in(step_key, 2), 12)[:8]
     x, y = data.examples.x, data.examples.y
-    fake, label = synthetic.x[chosen], synthetic.y[chosen]
+    old, label = synthetic.x[chosen], synthetic.y[chosen]
+    refined = old + chain * 0.5 * start["weight"].detach()[label].clamp(-3, 3)
 
     def logits(v: Tensor) -> Tensor:
         return v @ start["weight"].T + start["bias"]
 
-    energy = -logits(x).gather(1, y[:, None]).mean() + logits(fake).gather(1, label[:, None]).mean()
-    loss = energy + nn.functional.cross_entropy(logits(x), y)
-    loss = loss + 0.5 * nn.functional.cross_entropy(logits(fake), label)
+    loss = -logits(x).gather(1, y[:, None]).mean()
+    loss = loss + logits(refined).gather(1, label[:, None]).mean()
+    loss = loss + nn.functional.cross_entropy(logits(x), y)
+    loss = loss + 0.5 * nn.functional.cross_entropy(logits(old), label)
     slope = torch.autograd.grad(loss, start["weight"])[0]
     want = -(start["weight"].detach() - slope)[synthetic.y]
     assert torch.allclose(one_client(evg).gradient, want.clamp(-3, 3), atol=1e-6)

@@ -78,6 +78,19 @@ def test_momentum_normaliser(steps: int, normaliser: float) -> None:
     assert float(p[1] / p[0]) == pytest.approx(normaliser, rel=1e-6)
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_normaliser_is_the_way_along_a_constant_slope(rho: float, nesterov: bool) -> None:
+    """Seven steps of rate 1 along a gradient of 1, beside a client of one step."""
+    opt, w = Sgd(1.0, rho, nesterov=nesterov), at(w=0.0)
+    state, ways = opt.init(w), []
+    for _ in range(7):
+        w, state = opt.update(at(w=1.0), state, w)
+        ways.append(-float(w["w"]))
+    p, _ = Nova(rho, nesterov=nesterov).weights((), cohort([1, 1], steps=[7, 1]))
+    assert float(p[1] / p[0]) == pytest.approx(ways[6] / ways[0], rel=1e-6)
+
+
 def test_fednova_normaliser_in_single_precision() -> None:
     """Clients report their steps as 32-bit numbers."""
     c = cohort([1, 1], steps=[1875, 1])

@@ -12,7 +12,8 @@ from comparisons import TABLES, TINY, files, run_here, tiny
 from unalike.compare import folder as place
 from unalike.compare.conduct import _job, conduct, preflight
 from unalike.compare.results import Results
-from unalike.compare.spec import Comparison, loads
+from unalike.compare.settings import Budget
+from unalike.compare.spec import loads
 from unalike.errors import ConfigError, RunError
 from unalike.run.build import Experiment, experiment
 from unalike.run.folder import alone, read_json, read_lines
@@ -230,7 +231,10 @@ def test_preflight_builds_each_kind_once(monkeypatch):
 
     real = module.federation
     monkeypatch.setattr(module, "federation", lambda c: built.append(c.seed) or real(c))
-    preflight(tiny('methods = ["fedavg", "fedprox"]\npartitions = ["iid"]\nseeds = 3').cells)
+    preflight(
+        tiny('methods = ["fedavg", "fedprox"]\npartitions = ["iid"]\nseeds = 3').cells,
+        Budget("rounds"),
+    )
     assert built == [0]
 
 

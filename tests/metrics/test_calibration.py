@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unalike.errors import ConfigError, DataError
-from unalike.metrics.calibration import calibration_errors, ece, mce, reliability
+from unalike.metrics.calibration import calibration_errors, ece, mce, pool, reliability
+from unalike.metrics.classification import pooled_reliability
 
 CONFIDENCE = torch.tensor(
     [0.95, 0.91, 0.72, 0.71, 0.55, 0.52, 0.35, 0.99, 0.62, 0.43], dtype=torch.float64
@@ -127,3 +128,26 @@ def test_bins_and_batches_must_be_positive():
         reliability(CONFIDENCE, CORRECT, ONE, 1, bins=0)
     with pytest.raises(ConfigError, match="per_batch must be at least 1, got 0"):
         calibration_errors(CONFIDENCE, CORRECT, ONE, 1, per_batch=0)
+
+
+def test_pooled_clients_are_one_client():
+    owner = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
+    apart = reliability(CONFIDENCE, CORRECT, owner, 3)
+    together = reliability(CONFIDENCE, CORRECT, ONE, 1)
+    for found, expected in zip(pool(apart), together, strict=True):
+        torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+def test_the_diagram_of_logits_uses_the_predicted_class():
+    logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
+    diagram = pooled_reliability(logits, torch.tensor([0, 0, 0]), "multiclass", bins=2)
+    sure = torch.softmax(logits.double(), 1).amax(1)
+    assert diagram.counts.tolist() == [[0, 3]]
+    assert float(diagram.accuracy[0, 1]) == pytest.approx(2 / 3)
+    assert float(diagram.confidence[0, 1]) == pytest.approx(float(sure.mean()), abs=1e-6)
+
+
+def test_the_diagram_of_a_binary_task_is_of_both_answers():
+    diagram = pooled_reliability(torch.tensor([4.0, -4.0]), torch.tensor([1, 1]), "binary", bins=2)
+    assert diagram.counts.tolist() == [[0, 2]]
+    assert float(diagram.accuracy[0, 1]) == 0.5

@@ -66,6 +66,17 @@ def test_only_training_labels_of_attackers_are_flipped() -> None:
     assert torch.equal(used[tests], true[tests])
 
 
+def test_attackers_answer_surveys_from_the_labels_they_train_on() -> None:
+    partition = {"name": "dirichlet", "clients": 10, "alpha": 0.3}
+    flip = {"name": "label_flip", "number": 2}
+    made = experiment(config(method={"name": "feddisco"}, partition=partition, attack=flip))
+    counts = made.loop.survey["label_counts"]
+    true = torch.from_numpy(made.federation.counts).to(counts)
+    for i in range(10):
+        expected = true[i].flip(0) if i in made.attackers else true[i]
+        assert torch.equal(counts[i], expected)
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [

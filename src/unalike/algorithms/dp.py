@@ -93,8 +93,6 @@ def _covers(draft: Draft, recipe: Recipe) -> None:
             f"method '{name}' covers the updates only, but the methods beside it also make clients "
             f"report their {', '.join(told)}; drop those methods."
         )
-    if not promise.local and recipe.mixing != Uniform():
-        raise ConfigError("method 'dp' needs the same weight for every client; drop other weights.")
     if any(not draft.private(leaf) for leaf in draft.task.network.buffers):
         raise ConfigError(
             f"method '{name}' would add noise to BatchNorm's variances, which must stay positive; "

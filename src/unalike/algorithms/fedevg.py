@@ -8,6 +8,7 @@ server: x <- x - beta_t sum_k p_k a_k u_k / sum_k p_k a_k + delta noise         
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -168,6 +169,10 @@ class FedEvgMethod(Method):
 
     slot: ClassVar[Slot] = "algorithm"
     accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
+    refuses: ClassVar[Mapping[str, str]] = {
+        "defence": "it sends no updates of a model",
+        "privacy": "it sends no updates of a model",
+    }
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
 

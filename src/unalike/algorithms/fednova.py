@@ -4,6 +4,7 @@ x <- x - tau_eff sum_k p_k (x - x_k) / a_k;   the weights are in ``parts/mixing/
 With equal sizes, epochs and batches it is FedAvg.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -22,6 +23,11 @@ class FedNova(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(
         {"objective", "server", "private", "data", "schedule"}
     )
+    refuses: ClassVar[Mapping[str, str]] = {
+        "defence": "its weights hold the step length, which a defence would replace",
+        "privacy": "its weights follow the local steps, and its noise would too",
+        "phase_shift": "an upload there holds several rounds of work, which no step count tells",
+    }
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # weights for updates, not models
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
 
@@ -31,8 +37,9 @@ class FedNova(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Fill the weights; momentum changes the normaliser."""
-        if not isinstance(draft.opt, Sgd):
+        opt = draft.opt
+        if not isinstance(opt, Sgd):
             raise ConfigError(
                 "method 'fednova' knows the normaliser of SGD only: set local.optimizer = 'sgd'."
             )
-        return replace(draft, mixing=Nova(draft.opt.momentum, self.effective))
+        return replace(draft, mixing=Nova(opt.momentum, self.effective, opt.nesterov))

@@ -5,6 +5,7 @@ c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
 x <- x + eta_g sum p_i (y_i - x);   c <- c + |S|/N mean(c_i+ - c_i) (lines 16-17)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -84,6 +85,10 @@ class ScaffoldMethod(Method):
 
     slot: ClassVar[Slot] = "algorithm"
     accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
+    refuses: ClassVar[Mapping[str, str]] = {
+        "defence": "the server's control variate must stay the mean of the clients' own",
+        "privacy": "the server's control variate must stay the mean of the clients' own",
+    }
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
 

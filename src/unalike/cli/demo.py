@@ -87,7 +87,7 @@ def _shown(row: dict[str, Any]) -> list[str]:
 
 def _draw(place: Path) -> None:
     """The partition, the curves and the clients at the selected round."""
-    curves, strips = [], {}
+    curves, strips, sizes = [], {}, {}
     for title, method in METHODS.items():
         run = place / method
         curves += [
@@ -97,7 +97,7 @@ def _draw(place: Path) -> None:
         ]
         best = read_json(run / "summary.json")["selected"]["round"]
         clients = next(c for c in read_lines(run / "clients.jsonl") if c["round"] == best)
-        strips[title] = clients["local"]["accuracy"]
+        strips[title], sizes[title] = clients["local"]["accuracy"], clients["local"]["n"]
     data = read_json(place / "fedavg" / "skew.json")
     emd = data["skew"]["emd"]
     partition = partition_plot(data["counts"], data["classes"], "Who holds which digit", emd=emd)
@@ -105,4 +105,4 @@ def _draw(place: Path) -> None:
     title = "Mean accuracy of the clients on their own test rows"
     save(learning_curves(curves, title=title, percent=True), place / "curves.svg")
     title = "Every client on its own test rows, at the selected round"
-    save(client_strip(strips, title=title, percent=True), place / "clients.svg")
+    save(client_strip(strips, title=title, sizes=sizes, percent=True), place / "clients.svg")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter, validators
 
-from unalike.errors import ConfigError, UnalikeError
+from unalike.errors import ConfigError, RunError, UnalikeError
 
 app = App(
     name="unalike",
@@ -28,6 +28,7 @@ app = App(
     """,
     help_format="markdown",
     help_epilogue="More about a command: unalike COMMAND --help",
+    suppress_keyboard_interrupt=False,  # main says how to go on
 )
 
 Overrides = Annotated[
@@ -92,6 +93,8 @@ def resume(folder: str) -> None:
     folder
         The folder of a run or of a comparison.
     """
+    if not os.path.isdir(folder):  # found out before anything heavy is imported
+        raise RunError(f"there is no run folder '{folder}'.")
     if os.path.isfile(os.path.join(folder, "compare.json")):
         from unalike.cli.comparing import go_on as go_on_comparing
 
@@ -281,8 +284,10 @@ def demo(folder: str = "runs/demo") -> None:
 
 def main() -> None:
     """The entry point: 0 if all went well, 2 for a mistake, 130 if it was interrupted."""
+    # Threads that wait by spinning make small networks a hundred times slower on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app(exit_on_error=False, print_error=False)
+        app(sys.argv[1:], exit_on_error=False, print_error=False)
     except UnalikeError as error:
         _fail(str(error))
     except CycloptsError as error:

@@ -23,7 +23,7 @@ def go_on(folder: str) -> None:
 
 
 def _watched(act: Callable[[View], Path]) -> None:
-    console = Console()
+    console = Console(highlight=False)
     view = View(console)
     try:
         folder = act(view)

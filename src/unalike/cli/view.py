@@ -92,9 +92,6 @@ class View:
 def scores(record: dict[str, Any]) -> str:
     """The round's accuracies in a few words; losses where there is no accuracy."""
     metrics = record["metrics"] or {}
-    return "  ".join(
-        f"{section} {number(mean)}"
-        for section in SECTIONS
-        if section in metrics
-        for mean in [metrics[section].get("accuracy", metrics[section]["loss"])["mean"]]
-    )
+    found = {section: metrics[section] for section in SECTIONS if section in metrics}
+    shown = {s: m["accuracy"] if "accuracy" in m else m["loss"] for s, m in found.items()}
+    return "  ".join(f"{section} {number(spread['mean'])}" for section, spread in shown.items())

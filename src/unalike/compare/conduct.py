@@ -8,16 +8,20 @@ from unalike.compare.analysis import Analysis, analyse
 from unalike.compare.render import latex, markdown
 from unalike.compare.results import Results
 from unalike.compare.schedule import Schedule
+from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell, Comparison
 from unalike.compare.tables import grids
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
-from unalike.errors import RunError, UnalikeError
+from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import federation, recipe, task
+from unalike.run.build import assemble, federation, recipe, task
+from unalike.run.config import Config
 from unalike.run.environment import cores
+from unalike.run.execute import refuse_second_stage
 from unalike.run.folder import alone, dumps, write
 from unalike.run.interrupts import interrupts
+from unalike.run.stages import first_stage
 
 SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
 
@@ -65,7 +69,8 @@ def conduct(
     with alone(folder):
         results = Results(made, folder)
         if left := results.left:
-            preflight([c for c in left if not (folder / c.folder / "config.json").is_file()])
+            new = [c for c in left if not (folder / c.folder / "config.json").is_file()]
+            preflight(new, made.budget)
             processes = min(processes or _processes(made), len(left))
             failed = _run(made, folder, results, processes, view or Silent())
         return Outcome(conclude(made, folder, results), failed)
@@ -89,7 +94,7 @@ def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
     return analysis
 
 
-def preflight(cells: list[Cell]) -> None:
+def preflight(cells: list[Cell], budget: Budget) -> None:
     """Refuse what cannot work before anything long begins: one cell of each kind is built."""
     seen: set[tuple[str, str]] = set()
     key, data = "", None
@@ -99,9 +104,22 @@ def preflight(cells: list[Cell]) -> None:
         seen.add((cell.label, cell.condition))
         try:
             key, data = _federation(cell, key, data)
-            recipe(cell.config, task(cell.config, data.examples), data)
+            _build(cell.config, data, budget)
         except UnalikeError as error:
             raise type(error)(f"method '{cell.label}' on '{cell.condition}': {error}") from None
+
+
+def _build(config: Config, data: Federation, budget: Budget) -> None:
+    first = first_stage(config)
+    if first is None:
+        recipe(config, task(config, data.examples), data)
+        return
+    if budget.kind != "rounds":
+        raise ConfigError(
+            f"a run of two stages has no known use of {budget.kind}; compare it at equal rounds, "
+            "or set method.encoder."
+        )
+    refuse_second_stage(config, assemble(first, data, task(first, data.examples)))
 
 
 def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Federation]:

@@ -29,7 +29,10 @@ from unalike.run.config import Config, parse
 from unalike.run.explain import check
 from unalike.run.overrides import override
 
-METRICS = ("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce")
+METRICS = (
+    *("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce"),
+    *("reconstruction", "kl"),  # of autoencoders
+)
 SCALE = "small"  # if a file has scales and none is asked for
 
 

@@ -58,7 +58,7 @@ class Progress:
     """How far a comparison is, and how long it will take."""
 
     def __init__(self, made: Comparison, done: dict[str, float | None]) -> None:
-        self.made, self.begun = made, time.monotonic()
+        self.made, self.begun = made, 0.0  # when the first cell began: imports take seconds
         self.values = {c.id: done[c.id] for c in made.cells if c.id in done}
         self.at: dict[str, float] = {}  # the share of a running cell that is done
         self.now: dict[str, float | None] = {}  # the newest score of a running cell
@@ -67,6 +67,7 @@ class Progress:
 
     def hear(self, event: Event, cell: Cell, value: float | None) -> None:
         """Take note of an event."""
+        self.begun = self.begun or time.monotonic()
         if event.kind in ("begin", "round"):
             self.at[cell.id] = event.round / max(event.rounds, 1)
             found = score(event.metrics, self.made)
@@ -85,7 +86,7 @@ class Progress:
         """The time left, from the share of cells done so far in this session."""
         work = len(self.values) - self.first + sum(self.at.values())
         left = len(self.made.cells) - len(self.values) - len(self.failed) - sum(self.at.values())
-        if work < 0.05 or left <= 0:
+        if work < 0.2 or left <= 0:
             return ""
         return duration((time.monotonic() - self.begun) * left / work)
 
@@ -144,9 +145,10 @@ class LiveView:
         total = len(made.cells)
         left = f", about {p.remaining} left" if p.remaining else ""
         failed = f", {len(p.failed)} failed" if p.failed else ""
-        head = Text(f"{len(p.values)} of {total} cells done{failed}{left}")
-        bar = ProgressBar(total=total, completed=len(p.values) + sum(p.at.values()), width=40)
-        return Group(head, bar, table)
+        bar = ProgressBar(total=total, completed=len(p.values) + sum(p.at.values()), width=20)
+        head = Table.grid(padding=(0, 1))
+        head.add_row(bar, Text(f"{len(p.values)} of {total} cells done{failed}{left}"))
+        return Group(head, table)
 
 
 class LogView:

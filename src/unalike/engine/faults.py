@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.engine.loop import Replies, Transport
@@ -46,7 +47,7 @@ class FaultyTransport:
     def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
         """The inner transport's answers, less those lost, plus nonsense."""
         f, keys = self.faults, rng.client(self.key, t, plan.ids)
-        chance = torch.stack([rng.uniform(k, 4) for k in keys])
+        chance = vmap(lambda k: rng.uniform(k, 4))(keys)
         lazy = chance[:, 1] < f.straggle
         share = f.least_work + (1 - f.least_work) * chance[:, 2]
         epochs = torch.where(lazy, plan.epochs * share, plan.epochs)

@@ -31,7 +31,7 @@ from unalike.recipe import Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.environment import cores
 from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
-from unalike.run.sections import Local
+from unalike.run.sections import EvaluationSettings, Local
 from unalike.run.stages import NOTHING, Spent, spent
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
@@ -202,6 +202,7 @@ def experiment(config: Config) -> Experiment:
 def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
+    _refuse_evaluation(config.evaluation, made)
     done, draft = recipe(config, made, data)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     w = made.network.given() if config.run.init == "given" else made.init(key)
@@ -234,16 +235,6 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     guard = Guard(explode, f.min_replies, f.too_few)
     loop = Loop(done, transport, config.rounds, config.seed, guard)
     judge = Evaluator(data, simulation, loop, config.seed)
-    select = config.evaluation.select
-    if made.kind == "autoencoding" and select not in ("auto", "loss"):
-        raise ConfigError(
-            f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
-        )
-    if config.evaluation.select == "auroc" and data.examples.kind == "characters":
-        raise ConfigError(
-            "evaluation.select is 'auroc', which is not measured for characters; "
-            "use accuracy, loss or f1."
-        )
     accountant = None
     if done.guarantee is not None:
         n = draft.n_clients
@@ -260,6 +251,27 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         tuple(liars.tolist()),
         accountant,
     )
+
+
+def _refuse_evaluation(settings: EvaluationSettings, made: Task) -> None:
+    """Say early that a metric is asked for which this task does not have."""
+    select, target = settings.select, settings.target
+    if made.kind == "autoencoding":
+        if select not in ("auto", "loss"):
+            raise ConfigError(
+                f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
+            )
+        return
+    if select == "auroc" and made.kind == "characters":
+        raise ConfigError(
+            "evaluation.select is 'auroc', which is not measured for characters; "
+            "use accuracy, loss or f1."
+        )
+    if target is not None and target > 1:
+        raise ConfigError(
+            f"evaluation.target is {target:g}, and an accuracy is at most 1; "
+            "give it as a share, such as 0.9."
+        )
 
 
 def facts(made: Experiment) -> dict[str, Any]:

@@ -59,7 +59,9 @@ class Checkpoint:
                 "delete it to start from round 1."
             ) from None
         for log, (size, digest) in zip(self.logs, marks, strict=True):
-            log.rewind(size, digest)
+            log.check(size, digest)
+        for log, (size, _) in zip(self.logs, marks, strict=True):  # nothing is cut unless all fit
+            log.rewind(size)
         self.made.simulation.kept = kept
         return done, state
 

@@ -1,5 +1,6 @@
 """Run a configuration, or go on with a run folder; Ctrl-C leaves it resumable."""
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -16,10 +17,9 @@ from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines, write
 from unalike.run.interrupts import interrupts
 from unalike.run.place import make_folder, refuse_occupied
-from unalike.run.rounds import rounds
+from unalike.run.rounds import conclusion, rounds
 from unalike.run.stages import FOLDER as FIRST
 from unalike.run.stages import first_stage, second_stage
-from unalike.run.summary import summarise
 from unalike.track.mirror import Mirror
 from unalike.tree import Params
 
@@ -117,13 +117,14 @@ def _stages(config: Config, made: Experiment, folder: Path, observer: Observer) 
             before.mkdir(exist_ok=True)
             _introduce(made.config, before)
         if not (before / "summary.json").exists():
-            _go(made, before, observer)
+            _go(made, before, observer, folder)
         task = made.recipe.algorithm.task
         made = assemble(second_stage(config, before), made.federation, task)
-    _go(made, folder, observer)
+    _go(made, folder, observer, folder)
 
 
-def _go(made: Experiment, folder: Path, observer: Observer) -> None:
+def _go(made: Experiment, folder: Path, observer: Observer, whole: Path) -> None:
+    """All rounds in a folder, which may be a stage of the run in the folder ``whole``."""
     config, federation = made.config, made.federation
     logs = [Log(folder / name) for name in LOGS]
     checkpoint = Checkpoint(folder, made, logs)
@@ -155,12 +156,12 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
                     checkpoint.store(step.round, state)
                     saved = step.round
                 if stop and not last:
-                    raise Interrupted(folder, saved)
+                    raise KeyboardInterrupt
             _finish(made, folder, state)
-    except Interrupted:
-        raise
+            if asked() and folder != whole:  # another stage would follow
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
-        raise Interrupted(folder, saved) from None
+        raise Interrupted(whole, saved) from None
 
 
 def _finish(made: Experiment, folder: Path, state: State) -> None:
@@ -168,15 +169,7 @@ def _finish(made: Experiment, folder: Path, state: State) -> None:
     model = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
     if model is not None:
         write(folder / "model.safetensors", _model(model))
-    records = read_lines(folder / "rounds.jsonl")
-    summary = summarise(records, made.config.evaluation)
-    if made.accountant is not None:
-        promise = made.accountant.promise
-        summary["privacy"] = {
-            "epsilon": records[-1]["epsilon"],
-            "delta": promise.delta,
-            "meaning": promise.meaning,
-        }
+    summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
     write(folder / "summary.json", dumps(summary, indent=2))
 
 
@@ -186,8 +179,8 @@ def _model(w: Params) -> bytes:
 
 
 def _forget_timing(folder: Path, done: int) -> None:
-    """Leave out the rounds that will be timed again."""
+    """Leave out the rounds that will be timed again, and what cannot be read."""
     path = folder / "timing.jsonl"
     if path.exists():
-        kept = [line for line in read_lines(path) if line["round"] <= done]
-        write(path, "".join(dumps(line) + "\n" for line in kept))
+        found = re.finditer(r'{"round": (\d+), .*\n', path.read_text(errors="replace"))
+        write(path, "".join(line[0] for line in found if int(line[1]) <= done))

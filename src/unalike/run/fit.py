@@ -35,6 +35,8 @@ def fit(module: nn.Module, examples: Examples, what: str, track: bool = True) ->
     wanted = outputs(examples)
     try:
         made = Task(Network(module, track_statistics=track), examples.kind)
+        if not made.network.weights:
+            raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
         out = made.logits(made.network.given(), examples.x[:2])
         if isinstance(out, torch.Tensor) and out.shape[-1:] == (wanted,):
             made.per_example(out, examples.y[:2])
@@ -43,8 +45,6 @@ def fit(module: nn.Module, examples: Examples, what: str, track: bool = True) ->
         raise
     except Exception as error:  # the module is the user's, and so may be anything it raises
         raise misfit(what, examples, error) from error
-    if not made.network.weights:
-        raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
     if not isinstance(out, torch.Tensor):
         raise ConfigError(f"{what} must give a tensor of logits, got {type(out).__name__}.")
     if out.shape[-1:] != (wanted,):

@@ -64,15 +64,18 @@ class Log:
         """Starts empty; ``rewind`` picks up an earlier one."""
         self.path, self.size, self.hash = path, 0, hashlib.sha256()
 
-    def rewind(self, size: int, digest: str) -> None:
-        """Cut the file back to a checkpoint, or say that it was changed."""
+    def check(self, size: int, digest: str) -> None:
+        """Say so if the file is not what a checkpoint was made with; more lines may follow."""
         raw = self.path.read_bytes()[:size] if self.path.is_file() else b""
         if len(raw) != size or hashlib.sha256(raw).hexdigest() != digest:
             raise RunError(
                 f"'{self.path}' is not what the checkpoint was made with; restore it or start "
                 "the run again in another folder."
             )
-        self.size, self.hash = size, hashlib.sha256(raw)
+
+    def rewind(self, size: int) -> None:
+        """Cut the file back to a checkpoint and go on from there."""
+        self.size, self.hash = size, hashlib.sha256(self.path.read_bytes()[:size])
         with self.path.open("ab") as f:
             f.truncate(size)
 

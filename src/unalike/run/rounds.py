@@ -8,6 +8,7 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.loop import Round, State
 from unalike.run.build import Experiment
 from unalike.run.stages import NOTHING, Spent
+from unalike.run.summary import summarise
 
 
 class Step(NamedTuple):
@@ -37,6 +38,19 @@ def rounds(made: Experiment, state: State, done: int = 0) -> Iterator[Step]:
         if made.accountant is not None:
             record["epsilon"] = round(made.accountant(t), 6)
         yield Step(t + 1, state, record, clients, round(time.perf_counter() - begun, 4))
+
+
+def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The summary of all rounds, with the privacy that was promised."""
+    summary = summarise(records, made.config.evaluation)
+    if made.accountant is not None:
+        promise = made.accountant.promise
+        summary["privacy"] = {
+            "epsilon": records[-1]["epsilon"],
+            "delta": promise.delta,
+            "meaning": promise.meaning,
+        }
+    return summary
 
 
 def _record(report: Round, judged: Evaluation | None, earlier: Spent) -> dict[str, Any]:

@@ -152,6 +152,10 @@ def test_local_privacy_counts_answers_only() -> None:
     assert after(1) == pytest.approx(exact(2.0, 1, DELTA), rel=1e-6)
 
 
+def test_who_sent_nothing_told_nothing() -> None:
+    assert gaussian(1.0, 0, DELTA) == 0
+
+
 def test_no_noise_promises_nothing() -> None:
     assert spent(Guarantee(0.0, DELTA))(3) == math.inf
 

@@ -77,7 +77,7 @@ def _stationary(A: Matrix, b: Vector, p: Vector, free: Mask) -> tuple[Vector, Ve
     for _ in range(4):
         if np.abs(s[free]).max() <= noise:
             break
-        q, s = _level(A, b, q + _step(A, np.where(free, -s, 0.0), free), free, count)
+        q, s = _level(A, b, q + _step(A, np.where(free, -s, 0.0), free, noise), free, count)
     return q, s
 
 
@@ -88,10 +88,10 @@ def _level(A: Matrix, b: Vector, p: Vector, free: Mask, count: int) -> tuple[Vec
     return q, s - s[free].mean()
 
 
-def _step(A: Matrix, r: Vector, free: Mask) -> Vector:
+def _step(A: Matrix, r: Vector, free: Mask, noise: float) -> Vector:
     """d with Ad + nu 1 = r on the free entries, of sum zero and zero elsewhere."""
     at = np.flatnonzero(free)
-    d = _conjugate_gradients(A, r, free) if len(at) > _DIRECT else None
+    d = _conjugate_gradients(A, r, free, noise) if len(at) > _DIRECT else None
     if d is not None:
         return d
     rhs = np.stack([r[at], np.ones(len(at))], 1)
@@ -103,21 +103,20 @@ def _step(A: Matrix, r: Vector, free: Mask) -> Vector:
     return d
 
 
-def _conjugate_gradients(A: Matrix, r: Vector, free: Mask) -> Vector | None:
+def _conjugate_gradients(A: Matrix, r: Vector, free: Mask, noise: float) -> Vector | None:
     """The same for a large and well-conditioned A; None if it is not.
 
     AAggFF-S's matrix has one large eigenvalue, nearly along the ones, and a narrow band of others:
     among directions of sum zero a few products do what takes a factorisation fifty times as long.
     """
     x, d, size = np.zeros_like(r), r, r @ r
-    goal = size * _ROUNDING**2
     for _ in range(50):
         Ad = A @ d
         Ad = np.where(free, Ad - Ad[free].mean(), 0.0)
         step = size / (d @ Ad)
         x, r = x + step * d, r - step * Ad
         size, before = r @ r, size
-        if size <= goal:
+        if size <= (noise / 2) ** 2:
             return x
         d = r + size / before * d
     return None

@@ -41,7 +41,8 @@ def methods(study: Study) -> list[Method]:
             settings += [(f"{prefix}{k}", written(v)) for k, v in table.items() if k != "name"]
         topology = run.config.get("topology", {"name": "star"})
         if topology["name"] != "star":
-            settings.append(("topology", ", ".join(f"{k} {v}" for k, v in topology.items())))
+            words = [topology["name"], *(f"{k} {v}" for k, v in topology.items() if k != "name")]
+            settings.append(("topology", ", ".join(words)))
         reveals = list(run.data.get("survey_reveals", []))
         found[cell.method] = Method(
             cell.method,

@@ -55,7 +55,8 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     if place.is_dir():
         raise RunError(f"'{place}' is a folder; name the file to write, such as {place}/{NAME}.")
     place.parent.mkdir(parents=True, exist_ok=True)
-    for pictured in PICTURED:
+    most = len(study.partitions)
+    for pictured in sorted({min(most, n) for n in PICTURED}, reverse=True):
         text = render(study, content(study, pictured))
         if len(text.encode()) <= LIMIT:
             break

@@ -178,6 +178,7 @@ def ledger(study: Study) -> Sheet:
     columns = ["method", "partition", "runs", *shown]
     absent = [name for name in RARE if name not in shown]
     notes = [f"Means over runs. Nothing to report under: {', '.join(absent)}."] if absent else []
+    notes.append("Peak: bytes of the busiest round.")
     notes += [note for (method, _), runs in groups.items() for note in _noted(method, runs)]
     return sheet(Grid("", columns, lines, notes), study.methods, "What every method used")
 
@@ -194,7 +195,7 @@ def _use(run: Run) -> dict[str, float]:
         "rounds": len(run.rounds),
         "sent": sum(sent.values()),
         **sent,
-        "busiest round": (run.summary or {}).get("bytes_peak", 0),
+        "peak": (run.summary or {}).get("bytes_peak", 0),
         "messages": sum(r["messages"] for r in run.rounds),
         "samples": sum(r.get("samples", 0) for r in run.rounds),
         "refused": sum(len(r["rejected"]) for r in run.rounds),
@@ -205,7 +206,7 @@ def _use(run: Run) -> dict[str, float]:
 
 
 def _amount(name: str, value: float) -> str:
-    if name in ("sent", "down", "up", "across", "busiest round"):
+    if name in ("sent", "down", "up", "across", "peak"):
         return size(value)
     return f"{value:.1f}" if name == "seconds" else count(value)
 

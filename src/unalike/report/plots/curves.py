@@ -7,11 +7,12 @@ import numpy as np
 
 from unalike.errors import DataError
 from unalike.report.plots.canvas import GREY, finish, inline, number_format
-from unalike.report.plots.methods import look, switchable
+from unalike.report.plots.methods import SHOWN, look, switchable
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
+CROWD = 5  # methods, whose bands would hide one another
 MARKED_UP_TO = 15  # evaluated rounds
 BYTES = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1B')"  # 4M: 4 MB
 POINTS = 150  # of a line; of more rounds evenly spaced ones are kept, with the last
@@ -72,6 +73,7 @@ def _lines(
     import altair as alt
 
     methods = list(dict.fromkeys(columns["method"]))
+    faint = alt.ExprRef(f"length({SHOWN}) > {CROWD} ? 0.05 : 0.14")
     encodings = look(methods)
     scale = alt.Scale(domain=_range([*columns["low"], *columns["high"], target]), nice=True)
     base = alt.Chart(inline(**columns)).encode(x=x, color=encodings["color"])
@@ -79,8 +81,8 @@ def _lines(
     mean = alt.Y("mean:Q", scale=scale, title=metric).axis(format=form.axis)
     layers: list[Any] = []
     if columns["low"] != columns["high"]:
-        bounds = {"y": alt.Y("low:Q", scale=scale), "y2": "high:Q"}
-        layers.append(base.mark_area(opacity=0.13).encode(**bounds))
+        bounds = {"y": alt.Y("low:Q", scale=scale), "y2": alt.Y2("high:Q")}
+        layers.append(base.mark_area(opacity=faint).encode(**bounds))
     if target is not None:
         rule = alt.Chart(inline(method=methods, target=[target] * len(methods)))
         rule = rule.mark_rule(color=GREY, strokeDash=[2, 3])
@@ -92,20 +94,25 @@ def _lines(
 
 
 def _hover(base: Any, mean: Any, metric: str, columns: dict[str, list[Any]], form: str) -> Any:
-    """A point at every mean, visible if they are few, else the one nearest to the pointer."""
+    """A point at every mean, visible if they are few, else when the pointer is near.
+
+    The transparent margin is what the pointer finds; ``nearest`` loses the names of methods.
+    """
     import altair as alt
 
-    near = alt.selection_point(
-        name="near", nearest=True, on="pointerover", clear="pointerout", empty=False
-    )
-    tooltip = ["method:N", "round:Q", alt.Tooltip("mean:Q", title=metric, format=form)]
+    near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
+    tooltip = [
+        alt.Tooltip("method:N"),
+        alt.Tooltip("round:Q"),
+        alt.Tooltip("mean:Q", title=metric, format=form),
+    ]
     if columns["low"] != columns["high"]:
         ends = {"low:Q": "lowest", "high:Q": "highest"}
         tooltip += [alt.Tooltip(field, title=t, format=form) for field, t in ends.items()]
     if "bytes" in columns:
         tooltip.append(alt.Tooltip("bytes:Q", title="bytes sent", format=",.0f"))
     rest = 1 if len(set(columns["round"])) <= MARKED_UP_TO else 0
-    points = base.mark_point(filled=True, size=35).encode(
+    points = base.mark_point(filled=True, size=35, stroke="transparent", strokeWidth=14).encode(
         y=mean,
         tooltip=tooltip,
         opacity=alt.when(near).then(alt.value(1)).otherwise(alt.value(rest)),

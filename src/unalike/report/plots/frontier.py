@@ -57,7 +57,7 @@ def fairness_frontier(
         )
     }
     told = [
-        "method:N",
+        alt.Tooltip("method:N"),
         alt.Tooltip("x:Q", title="mean", format=form.tooltip),
         alt.Tooltip("y:Q", title="worst tenth", format=form.tooltip),
     ]
@@ -67,7 +67,7 @@ def fairness_frontier(
     layers = [
         alt.Chart(edge)
         .mark_line(color=GREY, strokeDash=[4, 3], strokeWidth=1.2)
-        .encode(**axes, order="x:Q"),
+        .encode(**axes, order=alt.Order("x:Q")),
         means.mark_point(filled=True, size=150, opacity=1, stroke="white", strokeWidth=1).encode(
             **axes, **encodings, tooltip=told
         ),

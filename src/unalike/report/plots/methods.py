@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+NARROW = 300  # pixels in which a legend must fit
 SHOWN = "shown"  # the parameter that holds the names of the methods to draw
 
 
@@ -35,7 +36,7 @@ def look(names: list[str], *, points: bool = False) -> dict[str, Any]:
     legend = alt.Legend(
         title=None,
         orient="bottom",
-        columns=alt.ExprRef(f"max(1, floor(width / {12 * max(map(len, names)) + 40}))"),
+        columns=max(1, NARROW // (7 * max(map(len, names)) + 40)),  # about what a name takes
         symbolStrokeWidth=2.5,
         symbolOpacity=1,
         **symbol,

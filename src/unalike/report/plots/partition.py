@@ -71,7 +71,11 @@ def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":
             .legend(
                 title="examples", symbolFillColor=BLUE, symbolStrokeWidth=0, tickCount=min(4, top)
             ),
-            tooltip=[alt.Tooltip("column:O", title="client"), "label:N", "examples:Q"],
+            tooltip=[
+                alt.Tooltip("column:O", title="client"),
+                alt.Tooltip("label:N"),
+                alt.Tooltip("examples:Q"),
+            ],
         )
         .properties(width=step * clients, height=_height(len(names)))
     )
@@ -106,7 +110,7 @@ def _heat_map(n: NDArray[np.float64], names: list[str]) -> "ChartType":
             color=alt.Color("share:Q")
             .scale(range=list(SHADES), domain=[0, top], interpolate="lab")
             .legend(title=["share of the", "client's examples"], format=".0%", tickCount=5),
-            tooltip=["label:N", alt.Tooltip("share:Q", format=".1%")],
+            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("share:Q", format=".1%")],
         )
         .properties(
             width=width, height=_height(len(names)), view={"fill": SHADES[0], "stroke": None}
@@ -126,7 +130,7 @@ def _below_sizes(
         .encode(
             x=_columns(len(sizes)).axis(None),
             y=alt.Y("size:Q").axis(tickCount=2, grid=False, format=",.0f").title(title),
-            tooltip=["size:Q"],
+            tooltip=[alt.Tooltip("size:Q")],
         )
         .properties(width=width, height=54)
     )

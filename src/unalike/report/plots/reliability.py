@@ -16,6 +16,7 @@ from unalike.report.plots.methods import look, switchable
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
+LEAST = 10  # predictions of a bin worth drawing, if there are such bins
 KEYS = ("counts", "accuracy", "confidence")
 
 
@@ -40,10 +41,11 @@ def reliability_diagram(
         n, accuracy, confidence = (np.array(found[key], float) for key in KEYS)
         if not n.ndim == 1 or not n.shape == accuracy.shape == confidence.shape or not n.sum() > 0:
             raise DataError(f"the bins of '{name}' must be three vectors of one length, not empty.")
-        full = n > 0
+        full = n >= (LEAST if n.max() >= LEAST else 1)
         share = n[full] / n.sum()
         rows.append((name, confidence[full], accuracy[full], share))
-        errors.append(float(share @ np.abs(accuracy[full] - confidence[full])))
+        gap = np.abs(accuracy - confidence)[n > 0]
+        errors.append(float(gap @ n[n > 0] / n.sum()))
     columns = {
         "method": np.repeat(names, [len(r[1]) for r in rows]),
         **{
@@ -59,7 +61,10 @@ def reliability_diagram(
     encodings = look(names)
     ideal = alt.Chart(inline(confidence=[0, 1], accuracy=[0, 1]))
     base = alt.Chart(inline(**columns)).encode(**axes, color=encodings["color"])
-    tooltip = ["method:N", *(alt.Tooltip(f"{key}:Q", format=".1%") for key in list(columns)[1:])]
+    tooltip = [
+        alt.Tooltip("method:N"),
+        *(alt.Tooltip(f"{key}:Q", format=".1%") for key in list(columns)[1:]),
+    ]
     size = alt.Size("share:Q").scale(domain=[0, 1], range=[12, 900]).legend(None)
     marks = alt.layer(
         base.mark_line(strokeWidth=1.8).encode(strokeDash=encodings["strokeDash"]),

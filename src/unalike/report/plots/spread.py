@@ -52,10 +52,10 @@ def _histogram(values: NDArray[np.float64], name: str) -> "ChartType":
         .mark_bar(color=BLUE, stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("low:Q", scale=scale).axis(None),
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             y=alt.Y("clients:Q", title="clients").axis(tickCount=min(5, heights.max().item())),
             y2=alt.datum(0),
-            tooltip=["low:Q", "high:Q", "clients:Q"],
+            tooltip=[alt.Tooltip("low:Q"), alt.Tooltip("high:Q"), alt.Tooltip("clients:Q")],
         )
         .properties(width=WIDTH, height=150)
     )

@@ -26,7 +26,7 @@ def client_strip(
     per_client: Mapping[str, ArrayLike],
     metric: str = "accuracy",
     title: str = "",
-    sizes: ArrayLike | None = None,
+    sizes: Mapping[str, ArrayLike] | None = None,
     higher_is_better: bool = True,
     percent: bool = False,
 ) -> "ChartType":
@@ -36,7 +36,8 @@ def client_strip(
         per_client: Values over clients by method, NaN where a client has none.
         metric: Name on the axis.
         title: Title of the figure.
-        sizes: Test examples of the clients, the weights within the worst tenth; equal if None.
+        sizes: Test examples of the clients by method, the weights within the worst tenth; equal if
+            None.
         higher_is_better: False for a loss.
         percent: Whether the metric is a share to be read in per cent.
     """
@@ -49,8 +50,8 @@ def client_strip(
     if not values:
         raise DataError("client_strip needs the clients' values of at least one method.")
     spreads = [
-        summarise(v, np.ones(len(v)) if sizes is None else sizes, higher_is_better)
-        for v in values.values()
+        summarise(v, np.ones(len(v)) if sizes is None else sizes[name], higher_is_better)
+        for name, v in values.items()
     ]
     row = np.repeat(np.arange(len(values)), [len(v) for v in values.values()])
     value = np.concatenate(list(values.values()))
@@ -85,9 +86,9 @@ def _dots(
         x=mean[column],
         y=row + min(0.1, 2 * REACH / crowd.max()) * place,
     )
-    tooltip = ["method:N", alt.Tooltip("value:Q", format=form.tooltip)]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("value:Q", format=form.tooltip)]
     chart = alt.Chart(dots).mark_circle(color=PALE_BLUE, opacity=0.9, size=26)
-    drawn: alt.Chart = chart.encode(x="x:Q", y=_methods(names), tooltip=tooltip)
+    drawn: alt.Chart = chart.encode(x=alt.X("x:Q"), y=_methods(names), tooltip=tooltip)
     return drawn
 
 
@@ -112,9 +113,9 @@ def _bars(
     )
     chart = alt.Chart(bars).mark_rect(color=PALE_BLUE, stroke=PALE_BLUE, strokeWidth=0.6)
     ends = (alt.Tooltip(f"{end}:Q", format=form.tooltip) for end in ("low", "high"))
-    tooltip = ["method:N", *ends, "clients:Q"]
-    x = {"x": "low:Q", "x2": "high:Q"}
-    drawn: alt.Chart = chart.encode(**x, y=_methods(names), y2="y2:Q", tooltip=tooltip)
+    tooltip = [alt.Tooltip("method:N"), *ends, alt.Tooltip("clients:Q")]
+    x = {"x": alt.X("low:Q"), "x2": alt.X2("high:Q")}
+    drawn: alt.Chart = chart.encode(**x, y=_methods(names), y2=alt.Y2("y2:Q"), tooltip=tooltip)
     return drawn
 
 
@@ -134,10 +135,14 @@ def _summaries(names: list[str], spreads: list[Spread], metric: str, form: Forma
         .mark_point(filled=True, size=130, stroke="white", strokeWidth=1.2, opacity=1)
         .encode(
             x=alt.X("value:Q", title=metric).scale(zero=False).axis(format=form.axis),
-            y="y:Q",
+            y=alt.Y("y:Q"),
             shape=alt.Shape("of:N", legend=legend).scale(range=["diamond", "triangle-up"]),
             color=alt.Color("of:N", legend=legend).scale(range=["black", VERMILLION]),
-            tooltip=["method:N", "of:N", alt.Tooltip("value:Q", format=form.tooltip)],
+            tooltip=[
+                alt.Tooltip("method:N"),
+                alt.Tooltip("of:N"),
+                alt.Tooltip("value:Q", format=form.tooltip),
+            ],
         )
     )
     return drawn

@@ -58,7 +58,9 @@ def topology_plot(
     edges = (
         alt.Chart(inline(x=start[:, 0], y=start[:, 1], x2=end[:, 0], y2=end[:, 1]))
         .mark_rule(color=GREY, opacity=0.45, strokeWidth=1)
-        .encode(x=alt.X("x:Q", **hidden), y=alt.Y("y:Q", **hidden), x2="x2:Q", y2="y2:Q")
+        .encode(
+            x=alt.X("x:Q", **hidden), y=alt.Y("y:Q", **hidden), x2=alt.X2("x2:Q"), y2=alt.Y2("y2:Q")
+        )
     )
     nodes = (
         alt.Chart(inline(x=x, y=y, kind=kind, area=area, name=[f"{k} {i}" for k, i in names]))
@@ -71,7 +73,7 @@ def topology_plot(
             .scale(domain=kinds, range=colour)
             .legend(title=None, orient="bottom"),
             size=alt.Size("area:Q").scale(None).legend(None),
-            tooltip=["name:N"],
+            tooltip=[alt.Tooltip("name:N")],
         )
     )
     servers = kind.count("server")

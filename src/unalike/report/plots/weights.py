@@ -19,7 +19,7 @@ SHADES = ("#C7E9B4", "#7FCDBB", "#41B6C4", "#225EA8", "#081D58")  # darker is mo
 def weights_plot(
     records: Sequence[Mapping[str, Any]], sizes: ArrayLike, title: str = ""
 ) -> "ChartType":
-    """A client's weight times the clients of that round: 1 is an equal share, white was absent.
+    """A client's weight over the round's mean weight: 1 is an equal share, white was absent.
 
     Args:
         records: Dicts with ``round``, ``clients`` (ids) and ``weights``, in the order of rounds.
@@ -55,11 +55,11 @@ def weights_plot(
             x=alt.X("round:Q", title="round")
             .scale(domain=[int(first), int(last) + 1], nice=False, zero=False)
             .axis(tickMinStep=1, format="d", grid=False),
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             y=alt.Y("row:Q", title=label)
             .scale(domain=[len(by_client), 0], nice=False)
             .axis(labels=False, ticks=False, grid=False),
-            y2="next:Q",
+            y2=alt.Y2("next:Q"),
             color=alt.Color("share:Q")
             .scale(range=list(SHADES), domain=[0, max(2.0, float(value.max()))])
             .legend(
@@ -83,14 +83,15 @@ def weights_plot(
 def relative_weights(
     records: Sequence[Mapping[str, Any]], n_clients: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """[rounds, clients] weight over the round's mean weight of 1 / cohort, and who took part."""
+    """[rounds, clients] weight over the round's mean weight, and who took part."""
     if not any(len(r["clients"]) for r in records):
         raise DataError("no record has a client with a weight; nothing was mixed.")
     share, seen = np.zeros((len(records), n_clients)), np.zeros((len(records), n_clients), bool)
     for row, taken, record in zip(share, seen, records, strict=True):
         ids = np.asarray(record["clients"], int)
         taken[ids] = True
-        row[ids] = np.asarray(record["weights"], float) * len(ids)
+        weights = np.asarray(record["weights"], float)
+        row[ids] = weights / weights.mean() if weights.any() else weights
     return share, seen
 
 

@@ -8,6 +8,15 @@
 
   // Pictures
 
+  function rows(datasets) {
+    const made = {};
+    for (const [name, columns] of Object.entries(datasets)) {
+      const names = Object.keys(columns);
+      made[name] = columns[names[0]].map((_, i) => Object.fromEntries(names.map((n) => [n, columns[n][i]])));
+    }
+    return made;
+  }
+
   async function draw(id, spec) {
     const place = document.getElementById(id);
     const text = JSON.stringify(spec);
@@ -16,7 +25,7 @@
     fresh.className = "canvas pending"; // drawn out of sight, so that nothing flickers
     place.append(fresh);
     try {
-      const made = await window.vegaEmbed(fresh, spec, options);
+      const made = await window.vegaEmbed(fresh, { ...spec, datasets: rows(spec.datasets) }, options);
       fresh.querySelector("svg").setAttribute("aria-hidden", "true"); // its place says what it shows
       views.get(id)?.finalize();
       views.set(id, made);

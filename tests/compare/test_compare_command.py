@@ -1,0 +1,106 @@
+"""``unalike compare`` and ``unalike resume`` as they are typed, without starting processes."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from comparisons import TINY, run_here
+
+from unalike.cli import main as command
+from unalike.cli.comparing import source
+from unalike.compare import folder as place
+from unalike.compare.presets import names
+
+
+@pytest.fixture
+def unalike(monkeypatch, capsys):
+    """Run a command line; (exit code, standard output, standard error)."""
+    app = command.app
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(command, "app", partial(app, arguments))
+        try:
+            command.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def finished(folder: Path) -> Path:
+    """A comparison that has nothing left to do."""
+    from unalike.compare.spec import loads
+
+    text = f'{TINY}\n[compare]\ntitle = "Tiny"\nmethods = ["fedavg", "fedprox"]\nseeds = 2'
+    run_here(place.create(loads(text, "tiny"), folder, text), folder)
+    return folder
+
+
+def test_list_shows_every_preset_with_its_question(unalike):
+    code, out, _ = unalike("compare", "--list")
+    assert code == 0
+    for name in names():
+        assert name in out
+    assert "Which method suits clients whose digits are not alike" in " ".join(out.split())
+
+
+def test_a_finished_folder_shows_its_tables_again(unalike, tmp_path):
+    folder = finished(tmp_path / "a")
+    for words in (("compare",), ("resume",)):
+        code, out, err = unalike(*words, str(folder))
+        assert (code, err) == (0, "")
+        assert "Tiny" in out
+        assert "fedprox" in out
+        assert "win" in out or "tie" in out or "loss" in out
+        assert f"tables and runs: {folder}" in out
+
+
+def test_the_same_file_finds_its_folder_again(unalike, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    finished(tmp_path / "runs" / "compare-tiny")
+    text = (tmp_path / "runs" / "compare-tiny" / "compare.toml").read_text()
+    (tmp_path / "tiny.toml").write_text(text)
+    code, out, _ = unalike("compare", "tiny.toml")
+    assert code == 0
+    assert "tables and runs: runs/compare-tiny" in out
+
+
+def test_a_begun_comparison_cannot_be_changed_on_the_way(unalike, tmp_path):
+    folder = finished(tmp_path / "a")
+    code, _, err = unalike("compare", str(folder), "--set", "rounds=9")
+    assert code == 2
+    assert "go on with it without --set, --folder and --scale" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ((), "name a preset, a TOML file or a comparison's folder"),
+        (("quickstrt",), "did you mean 'quickstart'"),
+        (("none.toml",), "there is no file 'none.toml'"),
+        (("quickstart", "--scale", "large"), "unknown scale 'large'"),
+        (("quickstart", "--set", "roundz=3"), "roundz"),
+        (("quickstart", "--processes", "-1"), "processes"),
+        ((".",), "is a folder without compare.json"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_code_two(unalike, tmp_path, monkeypatch, arguments, part):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = unalike("compare", *arguments)
+    assert code == 2
+    assert part in err
+    assert err.startswith("error: ")
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_comes_before_a_preset_only_by_its_ending(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    assert source("quickstart")[1] == "quickstart"
+    Path("quickstart.toml").write_text("x = 1")
+    assert source("quickstart.toml") == ("x = 1", "quickstart")

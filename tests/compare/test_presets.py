@@ -1,0 +1,175 @@
+"""Every preset, at both scales: its file, its cells, and that each kind of cell can be built."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unalike.compare.conduct import preflight
+from unalike.compare.presets import about, names, text
+from unalike.compare.settings import Budget
+from unalike.compare.spec import Comparison, loads
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples
+from unalike.federation.datasets import DATASETS
+
+BOTH = [(name, scale) for name in names() for scale in ("small", "paper")]
+SHAPES = {  # what a published dataset looks like: shape, classes, natural clients, examples
+    "mnist": ((1, 28, 28), 10, 0, 12_000),
+    "fashion_mnist": ((1, 28, 28), 10, 0, 12_000),
+    "cifar10": ((3, 32, 32), 10, 0, 12_000),
+    "berka": ((15,), 2, 7, 621),
+    "heart": ((13,), 2, 4, 920),
+}
+DATA = Path(os.environ.get("UNALIKE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def preset(name: str, scale: str) -> Comparison:
+    return loads(text(name), name, scale)
+
+
+def stand_in(name: str):
+    """A dataset of the same shape in which nothing can be learned."""
+    shape, classes, groups, n = SHAPES[name]
+
+    def load(self) -> Examples:
+        side = getattr(self, "size", 0)
+        size = (shape[0], side, side) if side else shape
+        x, y = torch.zeros(1).expand(n, *size), torch.arange(n) % classes
+        kind = "binary" if classes == 2 else "multiclass"
+        natural = np.arange(n) // classes % groups if groups else None
+        titles = tuple(f"client {i}" for i in range(groups))
+        test = None if groups else (x[:100], y[:100])
+        return Examples(
+            x,
+            y,
+            classes,
+            kind,
+            natural,
+            titles,
+            *(test or (None, None)),
+            tuple(f"class {i}" for i in range(classes)),
+        )
+
+    return load
+
+
+def test_there_is_one_for_every_experiment():
+    assert names()[0] == "quickstart"
+    assert set(names()) >= {
+        "vae-disco",
+        "fedep-pure",
+        "fedep-mixed",
+        "lg-fedavg-mnist",
+        "lg-fedavg-cifar",
+        "emd-samplers",
+        "phase-shift",
+        "fedaug",
+        "phase-shift-fedaug",
+        "superfed-mnist",
+        "superfed-cifar",
+        "aaggff-berka",
+        "aaggff-heart",
+        "fedevg-mnist",
+    }
+
+
+@pytest.mark.parametrize(("name", "scale"), BOTH)
+def test_presets_are_valid(name, scale):
+    made = preset(name, scale)
+    title, question, scales = about(name)
+    assert title
+    assert question.endswith("?")
+    assert scales == ["small", "paper"]
+    assert len({c.seed for c in made.cells}) >= 3  # one seed says nothing about chance
+    assert made.source["scale"] == scale
+    assert made.baseline == "FedAvg"
+
+
+@pytest.mark.parametrize("name", names())
+def test_small_is_smaller_than_the_paper(name):
+    def work(made: Comparison) -> float:
+        return sum(c.config.rounds * c.config.local.epochs for c in made.cells)
+
+    assert work(preset(name, "small")) < work(preset(name, "paper"))
+
+
+@pytest.mark.parametrize(("name", "scale"), BOTH)
+def test_every_kind_of_cell_can_be_built(name, scale, monkeypatch):
+    """On data of the published shape, so that the methods meet the models they are to train."""
+    for data in SHAPES:
+        monkeypatch.setattr(DATASETS[data], "load", stand_in(data))
+    made = preset(name, scale)
+    first = [c for c in made.cells if c.seed == made.cells[0].seed]
+    conditions = made.conditions[:: max(1, len(made.conditions) // 3)]
+    preflight([c for c in first if c.condition in conditions], Budget("rounds"))
+
+
+def test_quickstart_needs_no_data_and_shows_every_family():
+    made = preset("quickstart", "small")
+    assert {c.config.data.name for c in made.cells} == {"digits"}
+    assert {c.method for c in made.cells} >= {
+        "fedavg",
+        "fedprox",
+        "scaffold",
+        "fedavgm",
+        "fedep",
+        "lg_fedavg",
+        "fedaug",
+        "phase_shift",
+    }
+    assert "ring" in {c.config.topology.name for c in made.cells}
+
+
+def test_the_papers_settings():
+    """A few numbers that must not drift, from the published set-ups."""
+    berka = preset("aaggff-berka", "paper").cells[0].config
+    assert (berka.rounds, berka.local.lr, berka.local.batch_size) == (100, 1.0, 20)
+    assert (berka.local.weight_decay, berka.local.decay_rate) == (1e-3, 0.99)
+    superfed = preset("superfed-mnist", "paper").cells[0].config
+    assert (superfed.rounds, superfed.participation.number) == (500, 5)
+    assert (superfed.local.epochs, superfed.local.momentum) == (10.0, 0.9)
+    phases = preset("phase-shift", "paper")
+    assert phases.cells[0].config.partition.settings["clients"] == 40
+    by_label = {c.label: c.config for c in phases.cells}
+    assert by_label["FedAvg as 4"].local.epochs == 12.8  # 8 x 2n/(n+1)
+    assert by_label["FedAvg as 4"].rounds == 9
+    both = {c.label: c.config for c in preset("phase-shift-fedaug", "paper").cells}
+    assert both["2P"].rounds * both["2P"].local.epochs == 108
+    assert both["FedNova"].rounds * both["FedNova"].local.epochs == 108
+    vae = preset("vae-disco", "paper")
+    assert vae.cells[0].config.model.settings["beta"] == 10.0
+    assert {c.config.method.settings.get("a") for c in vae.cells} == {None, 0.1, 0.5, 0.9}
+
+
+def test_samplers_reach_the_emd_they_are_named_after():
+    """ll: 2f(1 - t/M), q: 2q - 2/M, ll_q: 2q - 2t/M with ten classes."""
+    for cell in preset("emd-samplers", "paper").cells:
+        kind, p = cell.config.partition, cell.config.partition.settings
+        emd = {
+            "limit_label": lambda p: 2 * p["f"] * (1 - p["t"] / 10),
+            "q_sampler": lambda p: 2 * p["q"] - 0.2,
+            "limit_label_q": lambda p: 2 * p["q"] - p["t"] / 5,
+            "emd": lambda p: p["target"],
+        }
+        if kind.name in emd:  # Dirichlet reaches it on average only
+            target = float(cell.condition.split()[1])
+            assert emd[kind.name](p) == pytest.approx(target, abs=1e-5)
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="unknown preset 'quikstart': did you mean 'quickstart'"):
+        text("quikstart")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", names())
+def test_presets_build_on_the_real_data(name, monkeypatch):
+    if not DATA.is_dir():
+        pytest.skip("set UNALIKE_DATA to the folder with the datasets")
+    monkeypatch.setenv("UNALIKE_DATA", str(DATA))
+    made = preset(name, "small")
+    preflight([c for c in made.cells if c.seed == made.cells[0].seed], Budget("rounds"))

@@ -1,0 +1,220 @@
+"""Pictures of methods: costs, fairness, reliability, weights, topologies."""
+
+import numpy as np
+import pytest
+from chart_rows import tables
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from unalike.errors import DataError
+from unalike.parts.topology import Clusters, Ring
+from unalike.report.plots import (
+    client_strip,
+    cost_curves,
+    fairness_frontier,
+    learning_curves,
+    reliability_diagram,
+    save,
+    topology_plot,
+    weights_plot,
+)
+from unalike.report.plots.curves import POINTS
+from unalike.report.plots.frontier import undominated
+from unalike.report.plots.weights import relative_weights
+
+BINS = {"counts": [0, 2, 6], "accuracy": [None, 0.5, 1.0], "confidence": [None, 0.4, 0.9]}
+POINTS_OF = [
+    {"method": "fair", "mean": 0.7, "worst": 0.6},
+    {"method": "strong", "mean": 0.9, "worst": 0.4},
+    {"method": "strong", "mean": 0.8, "worst": 0.4},
+    {"method": "neither", "mean": 0.6, "worst": 0.3},
+]
+MIXED = [
+    {"round": 1, "clients": [0, 2], "weights": [0.25, 0.75]},
+    {"round": 2, "clients": [1], "weights": [1.0]},
+]
+
+
+def sent(rounds=6):
+    return [
+        {"round": t, "method": m, "bytes": cost * t + seed, "accuracy": 0.1 * t}
+        for m, cost in (("cheap", 10), ("dear", 20))
+        for seed in (0, 2)
+        for t in range(1, rounds + 1)
+    ]
+
+
+CHARTS = {
+    "cost": lambda: cost_curves(sent(), target=0.5, percent=True),
+    "frontier": lambda: fairness_frontier(POINTS_OF, percent=True),
+    "a method alone": lambda: fairness_frontier(POINTS_OF[:1]),
+    "reliability": lambda: reliability_diagram({"a": BINS, "it's [b].c": BINS}),
+    "weights": lambda: weights_plot(MIXED, [5, 3, 9]),
+    "many weights": lambda: weights_plot(
+        [
+            {"round": t, "clients": list(range(t % 7, 300, 9)), "weights": [0.1] * len(r)}
+            for t in range(1, 200)
+            for r in [range(t % 7, 300, 9)]
+        ],
+        np.arange(300),
+    ),
+    "star": lambda: topology_plot([0] * 20),
+    "ring": lambda: topology_plot(Ring(2).home(9), Ring(2).links(0, 9), local=True),
+    "clusters": lambda: topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10)),
+    "irregular": lambda: topology_plot(range(3), [[0, 1, 0], [1, 0, 1], [0, 1, 0]], local=True),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_renders(name, tmp_path):
+    svg = save(CHARTS[name](), tmp_path / "figure.svg").read_text()
+    assert svg.count("<path") > 5
+    assert "NaN" not in svg
+    assert "undefined" not in svg
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        lambda: learning_curves(sent()),
+        lambda: cost_curves(sent()),
+        lambda: fairness_frontier(POINTS_OF),
+        lambda: client_strip({"a": [0.1, 0.2], "b": [0.5, 0.5]}),
+        lambda: reliability_diagram({"a": BINS, "b": BINS}),
+    ],
+)
+def test_methods_can_be_switched(chart):
+    spec = chart().to_dict()
+    (shown,) = (p for p in spec["params"] if p["name"] == "shown")
+    assert len(shown["value"]) >= 2
+    assert "indexof(shown, datum.method)" in str(spec)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_picture_says_what_it_shows(name):
+    assert len(CHARTS[name]().to_dict()["description"]) > 30
+
+
+def test_bytes_are_averaged_over_repetitions():
+    rows = tables(cost_curves(sent()))[0]
+    cheap = [(r["round"], r["bytes"]) for r in rows if r["method"] == "cheap"]
+    assert cheap == [(t, 10 * t + 1) for t in range(1, 7)]
+
+
+def test_long_curves_are_thinned_but_keep_their_ends():
+    rows = tables(learning_curves(sent(rounds=1000)))[0]
+    rounds = [r["round"] for r in rows if r["method"] == "dear"]
+    assert len(rounds) == POINTS
+    assert (rounds[0], rounds[-1]) == (1, 1000)
+
+
+def test_where_curves_end_is_said():
+    words = learning_curves(sent(), percent=True).to_dict()["description"]
+    assert "cheap 60.0% in round 6; dear 60.0% in round 6" in words
+
+
+def test_the_front_joins_what_nothing_beats():
+    words = fairness_frontier(POINTS_OF).to_dict()["description"]
+    assert words.endswith("Not dominated: fair, strong.")
+    assert "strong 0.850 and 0.400" in words
+
+
+def test_of_a_loss_less_is_better():
+    words = fairness_frontier(POINTS_OF, "loss", higher_is_better=False).to_dict()["description"]
+    assert words.endswith("Not dominated: neither.")
+
+
+@given(arrays(float, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(0, 4)))
+def test_undominated_by_definition(points):
+    def beaten(a):
+        return any((b >= a).all() and (b > a).any() for b in points)
+
+    assert undominated(points).tolist() == [i for i, a in enumerate(points) if not beaten(a)]
+
+
+def test_reliability_draws_full_bins_and_says_the_gap():
+    chart = reliability_diagram({"a": BINS})
+    rows = [r for t in tables(chart) for r in t if "share" in r]
+    assert rows == [
+        {"method": "a", "confidence": 0.4, "accuracy": 0.5, "share": 0.25},
+        {"method": "a", "confidence": 0.9, "accuracy": 1.0, "share": 0.75},
+    ]
+    assert "a 0.100" in chart.to_dict()["description"]
+
+
+def test_bins_of_a_few_predictions_are_not_drawn():
+    bins = {"counts": [9, 10, 30], "accuracy": [0.0, 0.5, 0.5], "confidence": [0.5, 0.5, 0.5]}
+    chart = reliability_diagram({"a": bins})
+    rows = [r for t in tables(chart) for r in t if "share" in r]
+    assert [r["accuracy"] for r in rows] == [0.5, 0.5]
+    assert "a 0.092" in chart.to_dict()["description"]  # but they count: 9 / 49 * 0.5
+
+
+def test_where_every_client_is_its_own_server_all_weigh_the_same():
+    alone = [{"round": 1, "clients": [0, 1, 2], "weights": [1.0, 1.0, 1.0]}]
+    assert relative_weights(alone, 3)[0].tolist() == [[1, 1, 1]]
+
+
+def test_weights_are_relative_to_an_equal_share():
+    share, seen = relative_weights(MIXED, 3)
+    assert share.tolist() == [[0.5, 0, 1.5], [0, 1, 0]]
+    assert seen.tolist() == [[True, False, True], [False, True, False]]
+
+
+def test_the_largest_client_is_on_top_and_the_absent_are_not_drawn():
+    rows = tables(weights_plot(MIXED, [5, 3, 9]))[0]
+    assert {(r["client"], r["row"], r["share"]) for r in rows} == {
+        ("2", 0, 1.5),
+        ("0", 1, 0.5),
+        ("1", 2, 1.0),
+    }
+
+
+def test_averages_of_many_weights_keep_their_mean():
+    rng = np.random.default_rng(0)
+    records = [
+        {"round": t, "clients": list(range(120)), "weights": rng.dirichlet(np.ones(120))}
+        for t in range(1, 241)
+    ]
+    rows = tables(weights_plot(records, np.ones(120)))[0]
+    assert len(rows) == 60 * 40
+    assert np.mean([r["share"] for r in rows]) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_topology_names_its_parts():
+    facts = topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10), title="t").to_dict()
+    assert facts["title"]["subtitle"] == "10 clients · 3 servers · 13 links"
+    many = topology_plot([0] * 500, title="t").to_dict()["title"]["subtitle"]
+    assert many == "500 clients · 1 server · 120 links · 120 clients drawn"
+
+
+def test_neighbours_on_a_ring_are_joined():
+    chart = topology_plot(Ring(1).home(5), Ring(1).links(0, 5), local=True)
+    edges = next(t for t in tables(chart) if "x2" in t[0])
+    lengths = {round(np.hypot(e["x"] - e["x2"], e["y"] - e["y2"]), 3) for e in edges}
+    assert len(edges) == 5
+    assert len(lengths) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cost_curves([{"round": 1, "method": "a"}]), "record 0 must have .* 'bytes'"),
+        (lambda: fairness_frontier([]), "needs a finite 'mean' and 'worst'"),
+        (
+            lambda: fairness_frontier([{"method": "a", "mean": np.nan, "worst": 0}]),
+            "needs a finite 'mean' and 'worst'",
+        ),
+        (lambda: reliability_diagram({}), "at least one method"),
+        (lambda: reliability_diagram({"a": {"counts": [1]}}), "'a' must have 'accuracy'"),
+        (lambda: reliability_diagram({"a": {**BINS, "counts": [0, 0, 0]}}), "not empty"),
+        (lambda: reliability_diagram({"a": {**BINS, "counts": [1]}}), "of one length"),
+        (lambda: weights_plot([], [1]), "nothing was mixed"),
+        (lambda: topology_plot([]), "home must be a vector"),
+        (lambda: topology_plot([0], [[True, False]]), "links a square table"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(make, message):
+    with pytest.raises(DataError, match=message):
+        make()

@@ -1,0 +1,201 @@
+"""The library without files: a few names, and the same numbers as the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import unalike
+from unalike.federation.data import TEST
+from unalike.run.build import federation
+from unalike.run.config import parse
+from unalike.run.folder import read_json, read_lines
+
+
+def test_ten_lines():
+    # fmt: off
+    import numpy as np
+    from torch import nn
+
+    import unalike
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 600)
+    x = rng.normal(size=(600, 5)) + 2 * np.eye(3, 5)[y]
+    clients = unalike.partitioner("dirichlet", clients=8, alpha=0.3)
+    data = unalike.federate((x, y), clients)
+    result = unalike.train(data, nn.Linear(5, 3), "fedprox", rounds=5, local={"lr": 0.1})
+    print(result.summary["last"]["local"]["accuracy"]["mean"])
+    # fmt: on
+    assert result.summary["last"]["local"]["accuracy"]["mean"] > 0.8
+    assert isinstance(result.model, nn.Linear)
+
+
+class TestNames:
+    def test_they_are_sorted_and_all_there(self):
+        assert unalike.__all__ == sorted(unalike.__all__)
+        assert set(unalike.__all__) <= set(dir(unalike))
+        for name in unalike.__all__:
+            assert getattr(unalike, name).__module__.startswith("unalike.")
+
+    def test_each_has_one_home(self):
+        assert sorted(unalike._HOME) == unalike.__all__
+
+    def test_others_are_missed_as_usual(self):
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+            _ = unalike.nonsense
+
+    def test_functions_explain_themselves(self):
+        for name in unalike.__all__:
+            assert (getattr(unalike, name).__doc__ or "").strip()
+
+
+SETTINGS: dict[str, Any] = {
+    "rounds": 3,
+    "seed": 5,
+    "method": {"name": "fedprox", "mu": 0.2},
+    "plus": [{"name": "fedadam", "lr": 0.05}],
+    "local": {"lr": 0.3, "epochs": 0.5},
+    "participation": {"number": 3},
+    "faults": {"garbage": 0.3},
+    "evaluation": {"every": 2},
+}
+
+
+def test_the_same_as_a_run_with_a_folder(tmp_path: Path):
+    parts = {
+        "partition": {"name": "dirichlet", "clients": 6},
+        "split": {"new_clients": 1},
+        "model": {"name": "mlp", "hidden": [8]},
+    }
+    config = parse({**SETTINGS, **parts, "run": {"folder": str(tmp_path / "run")}})
+    folder = unalike.start(config)
+    seen: list[int] = []
+    result = unalike.train(
+        federation(config),
+        {"name": "mlp", "hidden": [8]},
+        watch=lambda record: seen.append(record["round"]),
+        **SETTINGS,
+    )
+    assert result.rounds == read_lines(folder / "rounds.jsonl")
+    assert result.clients == read_lines(folder / "clients.jsonl")
+    assert result.summary == read_json(folder / "summary.json")
+    assert seen == [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def digits() -> unalike.Federation:
+    clients = unalike.partitioner("dirichlet", clients=4, alpha=0.5)
+    return unalike.federate(unalike.dataset("digits"), clients)
+
+
+class Net(nn.Module):
+    """A module that knows its head."""
+
+    head = ("last.",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.relu(self.norm(self.first(x.flatten(1)))))
+
+
+class TestModels:
+    def test_a_module_starts_from_its_own_weights_and_is_left_alone(self, digits: Any):
+        net = Net()
+        before = {k: v.clone() for k, v in net.state_dict().items()}
+        still = unalike.train(digits, net, rounds=1, local={"lr": 1e-12}, seed=3)
+        assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+        assert still.model is not None
+        assert still.model is not net
+        assert torch.allclose(still.model.first.weight, before["first.weight"], atol=1e-6)
+
+    def test_unless_fresh_ones_are_asked_for(self, digits: Any):
+        net = Net()
+        fresh = unalike.train(digits, net, rounds=1, local={"lr": 1e-12}, run={"init": "drawn"})
+        assert fresh.model is not None
+        assert not torch.allclose(fresh.model.first.weight, net.first.weight, atol=1e-3)
+
+    def test_the_shared_model_predicts_what_was_judged(self, digits: Any):
+        result = unalike.train(digits, Net(), rounds=2, local={"lr": 0.2})
+        assert result.model is not None
+        assert not result.model.training
+        rows = digits.rows(TEST).order
+        hit = result.model(digits.examples.x[rows]).argmax(1) == digits.examples.y[rows]
+        judged = result.summary["last"]["global"]["accuracy"]["mean"]
+        assert hit.double().mean().item() == pytest.approx(judged)
+
+    def test_personal_models_predict_what_was_judged(self, digits: Any):
+        result = unalike.train(digits, Net(), "lg_fedavg", rounds=2, local={"lr": 0.2})
+        assert result.model is None
+        judged = result.clients[-1]["local"]["accuracy"]
+        for k in range(4):
+            rows = digits.rows(TEST).of(k)
+            hit = result.personal(k)(digits.examples.x[rows]).argmax(1) == digits.examples.y[rows]
+            assert hit.double().mean().item() == pytest.approx(judged[k])
+
+    def test_without_models_of_their_own_clients_use_the_shared_one(self, digits: Any):
+        settings = {"name": "fedevg", "per_class": 1, "judge_epochs": 1}
+        result = unalike.train(digits, "logistic", settings, rounds=1, local={"epochs": 0.1})
+        assert result.personal(0) is result.model
+
+    def test_a_module_that_cannot_be_vectorized_runs_one_client_at_a_time(self, digits: Any):
+        class Stubborn(Net):
+            def forward(self, x: Tensor) -> Tensor:
+                return super().forward(x) * (
+                    1.0 if float(self.last.bias.detach().sum()) < 9 else 2.0
+                )
+
+        result = unalike.train(digits, Stubborn(), rounds=1)
+        assert result._made.simulation.engine == "sequential"
+
+
+class TestMistakes:
+    @pytest.mark.parametrize("name", ["data", "partition", "split", "shift"])
+    def test_what_the_federation_settles(self, digits: Any, name: str):
+        with pytest.raises(unalike.ConfigError, match=f"'{name}' is settled by the federation"):
+            unalike.train(digits, "mlp", **{name: {}})
+
+    @pytest.mark.parametrize("settings", [{"run": {"folder": "x"}}, {"track": {}}])
+    def test_what_only_a_folder_has(self, digits: Any, settings: dict[str, Any]):
+        with pytest.raises(unalike.ConfigError, match="belongs to runs with a folder"):
+            unalike.train(digits, "mlp", **settings)
+
+    def test_no_such_client(self, digits: Any):
+        result = unalike.train(digits, "logistic", rounds=1, local={"epochs": 0.1})
+        with pytest.raises(unalike.ConfigError, match="there is no client 4; choose 0 to 3"):
+            result.personal(4)
+
+    def test_settings_are_checked(self, digits: Any):
+        with pytest.raises(unalike.ConfigError, match=r"'local\.lr' must be a number > 0"):
+            unalike.train(digits, "mlp", local={"lr": 0})
+        with pytest.raises(unalike.ConfigError, match="unknown setting 'epochs': did you mean"):
+            unalike.train(digits, "mlp", epochs=3)
+
+    def test_a_module_for_other_data(self, digits: Any):
+        with pytest.raises(
+            unalike.ConfigError, match="the model Linear cannot be used on 'digits'"
+        ):
+            unalike.train(digits, nn.Linear(3, 10))
+
+    def test_names_are_checked(self):
+        with pytest.raises(unalike.ConfigError, match="did you mean 'digits'"):
+            unalike.dataset("digit")
+        with pytest.raises(unalike.ConfigError, match="unknown dirichlet setting 'beta'"):
+            unalike.partitioner("dirichlet", beta=3)
+
+
+def test_groups_of_arrays_are_natural_clients():
+    draw = np.random.default_rng(0)
+    x, y, who = draw.normal(size=(90, 4)), np.arange(90) % 2, np.arange(90) // 30
+    data = unalike.federate((x, y, who), unalike.partitioner("natural"))
+    assert data.n_clients == 3
+    skew = unalike.measure(data.counts)
+    assert skew.emd == pytest.approx(0, abs=0.1)
+    result = unalike.train(data, nn.Linear(4, 1), rounds=1)
+    assert set(result.summary["last"]) >= {"local", "global", "round"}
