@@ -108,6 +108,7 @@ SETTINGS: dict[str, Case] = {
         run(method="phase_shift", topology="ring"),
         "method 'phase_shift' cannot run on topology 'ring'",
     ),
+    "target in per cent": (run("evaluation.target=80"), "evaluation.target is 80, and an accuracy"),
     "number of many": (run("participation.number=11"), "participation.number is 11"),
     "phases do not divide": (run("method.name=phase_shift", "method.phases=3"), "phases = 3"),
     "ring of two": (run("topology.name=ring", "partition.clients=2"), "a ring needs at least 3"),

@@ -2,12 +2,12 @@
 
 y <- y - eta_l (g_i(y) - c_i + c)                                  (line 10)
 c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
-x <- x + eta_g sum p_i (y_i - x);   c <- c + |S|/N mean(c_i+ - c_i) (lines 16-17)
+x <- x + eta_g mean(y_i - x);   c <- c + |S|/N mean(c_i+ - c_i)    (lines 16-17)
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from torch import Tensor
@@ -18,6 +18,7 @@ from unalike.algorithms.method import Draft, Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.parts.local import descend
 from unalike.parts.mixing.base import Cohort
+from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
 from unalike.task import Task
@@ -93,11 +94,15 @@ class ScaffoldMethod(Method):
     paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
 
     server_lr: float = Field(default=1.0, gt=0, description="server learning rate eta_g")
+    averaging: Literal["uniform", "size"] = Field(
+        default="uniform", description="line 16 as a plain mean (paper) or by examples"
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
         sgd = plain_sgd(draft, "scaffold")
         return replace(
             draft,
+            mixing=Uniform() if self.averaging == "uniform" else draft.mixing,
             make=lambda d: Scaffold(d.task, d.n_clients, sgd.lr, sgd.weight_decay, self.server_lr),
         )

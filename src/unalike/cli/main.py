@@ -295,9 +295,6 @@ def main() -> None:
     except KeyboardInterrupt as stop:
         print(str(stop) or "interrupted before the run began.", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of a pipe went away, as head does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
 
 
 def _fail(message: str) -> None:

@@ -131,8 +131,6 @@ def alone(folder: Path) -> Iterator[None]:
                     "folder."
                 ) from None
             yield
-    except BrokenPipeError:  # whoever read the output went away: no fault of the folder
-        raise
     except OSError as error:
         raise RunError(
             f"'{error.filename or folder}' cannot be written: {error.strerror or error}."
