@@ -169,6 +169,19 @@ def test_numbers_for_people():
     assert [probability(p) for p in (0.0004, 0.05, 1.0)] == ["<0.001", "0.050", "1.000"]
 
 
+def test_footnotes_are_shared_and_name_conditions_only_if_they_must():
+    made = asked(("a", "b", "c"), partitions=["iid", "dirichlet"], seeds=2)
+    rows = records(made, {m: [0.5, 0.6] for m in "abc"}, {m: {"bytes": 2000} for m in "bc"})
+    assert pivot(made, analyse(made, rows)).notes[-1] == "† b, c used 2 times the bytes of a."
+    for row in rows:
+        if row["label"] == "c" and row["condition"] == "iid":
+            row["ledger"]["bytes"] = 3000
+    assert pivot(made, analyse(made, rows)).notes[-2:] == [
+        "† b used 2 times the bytes of a.",
+        "† c used 3 times the bytes of a (iid); 2 times the bytes of a (dirichlet).",
+    ]
+
+
 def test_a_global_test_has_no_spread_over_clients():
     made, found = example(section="global")
     row = [e.text for e in scores(made, found, "dirichlet").rows[0]]

@@ -186,7 +186,7 @@ def _legend(made: Comparison) -> list[str]:
     """What the numbers are, at which budget, and what the marks mean."""
     j, budget = made.judging, made.budget
     which = "the round selected on validation data" if j.round == "selected" else "the last round"
-    how = "" if j.statistic == "mean" else f" ({j.statistic} over clients)"
+    how = "" if j.statistic == "mean" else f" ({j.statistic.replace('_', ' ')} over clients)"
     what = name(j.metric).removesuffix(" %")
     words = {"rounds": "rounds", "samples": "local samples", "bytes": "bytes"}[budget.kind]
     amount = ""
@@ -205,17 +205,17 @@ def _marked(lines: Sequence[Line]) -> str:
 
 
 def _more(lines: Sequence[Line]) -> list[str]:
-    """One footnote for each method that used more; conditions are named where they differ."""
+    """Footnotes on methods that used more; conditions are named where they differ."""
     out: dict[str, dict[str, list[str]]] = {}
     for line in lines:
         if line.more:
             out.setdefault(line.label, {}).setdefault(line.more, []).append(line.condition)
     everywhere = len({line.condition for line in lines})
-    notes = []
+    alike: dict[str, list[str]] = {}
     for label, said in out.items():
         words = [
             what if len(where) == everywhere else f"{what} ({', '.join(where)})"
             for what, where in said.items()
         ]
-        notes.append(f"{DAGGER} {label} used {'; '.join(words)}.")
-    return notes
+        alike.setdefault("; ".join(words), []).append(label)
+    return [f"{DAGGER} {', '.join(labels)} used {words}." for words, labels in alike.items()]
