@@ -1,7 +1,7 @@
 """``unalike compare`` and ``unalike resume`` as they are typed, without starting processes."""
 
-from functools import partial
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from comparisons import TINY, run_here
@@ -10,15 +10,15 @@ from unalike.cli import main as command
 from unalike.cli.comparing import source
 from unalike.compare import folder as place
 from unalike.compare.presets import names
+from unalike.compare.spec import loads
 
 
 @pytest.fixture
 def unalike(monkeypatch, capsys):
     """Run a command line; (exit code, standard output, standard error)."""
-    app = command.app
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(command, "app", partial(app, arguments))
+        monkeypatch.setattr("sys.argv", ["unalike", *arguments])
         try:
             command.main()
             code = 0
@@ -30,10 +30,10 @@ def unalike(monkeypatch, capsys):
     return run
 
 
-def finished(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison that has nothing left to do."""
-    from unalike.compare.spec import loads
-
+    folder = tmp_path_factory.mktemp("finished") / "a"
     text = f'{TINY}\n[compare]\ntitle = "Tiny"\nmethods = ["fedavg", "fedprox"]\nseeds = 2'
     run_here(place.create(loads(text, "tiny"), folder, text), folder)
     return folder
@@ -47,8 +47,8 @@ def test_list_shows_every_preset_with_its_question(unalike):
     assert "Which method suits clients whose digits are not alike" in " ".join(out.split())
 
 
-def test_a_finished_folder_shows_its_tables_again(unalike, tmp_path):
-    folder = finished(tmp_path / "a")
+def test_a_finished_folder_shows_its_tables_again(unalike, finished):
+    folder = finished
     for words in (("compare",), ("resume",)):
         code, out, err = unalike(*words, str(folder))
         assert (code, err) == (0, "")
@@ -58,9 +58,9 @@ def test_a_finished_folder_shows_its_tables_again(unalike, tmp_path):
         assert f"tables and runs: {folder}" in out
 
 
-def test_the_same_file_finds_its_folder_again(unalike, tmp_path, monkeypatch):
+def test_the_same_file_finds_its_folder_again(unalike, finished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    finished(tmp_path / "runs" / "compare-tiny")
+    copytree(finished, tmp_path / "runs" / "compare-tiny")
     text = (tmp_path / "runs" / "compare-tiny" / "compare.toml").read_text()
     (tmp_path / "tiny.toml").write_text(text)
     code, out, _ = unalike("compare", "tiny.toml")
@@ -68,9 +68,8 @@ def test_the_same_file_finds_its_folder_again(unalike, tmp_path, monkeypatch):
     assert "tables and runs: runs/compare-tiny" in out
 
 
-def test_a_begun_comparison_cannot_be_changed_on_the_way(unalike, tmp_path):
-    folder = finished(tmp_path / "a")
-    code, _, err = unalike("compare", str(folder), "--set", "rounds=9")
+def test_a_begun_comparison_cannot_be_changed_on_the_way(unalike, finished):
+    code, _, err = unalike("compare", str(finished), "--set", "rounds=9")
     assert code == 2
     assert "go on with it without --set, --folder and --scale" in err
 

@@ -139,6 +139,7 @@ def test_a_crash_is_named_the_others_go_on_and_all_is_well_again(tmp_path, monke
     assert len(read_lines(tmp_path / "a" / "results.jsonl")) == 2
 
 
+@pytest.mark.slow
 def test_killed_for_good_it_leaves_no_process_and_continues(tmp_path):
     """SIGKILL to the command itself; the same tables as one that was left alone."""
     file = tmp_path / "tiny.toml"

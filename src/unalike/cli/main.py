@@ -24,6 +24,8 @@ app = App(
     unalike list fedprox             the settings of one of them
     unalike run first.toml           train as a file says
     unalike skew first.toml          how unalike its clients are
+    unalike advise first.toml        which method suits them
+    unalike tune first.toml          which settings suit a method
     ```
     """,
     help_format="markdown",
@@ -157,6 +159,79 @@ def compare(
         )
     else:
         run_comparison(target, set_ or [], folder, scale, processes)
+
+
+@app.command
+def advise(
+    target: str,
+    *,
+    set_: Overrides = None,
+    label: str | None = None,
+    client: str | None = None,
+    minutes: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 2.0,
+    seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 5,
+    folder: str | None = None,
+) -> None:
+    """Recommend a method for partitioned data, by their skew and a small tournament on them.
+
+    ```sh
+    unalike advise first.toml
+    unalike advise hospitals.csv --label outcome --client hospital --minutes 5
+    ```
+
+    Parameters
+    ----------
+    target
+        A configuration that names data and partition, or a file of data.
+    label
+        The column to predict, with a table.
+    client
+        The column (or key of an NPZ file) that says whose row it is.
+    minutes
+        How long the tournament may take; it ends then with what is known.
+    seeds
+        Repetitions of the last rung.
+    folder
+        Where the runs and the advice go; if left out, runs/advise- and the name.
+    """
+    from pathlib import Path
+
+    from unalike.cli.advising import configuration, recommend
+
+    config = configuration(target, label, client, set_ or [])
+    place = Path(folder) if folder else Path("runs") / f"advise-{Path(target).stem}"
+    recommend(config, place, minutes, seeds)
+
+
+@app.command
+def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> None:
+    """Search the ranges that a TOML file states for the best settings, on validation data only.
+
+    A file holds what `unalike run` reads, and what is searched:
+
+    ```toml
+    [tune]
+    trials = 20
+    search = { "local.lr" = [0.001, 1.0, "log"], "local.batch_size" = [16, 32, 64] }
+    ```
+
+    ```sh
+    unalike tune first.toml
+    unalike tune first.toml --set tune.trials=50 --folder runs/lr
+    ```
+
+    The same command goes on with a search that was stopped.
+
+    Parameters
+    ----------
+    file
+        The configuration with its section [tune].
+    folder
+        Where trials and result go; if left out, runs/tune- and the name.
+    """
+    from unalike.cli.tuning import tune as search
+
+    search(file, set_ or [], folder)
 
 
 @app.command

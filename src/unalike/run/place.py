@@ -1,6 +1,5 @@
 """Where a run lives: a folder of its own, made only when everything else is known to be right."""
 
-from itertools import count
 from pathlib import Path
 
 from unalike.errors import RunError
@@ -26,25 +25,30 @@ def refuse_occupied(config: Config) -> None:
 def make_folder(config: Config) -> Path:
     """The named folder, or a new one under runs/."""
     try:
-        if config.run.folder:
-            folder = Path(config.run.folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            return folder
-        name = "+".join([config.method.name, *(m.name for m in config.plus)])
-        name += f"-{config.data.name}-{config.partition.name}-seed{config.seed}"
-        for number in count(1):
-            folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-            try:
-                folder.mkdir(parents=True)
-            except FileExistsError:
-                if not Path("runs").is_dir():
-                    raise
-            else:
-                return folder
+        if not config.run.folder:
+            return _numbered(config)
+        folder = Path(config.run.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
     except OSError as error:
         raise RunError(
             f"run.folder '{error.filename}' cannot be made: {error.strerror}; choose another."
         ) from None
     except ValueError as error:
         raise RunError(f"run.folder {config.run.folder!r} cannot be a folder: {error}.") from None
-    raise AssertionError("count never ends")
+
+
+def _numbered(config: Config) -> Path:
+    """A folder named by the settings; of runs with the same name each has a number."""
+    name = "+".join([config.method.name, *(m.name for m in config.plus)])
+    name += f"-{config.data.name}-{config.partition.name}-seed{config.seed}"
+    runs, number = Path("runs"), 1
+    runs.mkdir(exist_ok=True)
+    while True:
+        folder = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

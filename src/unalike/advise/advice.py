@@ -1,0 +1,165 @@
+"""From a tournament to advice: the leader on validation rows, judged once on test rows.
+
+Only the leader of each goal is compared with FedAvg on test rows, so the interval is that of a
+single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from unalike.advise.entrants import BASELINE, PERSONAL
+from unalike.advise.tournament import Outcome, Result
+from unalike.compare.statistics import Paired, outcome, paired
+
+Goal = Literal["shared", "personal"]
+SECTION = {"shared": "global", "personal": "local"}  # the test that answers to a goal
+TITLES = {"shared": "One shared model", "personal": "A model for each client"}
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A method in the last rung that was reached: means over seeds."""
+
+    method: str
+    validation: float
+    local: float | None
+    shared: float | None  # on the global test
+    worst10: float | None
+    bytes: float  # for all rounds of the file
+    versus: dict[str, Paired | None]  # test -> difference to FedAvg; none for FedAvg
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to use for a goal."""
+
+    goal: Goal
+    leader: str
+    clear: bool
+    sentence: str
+
+    @property
+    def method(self) -> str:
+        """What is recommended."""
+        return self.leader if self.clear else BASELINE
+
+    def as_dict(self) -> dict[str, Any]:
+        """As advice.json stores it."""
+        return {**asdict(self), "method": self.method}
+
+
+def finals(found: Outcome) -> tuple[list[Result], list[int]]:
+    """The runs of the last rung that was completed, and its seeds.
+
+    A seed counts once every method still in the tournament has run it.
+    """
+    for number in reversed(range(len(found.plan))):
+        results = [r for r in found.rung(number) if r.method not in found.failed]
+        expected = _expected(found, number)
+        seeds = [
+            s
+            for s in dict.fromkeys(r.seed for r in results)
+            if expected <= {r.method for r in results if r.seed == s}
+        ]
+        if expected and seeds:
+            return [r for r in results if r.seed in seeds and r.method in expected], seeds
+    return [], []
+
+
+def _expected(found: Outcome, number: int) -> set[str]:
+    """Who has to be in a rung for it to be complete."""
+    return set(found.alive[number]) - set(found.failed) if number < len(found.alive) else set()
+
+
+def finalists(found: Outcome, rounds: int) -> list[Finalist]:
+    """Every method of the last complete rung, the best on validation rows first."""
+    results, seeds = finals(found)
+    by_method = {
+        m: sorted((r for r in results if r.method == m), key=lambda r: r.seed)
+        for m in dict.fromkeys(r.method for r in results)
+    }
+    means = {m: sum(r.score for r in rs) / len(seeds) for m, rs in by_method.items()}
+    return [_finalist(found, by_method, m, means[m], rounds) for m in found.best_first(means)]
+
+
+def _finalist(
+    found: Outcome, by_method: dict[str, list[Result]], method: str, score: float, rounds: int
+) -> Finalist:
+    runs, base = by_method[method], by_method.get(BASELINE, [])
+    versus: dict[str, Paired | None] = {}
+    for section in ("local", "global"):
+        mine, others = (_tests(rs, section, found.metric) for rs in (runs, base))
+        known = method != BASELINE and None not in mine + others and others
+        versus[section] = paired(_numbers(mine), _numbers(others)) if known else None
+    return Finalist(
+        method,
+        score,
+        _mean(_tests(runs, "local", found.metric)),
+        _mean(_tests(runs, "global", found.metric)),
+        _mean(_tests(runs, "local", found.metric, "worst10")),
+        sum(_bytes(r, rounds) for r in runs) / len(runs),
+        versus,
+    )
+
+
+def advise(found: Outcome, lines: list[Finalist]) -> list[Advice]:
+    """One piece of advice for each goal."""
+    goals: tuple[Goal, ...] = ("shared", "personal")
+    return [_advise(found, lines, goal) for goal in goals if lines]
+
+
+def _advise(found: Outcome, lines: list[Finalist], goal: Goal) -> Advice:
+    able = [f for f in lines if goal == "personal" or f.method not in PERSONAL]
+    leader, section = able[0], SECTION[goal]
+    results, seeds = finals(found)
+    told = f"over {len(seeds)} seeds of {results[0].rounds} rounds"
+    if leader.method == BASELINE:
+        sentence = f"{BASELINE}: no other method had a better validation {found.metric} {told}."
+        return Advice(goal, BASELINE, True, sentence)
+    difference = leader.versus[section]
+    if difference is None or difference.low is None or difference.high is None:
+        return Advice(
+            goal,
+            leader.method,
+            False,
+            f"no clear winner: {leader.method} led on validation rows after {results[0].rounds} "
+            "rounds, but one seed says nothing about chance; give more --minutes.",
+        )
+    shown = (
+        f"{difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}) "
+        f"in {section} test {found.metric} {told}"
+    )
+    if outcome(difference, found.higher) == "win":
+        return Advice(
+            goal, leader.method, True, f"{leader.method}: against {BASELINE} it came to {shown}."
+        )
+    return Advice(
+        goal,
+        leader.method,
+        False,
+        f"no clear winner: {leader.method} led on validation rows, but against {BASELINE} it came "
+        f"to {shown}; stay with {BASELINE}, the simplest, or give more --minutes.",
+    )
+
+
+def _tests(
+    runs: list[Result], section: str, metric: str, statistic: str = "mean"
+) -> list[float | None]:
+    """A number of each run's test at the round its validation rows selected."""
+    chosen = [r.summary["selected"].get(section, {}).get(metric) for r in runs]
+    return [None if spread is None else spread[statistic] for spread in chosen]
+
+
+def _numbers(values: list[float | None]) -> list[float]:
+    return [v for v in values if v is not None]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = _numbers(values)
+    return sum(known) / len(known) if known else None
+
+
+def _bytes(result: Result, rounds: int) -> float:
+    """What all rounds of the file would send, from those that were run."""
+    s = result.summary
+    return (s["bytes_down"] + s["bytes_up"] + s["bytes_across"]) / result.rounds * rounds

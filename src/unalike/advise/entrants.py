@@ -1,0 +1,67 @@
+"""Who takes part in a tournament: methods that need no further data, with their defaults."""
+
+from typing import NamedTuple
+
+from unalike.errors import UnalikeError
+from unalike.federation.data import Federation
+from unalike.run.build import recipe, task
+from unalike.run.config import Config, parse
+
+BASELINE = "fedavg"
+SHARED = (
+    BASELINE,
+    *("fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "feddisco", "aaggff_d", "fedaug"),
+)
+PERSONAL = ("local_only", "superfed_mm", "lg_fedavg")  # clients are judged by models of their own
+IMAGES_ONLY = ("fedaug",)  # on tables it can add noise only
+
+
+class Entrant(NamedTuple):
+    """A method that may win."""
+
+    name: str
+    config: Config
+
+    @property
+    def personal(self) -> bool:
+        """Whether every client ends with a model of its own."""
+        return self.name in PERSONAL
+
+
+class Lineup(NamedTuple):
+    """Who takes part, and why others do not."""
+
+    entrants: list[Entrant]
+    left_out: dict[str, str]  # method -> reason
+
+
+def lineup(config: Config, data: Federation) -> Lineup:
+    """The curated methods that these data and settings allow.
+
+    The file's own method keeps its settings; what was combined with it is left out, since methods
+    are compared alone.
+    """
+    made = task(config, data.examples)
+    entrants: list[Entrant] = []
+    left_out: dict[str, str] = {}
+    for name in (*SHARED, *PERSONAL):
+        if name in IMAGES_ONLY and data.examples.x.ndim != 4:
+            left_out[name] = "the data are no images."
+            continue
+        try:
+            own = _with(config, name)
+            recipe(own, made, data)
+        except UnalikeError as error:
+            if name == BASELINE:
+                raise
+            left_out[name] = str(error)
+        else:
+            entrants.append(Entrant(name, own))
+    return Lineup(entrants, left_out)
+
+
+def _with(config: Config, name: str) -> Config:
+    raw = config.resolved() | {"plus": [], "track": {}}
+    if name != config.method.name:
+        raw["method"] = {"name": name}
+    return parse(raw)

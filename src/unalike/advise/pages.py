@@ -1,0 +1,115 @@
+"""Advice as rows of tables, as a Markdown page and as JSON."""
+
+from typing import Any
+
+from unalike.advise.advice import TITLES, Advice, Finalist
+from unalike.advise.entrants import PERSONAL, Lineup
+from unalike.advise.tournament import Outcome
+from unalike.cli.outcome import size
+from unalike.compare.statistics import Paired
+from unalike.federation.skew import Skew
+from unalike.report.tables import Row, comparison_markdown
+
+CAVEAT = (
+    "Methods ran with their default settings and were chosen on validation rows only; tests are "
+    "those of the rounds that validation selected. With settings tuned for these data (unalike "
+    "tune) the order may change."
+)
+
+
+def rung_rows(found: Outcome) -> list[Row]:
+    """Validation scores, one line a method, one column a rung; means over finished seeds."""
+    order = {r.method: (-r.rung, found.results.index(r)) for r in found.results}
+    rows: list[Row] = []
+    for method in sorted(order, key=lambda m: order[m]):
+        row: dict[str, Any] = {"method": method, "models": _kind(method)}
+        for number, rounds in enumerate(found.plan):
+            scores = [r.score for r in found.rung(number) if r.method == method]
+            row[f"{rounds} rounds"] = sum(scores) / len(scores) if scores else None
+        rows.append(row)
+    return rows
+
+
+def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:
+    """Tests of the finalists and what they would send."""
+    return [
+        {
+            "method": f.method,
+            "validation": f.validation,
+            "local": f.local,
+            "local − fedavg": _interval(f.versus["local"]),
+            "global": f.shared,
+            "global − fedavg": _interval(f.versus["global"]),
+            "worst 10%": f.worst10,
+            f"sent in {rounds} rounds": size(f.bytes),
+        }
+        for f in lines
+    ]
+
+
+def markdown(
+    words: list[str],
+    entered: Lineup,
+    found: Outcome,
+    lines: list[Finalist],
+    advice: list[Advice],
+    rounds: int,
+) -> str:
+    """The whole advice as a page."""
+    parts = ["# Advice", *(f"**{TITLES[a.goal]}.** {a.sentence}" for a in advice)]
+    if not advice:
+        parts.append("There is no advice: no rung was finished.")
+    if found.ended:
+        parts.append(f"The tournament did not finish: {found.ended}.")
+    parts += ["## Skew", " ".join(words)]
+    if found.results:
+        parts += [f"## Validation {found.metric} by rung", comparison_markdown(rung_rows(found))]
+    if lines:
+        parts += [f"## Test {found.metric}", comparison_markdown(final_rows(lines, rounds))]
+    out = {**entered.left_out, **found.failed}
+    if out:
+        parts += ["## Left out", "\n".join(f"- {name}: {why}" for name, why in out.items())]
+    return "\n\n".join(part.strip() for part in [*parts, CAVEAT]) + "\n"
+
+
+def as_dict(
+    skew: Skew,
+    words: list[str],
+    entered: Lineup,
+    found: Outcome,
+    lines: list[Finalist],
+    advice: list[Advice],
+) -> dict[str, Any]:
+    """The whole advice as plain data."""
+    return {
+        "skew": skew.as_dict(),
+        "words": words,
+        "metric": f"validation {found.metric}, mean over clients",
+        "rounds": found.plan,
+        "ended": found.ended,
+        "advice": [a.as_dict() for a in advice],
+        "finalists": [_plain(f) for f in lines],
+        "runs": [
+            {k: v for k, v in r._asdict().items() if k != "summary"} | {"rung": r.rung + 1}
+            for r in found.results
+        ],
+        "left_out": {**entered.left_out, **found.failed},
+    }
+
+
+def _plain(line: Finalist) -> dict[str, Any]:
+    versus = {s: None if d is None else d._asdict() for s, d in line.versus.items()}
+    own = {k: getattr(line, k) for k in ("method", "validation", "local", "worst10", "bytes")}
+    return {**own, "global": line.shared, "to_fedavg": versus}
+
+
+def _kind(method: str) -> str:
+    return "personal" if method in PERSONAL else "shared"
+
+
+def _interval(difference: Paired | None) -> str | None:
+    if difference is None:
+        return None
+    if difference.low is None or difference.high is None:
+        return f"{difference.mean:+.3f}"
+    return f"{difference.mean:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}]"

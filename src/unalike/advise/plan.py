@@ -1,0 +1,52 @@
+"""How many rounds a tournament can afford in its time.
+
+Rung i of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) gives r 2^i rounds to
+the better half of rung i - 1; the last rung repeats this over seeds. With c_i runs in rung i, a
+start of s seconds and t seconds a round, r is the largest with
+
+    sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
+"""
+
+from typing import NamedTuple
+
+RUNGS = 3
+SLACK = 1.5  # methods cost more than FedAvg, which was timed
+
+
+class Cost(NamedTuple):
+    """What a run costs."""
+
+    start: float  # seconds before its first round
+    round: float  # seconds of one
+
+
+def survivors(n: int) -> int:
+    """How many of ``n`` go on: the better half, rounded up."""
+    return (n + 1) // 2
+
+
+def field_sizes(shared: int, personal: int) -> list[int]:
+    """Methods in each rung; the two kinds are halved apart, and the baseline always stays.
+
+    >>> field_sizes(9, 3)
+    [12, 7, 5]
+    """
+    out = [shared + personal]
+    for _ in range(RUNGS - 1):
+        shared, personal = survivors(shared), survivors(personal)
+        out.append(shared + personal)
+    return [*out[:-1], out[-1] + 1]  # the baseline may have to be added to the last
+
+
+def rungs(seconds: float, cost: Cost, sizes: list[int], seeds: int, rounds: int) -> list[int]:
+    """The rounds of each rung, doubled from one to the next.
+
+    >>> rungs(120, Cost(0.5, 0.01), [12, 7, 5], seeds=5, rounds=100)
+    [25, 50, 100]
+    """
+    runs = [*sizes[:-1], sizes[-1] * seeds]
+    left = seconds - cost.start * sum(runs)
+    unit = SLACK * max(cost.round, 1e-6) * sum(n * 2**i for i, n in enumerate(runs))
+    affordable = int(max(left, 0) / unit)
+    first = max(1, min(affordable, rounds // 2 ** (RUNGS - 1)))
+    return [first * 2**i for i in range(RUNGS) if first * 2**i <= rounds]

@@ -1,0 +1,95 @@
+"""``unalike advise``: the skew of the data in words, a tournament, a recommendation."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from unalike.advise.advice import TITLES, advise, finalists
+from unalike.advise.entrants import lineup
+from unalike.advise.pages import CAVEAT, as_dict, final_rows, markdown, rung_rows
+from unalike.advise.tournament import play
+from unalike.advise.words import in_words
+from unalike.errors import ConfigError, RunError
+from unalike.federation.skew import measure
+from unalike.report.tables import comparison_table
+from unalike.run.build import federation
+from unalike.run.config import Config, override, parse, read
+from unalike.run.folder import dumps, write
+
+
+def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
+    """Measure, run the tournament, and write and print what it came to."""
+    console = Console(highlight=False)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"'{folder}' already exists; name another by --folder.")
+    data = federation(config)
+    skew = measure(data.counts)
+    words = in_words(skew)
+    console.print(f"{config.data.name}, {skew.clients} clients:", *words)
+    entered = lineup(config, data)
+    metric = config.evaluation.select
+    if metric == "auto":
+        metric = "loss" if config.model.name == "vae" else "accuracy"
+    try:
+        (folder / "runs").mkdir(parents=True)
+    except OSError as error:
+        raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
+    with console.status("") as status:
+
+        def tell(text: str) -> None:
+            status.update(text)
+            if not console.is_terminal:
+                console.print(text)
+
+        found = play(entered.entrants, folder, 60 * minutes, seeds, metric, tell)
+    lines = finalists(found, config.rounds)
+    advice = advise(found, lines)
+    page = markdown(words, entered, found, lines, advice, config.rounds)
+    write(folder / "advice.md", page)
+    record = as_dict(skew, words, entered, found, lines, advice)
+    write(folder / "advice.json", dumps(record, indent=2))
+    if found.results:
+        console.print(comparison_table(rung_rows(found), f"Validation {metric} by rung"))
+    if lines:
+        tests = f"Test {metric}; in brackets 95 % intervals of the difference"
+        console.print(comparison_table(final_rows(lines, config.rounds), tests))
+    for name, why in {**entered.left_out, **found.failed}.items():
+        console.print(f"left out: {name}: {why}", markup=False)
+    if found.ended:
+        console.print(f"the tournament did not finish: {found.ended}")
+    for one in advice:
+        console.print(f"[bold]{TITLES[one.goal]}[/bold]: {one.sentence}")
+    if not advice:
+        console.print("no advice: no rung was finished; give more --minutes")
+    console.print(CAVEAT)
+    console.print(f"files: {folder}", soft_wrap=True)
+
+
+def configuration(target: str, label: str | None, client: str | None, sets: list[str]) -> Config:
+    """The configuration in a TOML file, or one around a file of data."""
+    path = Path(target)
+    if path.suffix == ".toml":
+        if label or client:
+            raise ConfigError("--label and --client belong to a file of data; set them in the TOML.")
+        raw = read(path)
+    else:
+        raw = _around(path, label, client, any(s.startswith("partition") for s in sets))
+    override(raw, *sets)
+    return parse(raw)
+
+
+def _around(path: Path, label: str | None, client: str | None, parted: bool) -> dict[str, Any]:
+    if not path.exists():
+        raise ConfigError(f"there is no file '{path}'; give a TOML file or a file of data.")
+    data: dict[str, Any] = {"name": "files", "path": str(path)}
+    data |= {"label": label} if label else {}
+    data |= {"client": client} if client else {}
+    if client or (path.is_dir() and not parted):
+        return {"data": data, "partition": {"name": "natural"}}
+    if not parted:
+        raise ConfigError(
+            f"whose rows are those of '{path}'? Name the column by --client, or draw clients by "
+            "--set partition.name=dirichlet."
+        )
+    return {"data": data}
