@@ -8,7 +8,7 @@ DOCS   := $(VENV)/.docs
 .PHONY: demo test test-slow test-gpu check format docs help
 
 help:
-	@echo "make demo       compare three methods on unalike digits, about a minute"
+	@echo "make demo       compare nine methods on unalike digits, about a minute"
 	@echo "make test       lint, types and the default tests, under ten minutes on two cores"
 	@echo "make test-slow  trained results on real data (set UNALIKE_DATA), about half an hour"
 	@echo "make test-gpu   the tests that need a CUDA device"
@@ -24,7 +24,7 @@ $(DOCS): $(OK)
 	touch $@
 
 demo: $(OK)
-	$(BIN)/unalike demo $(ARGS)
+	$(BIN)/unalike compare quickstart $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -229,10 +229,6 @@ COMMANDS: dict[str, Case] = {
         lambda place: [(place / "runs").write_text(""), *run()(place)][1:],
         "'runs",
     ),
-    "demo over something": (
-        lambda place: [(place / "d").mkdir(), (place / "d" / "x").write_text(""), "demo", "d"][2:],
-        "'d' already exists",
-    ),
     "resume nothing": (command("resume", "nowhere"), "there is no run folder 'nowhere'"),
     "resume a folder of something": (command("resume", "."), "it has no config.json"),
 }

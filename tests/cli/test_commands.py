@@ -16,7 +16,6 @@ import pytest
 from interrupted import SMALL, raw, write_toml
 from rich.console import Console
 
-from unalike.cli import demo
 from unalike.cli.main import app, main
 from unalike.cli.outcome import conclude, number, size
 from unalike.cli.view import View, scores
@@ -77,7 +76,7 @@ class TestHelp:
 
     def test_it_names_every_command_and_teaches_by_example(self, call: Call):
         shown = call("--help")
-        for name in ("run", "resume", "skew", "list", "demo"):
+        for name in ("run", "resume", "compare", "skew", "list"):
             assert name in app
             assert f"│ {name} " in shown
         assert "unalike run first.toml" in shown
@@ -324,36 +323,3 @@ def _read(source: int, running: "subprocess.Popen[bytes]") -> Iterator[bytes]:
         yield got
         if not got and running.poll() is not None:
             return
-
-
-class TestDemo:
-    @pytest.fixture
-    def brief(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(demo.SETTINGS, "rounds", 4)
-        monkeypatch.setitem(demo.SETTINGS, "local", {"epochs": 1.0, "batch_size": 64, "lr": 0.5})
-
-    @pytest.mark.usefixtures("brief")
-    def test_it_ends_in_a_table_and_pictures(self, call: Call, tmp_path: Path):
-        place = tmp_path / "d"
-        shown = call("demo", str(place))
-        assert_readable(shown, 80)
-        for method in demo.METHODS:
-            assert re.search(rf"^{method} +\d\.\d\d\d ", shown, re.MULTILINE)
-        for name in ("partition.svg", "curves.svg", "clients.svg", "table.md"):
-            assert str(place / name) in shown
-            assert (place / name).stat().st_size > 100
-        assert (place / "table.md").read_text().count("\n") == 2 + len(demo.METHODS)
-
-    @pytest.mark.slow
-    def test_all_methods_learn_in_less_than_a_minute(self, tmp_path: Path):
-        """Processor time of two cores, since a test machine may be busy."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-m", "unalike.cli.main", "demo", "d"]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 120
-        local = [
-            float(line.split("|")[2].strip(" *"))
-            for line in (tmp_path / "d" / "table.md").read_text().splitlines()[2:]
-        ]
-        assert min(local) > 0.9

@@ -162,4 +162,5 @@ def _mean(values: list[float | None]) -> float | None:
 def _bytes(result: Result, rounds: int) -> float:
     """What all rounds of the file would send, from those that were run."""
     s = result.summary
-    return (s["bytes_down"] + s["bytes_up"] + s["bytes_across"]) / result.rounds * rounds
+    total = s["bytes_down"] + s["bytes_up"] + s["bytes_across"]
+    return float(result.before + (total - result.before) / result.rounds * rounds)

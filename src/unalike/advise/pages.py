@@ -10,6 +10,7 @@ from unalike.compare.statistics import Paired
 from unalike.federation.skew import Skew
 from unalike.report.tables import Row, comparison_markdown
 
+DIFFERENCES = "Difference to fedavg on test rows, 95 % interval"
 CAVEAT = (
     "Methods ran with their default settings and were chosen on validation rows only; tests are "
     "those of the rounds that validation selected. With settings tuned for these data (unalike "
@@ -37,14 +38,34 @@ def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:
             "method": f.method,
             "validation": f.validation,
             "local": f.local,
-            "local − fedavg": _interval(f.versus["local"]),
             "global": f.shared,
-            "global − fedavg": _interval(f.versus["global"]),
             "worst 10%": f.worst10,
             f"sent in {rounds} rounds": size(f.bytes),
         }
         for f in lines
     ]
+
+
+def difference_rows(lines: list[Finalist]) -> list[Row]:
+    """Differences to the baseline over the same seeds, with 95 % intervals."""
+    return [
+        {"method": f.method, **{section: _interval(d) for section, d in f.versus.items()}}
+        for f in lines
+        if any(f.versus.values())
+    ]
+
+
+def notes(found: Outcome, lines: list[Finalist], rounds: int) -> list[str]:
+    """What a reader has to know besides."""
+    out = []
+    if found.ended:
+        out.append(f"The tournament did not finish: {found.ended}.")
+    if lines and found.plan[-1] < rounds:
+        out.append(
+            f"Its runs had at most {found.plan[-1]} of the file's {rounds} rounds; with more "
+            "--minutes they come nearer, and the order may change."
+        )
+    return [*out, CAVEAT]
 
 
 def markdown(
@@ -59,17 +80,17 @@ def markdown(
     parts = ["# Advice", *(f"**{TITLES[a.goal]}.** {a.sentence}" for a in advice)]
     if not advice:
         parts.append("There is no advice: no rung was finished.")
-    if found.ended:
-        parts.append(f"The tournament did not finish: {found.ended}.")
-    parts += ["## Skew", " ".join(words)]
+    parts += [*notes(found, lines, rounds), "## Skew", " ".join(words)]
     if found.results:
         parts += [f"## Validation {found.metric} by rung", comparison_markdown(rung_rows(found))]
     if lines:
         parts += [f"## Test {found.metric}", comparison_markdown(final_rows(lines, rounds))]
+    if differences := difference_rows(lines):
+        parts += [f"## {DIFFERENCES}", comparison_markdown(differences)]
     out = {**entered.left_out, **found.failed}
     if out:
         parts += ["## Left out", "\n".join(f"- {name}: {why}" for name, why in out.items())]
-    return "\n\n".join(part.strip() for part in [*parts, CAVEAT]) + "\n"
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def as_dict(

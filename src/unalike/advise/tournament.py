@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import Cost, field_sizes, rungs, survivors
 from unalike.engine.evaluate import LOWER_IS_BETTER
-from unalike.errors import ConfigError, RunError
+from unalike.errors import RunError
 from unalike.run.build import Experiment
 from unalike.run.config import Config
 from unalike.run.execute import start
 from unalike.run.folder import read_json, read_lines
-from unalike.run.summary import selected_round
+from unalike.run.selecting import validation_score
 
-PILOT = 3  # rounds that are timed; the first of them is slow
+PILOT = 3  # rounds that are timed
 
 
 class TimeIsUp(Exception):
@@ -38,6 +38,7 @@ class Result(NamedTuple):
     seed: int
     score: float  # validation, mean over clients, at the round it selects
     summary: dict[str, Any]
+    before: int  # bytes sent once, before the first round
     folder: str
 
 
@@ -115,9 +116,7 @@ def play(
     return outcome
 
 
-def _climb(
-    alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome: Outcome
-) -> None:
+def _climb(alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome: Outcome) -> None:
     """All rungs; seeds follow one another, so that whenever time ends all have had the same."""
     last = len(outcome.plan) - 1
     for number, rounds in enumerate(outcome.plan):
@@ -149,9 +148,10 @@ def _enter(
         outcome.failed[one.name] = str(error)
         return
     records = read_lines(folder / name / "rounds.jsonl")
-    score = _validation(records, outcome.metric)
+    score = _validation(records, outcome)
     summary = read_json(folder / name / "summary.json")
-    outcome.results.append(Result(one.name, rung, rounds, seed, score, summary, name))
+    before = records[0]["bytes_before"]
+    outcome.results.append(Result(one.name, rung, rounds, seed, score, summary, before, name))
 
 
 def _settings(config: Config, folder: Path, rounds: int, seed: int) -> Config:
@@ -159,16 +159,10 @@ def _settings(config: Config, folder: Path, rounds: int, seed: int) -> Config:
     return config.model_copy(update={"run": run, "rounds": rounds, "seed": seed})
 
 
-def _validation(records: list[dict[str, Any]], metric: str) -> float:
+def _validation(records: list[dict[str, Any]], outcome: Outcome) -> float:
     """The best validation score of a run."""
-    best = selected_round(records, metric)
-    if best is None:
-        raise ConfigError(
-            f"no client has validation rows with a defined {metric}, and methods are never chosen "
-            "on test rows; raise split.validation."
-        )
-    judged = next(r["metrics"]["validation"] for r in records if r["round"] == best)
-    return float(judged[metric]["mean"])
+    scores = [validation_score(r, outcome.metric) for r in records]
+    return (max if outcome.higher else min)(s for s in scores if s is not None)
 
 
 def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
@@ -184,8 +178,9 @@ def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entr
 def _pilot(config: Config, folder: Path, clock: Clock) -> Cost:
     """Time a short run of the baseline; its result plays no part."""
     clock.tell("timing a few rounds of the baseline")
+    start(_settings(config, folder / "runs/warm-up", 1, config.seed), clock)  # the first is slow
     begun, place = time.monotonic(), folder / "runs/pilot"
     start(_settings(config, place, min(PILOT, config.rounds), config.seed), clock)
     whole = time.monotonic() - begun
     spent = [line["seconds"] for line in read_lines(place / "timing.jsonl")]
-    return Cost(max(0.0, whole - sum(spent)), min(spent))
+    return Cost(max(0.0, whole - sum(spent)), sum(spent) / len(spent))

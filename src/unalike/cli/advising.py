@@ -7,7 +7,15 @@ from rich.console import Console
 
 from unalike.advise.advice import TITLES, advise, finalists
 from unalike.advise.entrants import lineup
-from unalike.advise.pages import CAVEAT, as_dict, final_rows, markdown, rung_rows
+from unalike.advise.pages import (
+    DIFFERENCES,
+    as_dict,
+    difference_rows,
+    final_rows,
+    markdown,
+    notes,
+    rung_rows,
+)
 from unalike.advise.tournament import play
 from unalike.advise.words import in_words
 from unalike.errors import ConfigError, RunError
@@ -16,6 +24,7 @@ from unalike.report.tables import comparison_table
 from unalike.run.build import federation
 from unalike.run.config import Config, override, parse, read
 from unalike.run.folder import dumps, write
+from unalike.run.selecting import selection_metric
 
 
 def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
@@ -28,9 +37,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     words = in_words(skew)
     console.print(f"{config.data.name}, {skew.clients} clients:", *words)
     entered = lineup(config, data)
-    metric = config.evaluation.select
-    if metric == "auto":
-        metric = "loss" if config.model.name == "vae" else "accuracy"
+    metric = selection_metric(config)
     try:
         (folder / "runs").mkdir(parents=True)
     except OSError as error:
@@ -52,17 +59,17 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     if found.results:
         console.print(comparison_table(rung_rows(found), f"Validation {metric} by rung"))
     if lines:
-        tests = f"Test {metric}; in brackets 95 % intervals of the difference"
-        console.print(comparison_table(final_rows(lines, config.rounds), tests))
+        console.print(comparison_table(final_rows(lines, config.rounds), f"Test {metric}"))
+    if differences := difference_rows(lines):
+        console.print(comparison_table(differences, DIFFERENCES))
     for name, why in {**entered.left_out, **found.failed}.items():
         console.print(f"left out: {name}: {why}", markup=False)
-    if found.ended:
-        console.print(f"the tournament did not finish: {found.ended}")
     for one in advice:
         console.print(f"[bold]{TITLES[one.goal]}[/bold]: {one.sentence}")
     if not advice:
         console.print("no advice: no rung was finished; give more --minutes")
-    console.print(CAVEAT)
+    for note in notes(found, lines, config.rounds):
+        console.print(note)
     console.print(f"files: {folder}", soft_wrap=True)
 
 
@@ -71,7 +78,9 @@ def configuration(target: str, label: str | None, client: str | None, sets: list
     path = Path(target)
     if path.suffix == ".toml":
         if label or client:
-            raise ConfigError("--label and --client belong to a file of data; set them in the TOML.")
+            raise ConfigError(
+                "--label and --client belong to a file of data; set them in the TOML."
+            )
         raw = read(path)
     else:
         raw = _around(path, label, client, any(s.startswith("partition") for s in sets))

@@ -6,10 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unalike.cli import reporting
 from unalike.compare import folder as place
 from unalike.compare.presets import about, names, text
 from unalike.compare.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
+from unalike.report.tables import Row, comparison_table
+from unalike.run.folder import read_json
 
 
 def compare(
@@ -76,6 +79,27 @@ def _conduct(made: Comparison, folder: Path, processes: int) -> None:
     if made.judging.question:
         console.print(Text(made.judging.question, "italic"))
     outcome = conduct(made, folder, processes, for_console(console))
+    console.print(_skew(made, folder))
     console.print(terminal(grids(made, outcome.analysis), console.width))
     console.print(f"tables and runs: {folder}", soft_wrap=True)
+    reporting.write(str(folder), None)
     outcome.check(folder)
+
+
+def _skew(made: Comparison, folder: Path) -> Table:
+    """How unalike the clients of each condition are, from its first finished run."""
+    rows: dict[str, Row] = {}
+    for cell in made.cells:
+        found = folder / cell.folder / "skew.json"
+        if cell.condition not in rows and found.is_file():
+            skew = read_json(found)["skew"]
+            sizes = f"{skew['smallest']:.0f} to {skew['largest']:.0f}"
+            rows[cell.condition] = {
+                "condition": cell.condition,
+                "clients": int(skew["clients"]),
+                "EMD": skew["emd"],
+                "JS": skew["js"],
+                "Hellinger": skew["hellinger"],
+                "sizes": sizes,
+            }
+    return comparison_table(list(rows.values()), "How unalike the clients are")

@@ -18,8 +18,7 @@ app = App(
     Federated learning for data that are not alike.
 
     ```text
-    unalike demo                     three methods on unalike digits
-    unalike compare quickstart       nine methods, with statistics
+    unalike compare quickstart       nine methods on unalike digits, in a minute
     unalike list                     methods, partitioners, datasets, models
     unalike list fedprox             the settings of one of them
     unalike run first.toml           train as a file says
@@ -341,20 +340,6 @@ def list_(name: str | None = None) -> None:
         show_all()
     else:
         show(name)
-
-
-@app.command
-def demo(folder: str = "runs/demo") -> None:
-    """Compare FedAvg, SCAFFOLD and SuPerFed-MM on unalike digits, in less than a minute.
-
-    Parameters
-    ----------
-    folder
-        Where the runs, the table and the plots go.
-    """
-    from unalike.cli.demo import main as show
-
-    show(folder)
 
 
 def main() -> None:

@@ -123,16 +123,18 @@ class ImageDataset(Dataset):
 class TableDataset(Dataset):
     """A dataset of table rows."""
 
-    normalise: Literal["none", "pooled", "client"] = Field(
-        default="pooled",
+    normalise: Literal["auto", "none", "pooled", "client"] = Field(
+        default="auto",
         description="columns to mean 0 and variance 1: over all rows (pooled), or over each "
-        "client's own training rows once they are known (client)",
+        "client's own training rows once they are known (client); auto: pooled for tables, none "
+        "for images",
     )
 
     def finish(self, examples: "Examples") -> "Examples":
         """Standardised over all rows by default; images only if it was asked for."""
-        wanted = examples.x.ndim == 2 or "normalise" in self.model_fields_set
-        return standardise(examples) if wanted and self.normalise == "pooled" else examples
+        auto = "pooled" if examples.x.ndim == 2 else "none"
+        chosen = auto if self.normalise == "auto" else self.normalise
+        return standardise(examples) if chosen == "pooled" else examples
 
     def after_split(self, federation: "Federation") -> "Federation":
         """Standardised client by client if the settings say so."""

@@ -44,7 +44,7 @@ class Berka(StoredDataset, TableDataset):
     title: ClassVar[str] = "berka"
     files: ClassVar[str] = "berka/loan_features.parquet"
 
-    normalise: Literal["none", "pooled", "client"] = Field(
+    normalise: Literal["auto", "none", "pooled", "client"] = Field(
         default="client",
         description="the 13 numbers to mean 0 and variance 1: over each client's own training rows "
         "once they are known (client), or over all rows (pooled)",

@@ -1,0 +1,191 @@
+"""A search by Optuna: tree-structured Parzen estimators, and a median rule that ends bad trials.
+
+Bergstra et al. 2011 (Algorithms for hyper-parameter optimization); pruning as in Golovin et al.
+2017 (Google Vizier). A trial's random numbers belong to its number, so that a search which was
+stopped between trials goes on as if it had not been.
+
+study.jsonl   Optuna's journal: what a stopped search goes on with
+trials.jsonl  one line a trial: settings, state, score, scores of its rounds
+tune.json     the file as it was read
+best.toml     the file with the best settings, ready to run
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from unalike.errors import ConfigError, RunError, UnalikeError
+from unalike.run.folder import dumps, plain, read_json, write
+from unalike.tune.space import Choices, Tuning
+from unalike.tune.toml import as_toml
+from unalike.tune.trial import Trials
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
+STARTUP = 4  # trials that are never pruned, so that there is a median
+
+Tell = Callable[[str], None]
+
+
+class Stopped(KeyboardInterrupt):
+    """The user asked to stop; the same command goes on."""
+
+    def __init__(self, done: int, total: int) -> None:
+        """With so many trials done."""
+        super().__init__(f"stopped, {done} of {total} trials done; the same command goes on.")
+
+
+def optuna() -> ModuleType:
+    """The library, quiet; it is an extra."""
+    try:
+        import optuna as library
+    except ImportError:
+        raise ConfigError(
+            "tuning needs Optuna; install it by: pip install 'unalike[tune]'."
+        ) from None
+    library.logging.set_verbosity(library.logging.ERROR)
+    return library
+
+
+def search(tuning: Tuning, folder: Path, tell: Tell = lambda text: None) -> list[dict[str, Any]]:
+    """Run what is left of the trials in a folder; every trial as a record."""
+    library = optuna()
+    trials = Trials(tuning)
+    _settle(tuning, folder)
+    study = _study(library, tuning, folder, trials.higher)
+    try:
+        while (done := len(_finished(study))) < tuning.settings.trials:
+            _attempt(library, study, trials, done, tell)
+            _write(study, tuning, folder)
+    except KeyboardInterrupt:
+        raise Stopped(len(_finished(study)), tuning.settings.trials) from None
+    records = _write(study, tuning, folder)
+    if not any(r["state"] == "complete" for r in records):
+        raise RunError(f"no trial could be finished; the first: {records[0]['error']}")
+    return records
+
+
+def best(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The record of the best trial; of equals the first."""
+    return next(r for r in records if r["best"])
+
+
+def _settle(tuning: Tuning, folder: Path) -> None:
+    """Make the folder, or see that it holds a search of the same things."""
+    asked = plain(_question(tuning))
+    if (folder / "tune.json").is_file():
+        before = read_json(folder / "tune.json")
+        if before != asked:
+            raise RunError(
+                f"'{folder}' holds a search of other settings; name another by --folder. (The "
+                "number of trials may be changed.)"
+            )
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"'{folder}' is not empty; name another by --folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
+    write(folder / "tune.json", dumps(asked, indent=2))
+
+
+def _question(tuning: Tuning) -> dict[str, Any]:
+    settings = tuning.settings.model_dump(exclude={"trials"})
+    return {"config": tuning.config.resolved(), "tune": settings}
+
+
+def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "Study":
+    backend = library.storages.journal.JournalFileBackend(str(folder / "study.jsonl"))
+    startup = library.pruners.MedianPruner(n_startup_trials=STARTUP)
+    study: Study = library.create_study(
+        storage=library.storages.JournalStorage(backend),
+        study_name="tune",
+        direction="maximize" if higher else "minimize",
+        pruner=startup if tuning.settings.pruning else library.pruners.NopPruner(),
+        load_if_exists=True,
+    )
+    for trial in study.trials:
+        if trial.state == library.trial.TrialState.RUNNING:  # left behind by a killed process
+            study.tell(trial.number, state=library.trial.TrialState.FAIL)
+    own = tuning.own()
+    if not study.trials and own is not None:
+        study.enqueue_trial(own)
+    return study
+
+
+def _attempt(library: ModuleType, study: "Study", trials: Trials, done: int, tell: Tell) -> None:
+    """One trial, from its settings to its score; what cannot be trained is written down."""
+    tuning, state = trials.tuning, library.trial.TrialState
+    seed = tuning.config.seed + len(study.trials)
+    study.sampler = library.samplers.TPESampler(seed=seed % 2**32)
+    trial = study.ask()
+    values = {key: _suggest(trial, key, one) for key, one in tuning.space.items()}
+    head = f"trial {done + 1} of {tuning.settings.trials}: " + ", ".join(
+        f"{k} = {_short(v)}" for k, v in values.items()
+    )
+    scores: list[float] = []
+    try:
+        for number, score in trials.scores(values):
+            scores.append(score)
+            tell(f"{head}; round {number}, validation {trials.metric} {score:.4f}")
+            trial.report(score, number)
+            if trial.should_prune():
+                study.tell(trial, state=state.PRUNED)
+                return
+    except UnalikeError as error:
+        trial.set_user_attr("error", str(error))
+        study.tell(trial, state=state.FAIL)
+        return
+    except KeyboardInterrupt:
+        study.tell(trial, state=state.FAIL)
+        raise
+    study.tell(trial, trials.best(scores))
+
+
+def _suggest(trial: "Trial", key: str, one: Any) -> Any:
+    if isinstance(one, Choices):
+        return trial.suggest_categorical(key, list(one.values))
+    if one.whole:
+        return trial.suggest_int(key, one.low, one.high, log=one.log)
+    return trial.suggest_float(key, one.low, one.high, log=one.log)
+
+
+def _finished(study: "Study") -> list["FrozenTrial"]:
+    """Trials that count: complete, pruned, or refused for a reason; not interrupted ones."""
+    return [t for t in study.trials if t.state.is_finished() and _state(t) != "interrupted"]
+
+
+def _state(trial: "FrozenTrial") -> str:
+    if trial.state.name == "FAIL":
+        return "failed" if "error" in trial.user_attrs else "interrupted"
+    return trial.state.name.lower()
+
+
+def _write(study: "Study", tuning: Tuning, folder: Path) -> list[dict[str, Any]]:
+    """Trials and best settings as they stand."""
+    complete = [t for t in study.trials if _state(t) == "complete"]
+    leader = study.best_trial.number if complete else None
+    records = [
+        {
+            "trial": t.number,
+            "state": _state(t),
+            "score": t.value if _state(t) == "complete" else None,
+            "settings": t.params,
+            "scores": {str(k): v for k, v in t.intermediate_values.items()},
+            "error": t.user_attrs.get("error", ""),
+            "best": t.number == leader,
+        }
+        for t in _finished(study)
+    ]
+    write(folder / "trials.jsonl", "".join(dumps(r) + "\n" for r in records))
+    if leader is not None:
+        write(folder / "best.toml", as_toml(tuning.filled(study.best_trial.params)))
+    return records
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,48 @@
+"""One trial: the same settings for every seed, round by round, judged on validation rows."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.errors import ConfigError
+from unalike.federation.data import Federation
+from unalike.run.build import assemble, federation, task
+from unalike.run.config import Config
+from unalike.run.rounds import Step, rounds
+from unalike.run.selecting import selection_metric, validation_score
+from unalike.run.stages import first_stage
+from unalike.tune.space import Tuning
+
+Values = dict[str, object]
+
+
+class Trials:
+    """Runs trials; data are loaded once for each seed, since no trial may change them."""
+
+    def __init__(self, tuning: Tuning) -> None:
+        self.tuning, self.metric = tuning, selection_metric(tuning.config)
+        self.higher = self.metric not in LOWER_IS_BETTER
+        self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
+
+    def best(self, scores: list[float]) -> float:
+        """Of the scores of a trial's rounds, that of the round it would select."""
+        return (max if self.higher else min)(scores)
+
+    def scores(self, values: Values) -> Iterator[tuple[int, float]]:
+        """(round, validation score) of every evaluated round: the mean over clients and seeds."""
+        configs = [self.tuning.at(values, s) for s in range(self.tuning.settings.seeds)]
+        for steps in zip(*(self._run(c, s) for s, c in enumerate(configs)), strict=True):
+            found = [validation_score(step.record, self.metric) for step in steps]
+            known = [score for score in found if score is not None]
+            if known:
+                yield steps[0].round, sum(known) / len(known)
+
+    def _run(self, config: Config, seed: int) -> Iterator[Step]:
+        if first_stage(config) is not None:
+            raise ConfigError(
+                f"method '{config.method.name}' trains in two stages, which are not tuned as one; "
+                "name a trained encoder by method.encoder."
+            )
+        data = self.data(seed)
+        made = assemble(config, data, task(config, data.examples))
+        return rounds(made, made.loop.begin(made.w))

@@ -1,0 +1,99 @@
+"""What may be said after a tournament, from results that were never trained."""
+
+import pytest
+
+from unalike.advise.advice import advise, finalists, finals
+from unalike.advise.tournament import Outcome, Result
+
+
+def result(method, rung, seed, score, local, shared, rounds=4) -> Result:
+    def spread(mean):
+        return {"accuracy": {"mean": mean, "worst10": mean - 0.1}}
+
+    summary = {
+        "selected": {"round": 2, "local": spread(local), "global": spread(shared)},
+        "bytes_down": 600,
+        "bytes_up": 400,
+        "bytes_across": 10,
+    }
+    return Result(method, rung, rounds, seed, score, summary, 10, f"runs/{method}-{seed}")
+
+
+def tournament(methods: dict[str, list[tuple[float, float, float]]]) -> Outcome:
+    """A last rung; method -> (validation, local, global) of each seed."""
+    found = Outcome("accuracy", plan=[4], alive=[list(methods)])
+    for name, rows in methods.items():
+        found.results += [result(name, 0, s, *row) for s, row in enumerate(rows)]
+    return found
+
+
+BASE = [(0.50, 0.50, 0.50), (0.52, 0.52, 0.52), (0.48, 0.48, 0.48)]
+
+
+def told(found: Outcome) -> dict[str, object]:
+    return {a.goal: a for a in advise(found, finalists(found, rounds=100))}
+
+
+def test_a_lead_that_every_seed_repeats_is_clear():
+    better = [(0.70, 0.71, 0.60), (0.72, 0.72, 0.63), (0.69, 0.68, 0.59)]
+    found = told(tournament({"fedavg": BASE, "scaffold": better}))
+    assert found["shared"].method == found["personal"].method == "scaffold"
+    assert "+0.1067 (95 % interval" in found["shared"].sentence  # (.10 + .11 + .11) / 3
+    assert "in global test accuracy over 3 seeds of 4 rounds" in found["shared"].sentence
+
+
+def test_an_interval_with_zero_in_it_is_no_clear_winner():
+    wild = [(0.70, 0.9, 0.9), (0.70, 0.5, 0.5), (0.70, 0.4, 0.3)]
+    found = told(tournament({"fedavg": BASE, "scaffold": wild}))
+    for goal in ("shared", "personal"):
+        assert found[goal].sentence.startswith("no clear winner: scaffold led")
+        assert found[goal].method == "fedavg"
+
+
+def test_the_choice_never_looks_at_tests():
+    """The best of all on test rows, by far, but not on validation rows."""
+    lucky = [(0.40, 0.99, 0.99)] * 3
+    found = told(tournament({"fedavg": BASE, "scaffold": lucky}))
+    assert found["shared"].leader == found["personal"].leader == "fedavg"
+    assert found["shared"].clear
+
+
+def test_personal_methods_do_not_compete_for_the_shared_model():
+    own = [(0.90, 0.91, 0.20), (0.92, 0.93, 0.22), (0.91, 0.91, 0.21)]
+    found = told(tournament({"fedavg": BASE, "local_only": own}))
+    assert found["shared"].method == "fedavg"
+    assert found["personal"].method == "local_only"
+
+
+def test_one_seed_says_nothing():
+    found = told(tournament({"fedavg": BASE[:1], "scaffold": [(0.9, 0.9, 0.9)]}))
+    assert "one seed says nothing" in found["shared"].sentence
+    assert found["shared"].method == "fedavg"
+
+
+def test_a_seed_counts_once_everybody_has_run_it():
+    found = tournament({"fedavg": BASE, "scaffold": BASE[:2]})
+    assert finals(found)[1] == [0, 1]
+    assert {line.method for line in finalists(found, 100)} == {"fedavg", "scaffold"}
+
+
+def test_an_unfinished_last_rung_falls_back_on_the_one_before():
+    found = Outcome("accuracy", plan=[2, 4], alive=[["fedavg", "fedprox"], ["fedavg", "fedprox"]])
+    found.results = [result(m, 0, 0, 0.5, 0.5, 0.5, rounds=2) for m in ("fedavg", "fedprox")]
+    found.results.append(result("fedavg", 1, 0, 0.6, 0.6, 0.6))
+    assert {r.rung for r in finals(found)[0]} == {0}
+
+
+def test_nothing_known_means_no_advice():
+    assert advise(Outcome("accuracy"), finalists(Outcome("accuracy"), 10)) == []
+
+
+def test_losses_are_better_when_lower():
+    found = Outcome("loss")
+    assert found.best_first({"a": 2.0, "b": 1.0}) == ["b", "a"]
+    assert Outcome("accuracy").best_first({"a": 2.0, "b": 1.0}) == ["a", "b"]
+
+
+def test_bytes_are_those_of_all_rounds_of_the_file():
+    line = finalists(tournament({"fedavg": BASE}), rounds=100)[0]
+    assert line.bytes == pytest.approx(10 + 1000 / 4 * 100)  # ten of the 1010 are sent once

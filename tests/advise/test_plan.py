@@ -1,0 +1,35 @@
+"""What a tournament can afford."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unalike.advise.plan import SLACK, Cost, field_sizes, rungs, survivors
+
+
+def test_half_of_each_kind_goes_on():
+    assert [survivors(n) for n in (1, 2, 3, 8, 9)] == [1, 1, 2, 4, 5]
+    assert field_sizes(8, 4) == [12, 6, 4]  # 8+4, 4+2, 2+1 and the baseline
+
+
+@given(
+    seconds=st.floats(1, 1e4),
+    start=st.floats(0, 2),
+    each=st.floats(0.001, 5),
+    seeds=st.integers(1, 6),
+    rounds=st.integers(1, 300),
+)
+def test_rounds_double_within_time_and_the_file(seconds, start, each, seeds, rounds):
+    sizes = [12, 7, 5]
+    plan = rungs(seconds, Cost(start, each), sizes, seeds, rounds)
+    assert plan
+    assert all(b == 2 * a for a, b in zip(plan, plan[1:], strict=False))
+    assert plan[-1] <= rounds
+    runs = [12, 7, 5 * seeds]
+    cost = sum(n * (start + SLACK * each * r) for n, r in zip(runs, plan, strict=False))
+    assert cost <= seconds * (1 + 1e-9) or plan[0] == 1  # there is no smaller tournament
+
+
+def test_more_time_never_means_fewer_rounds():
+    plans = [rungs(s, Cost(0.1, 0.05), [12, 7, 5], 3, 200) for s in (1, 30, 60, 600)]
+    assert plans == sorted(plans)
+    assert plans[-1][-1] > plans[0][-1]

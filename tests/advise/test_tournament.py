@@ -1,0 +1,162 @@
+"""Tournaments on digits, and the command around them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from unalike.advise import tournament
+from unalike.advise.entrants import PERSONAL, SHARED, lineup
+from unalike.advise.tournament import play
+from unalike.cli import main as command
+from unalike.cli.advising import configuration
+from unalike.errors import ConfigError, RunError
+from unalike.run.build import federation
+from unalike.run.config import parse
+
+SMALL = """
+rounds = 4
+[data]
+name = "digits"
+[partition]
+name = "dirichlet"
+clients = 4
+alpha = 0.1
+min_size = 20
+[model]
+name = "mlp"
+hidden = [4]
+"""
+RAW = {
+    "rounds": 4,
+    "partition": {"clients": 4, "alpha": 0.1, "min_size": 20},
+    "model": {"hidden": [4]},
+}
+
+
+@pytest.fixture
+def unalike(monkeypatch, capsys):
+    """Run a command line; (exit code, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["unalike", *arguments])
+        try:
+            command.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Three methods only."""
+    monkeypatch.setattr("unalike.advise.entrants.SHARED", ("fedavg", "fedadam"))
+    monkeypatch.setattr("unalike.advise.entrants.PERSONAL", ("local_only",))
+
+
+def entrants(**raw):
+    config = parse({**RAW, **raw})
+    return lineup(config, federation(config))
+
+
+def test_all_curated_methods_enter_on_digits():
+    assert [e.name for e in entrants().entrants] == [*SHARED, *PERSONAL]
+
+
+def test_the_own_method_keeps_its_settings():
+    found = {e.name: e.config for e in entrants(method={"name": "fedprox", "mu": 0.7}).entrants}
+    assert found["fedprox"].method.settings["mu"] == 0.7
+    assert found["fedavg"].method.name == "fedavg"
+
+
+def test_methods_that_do_not_fit_are_left_out_with_a_reason():
+    found = entrants(local={"momentum": 0.9}, data={"name": "breast_cancer"})
+    assert "no images" in found.left_out["fedaug"]
+    assert all(why.endswith(".") for why in found.left_out.values())
+
+
+def test_the_command_recommends_and_writes(unalike, few, tmp_path):
+    (tmp_path / "a.toml").write_text(SMALL)
+    place = tmp_path / "out"
+    ending = ("--minutes", "1", "--seeds", "2", "--folder", str(place))
+    code, out, err = unalike("advise", str(tmp_path / "a.toml"), *ending)
+    assert (code, err) == (0, "")
+    for words in ("label skew", "One shared model", "A model for each client", "95 % interval"):
+        assert words in " ".join(out.split())
+    found = json.loads((place / "advice.json").read_text())
+    assert found["rounds"] == [1, 2, 4]
+    assert [a["goal"] for a in found["advice"]] == ["shared", "personal"]
+    last = [r for r in found["runs"] if r["rung"] == 3]
+    assert {r["rounds"] for r in last} == {4}
+    assert {(r["method"], r["seed"]) for r in last} >= {("fedavg", 0), ("fedavg", 1)}
+    assert all((place / r["folder"] / "summary.json").is_file() for r in found["runs"])
+    assert "## Skew" in (place / "advice.md").read_text()
+    code, _, err = unalike("advise", str(tmp_path / "a.toml"), *ending)
+    assert code == 2
+    assert "already exists" in err
+
+
+def test_time_ends_it_with_what_is_known(few, tmp_path):
+    begun = time.monotonic()
+    found = play(entrants(rounds=10_000).entrants, tmp_path, 1.0, 3, "accuracy")
+    assert found.ended == "the time was up"
+    assert time.monotonic() - begun < 6
+
+
+def test_ctrl_c_ends_it_with_what_is_known(few, tmp_path, monkeypatch):
+    real, calls = tournament.start, []
+
+    def start(config, observer):
+        calls.append(config)
+        if len(calls) > 4:  # two for timing, two in the first rung
+            raise KeyboardInterrupt
+        return real(config, observer)
+
+    monkeypatch.setattr(tournament, "start", start)
+    found = play(entrants().entrants, tmp_path, 60.0, 3, "accuracy")
+    assert found.ended == "it was interrupted"
+    assert [r.method for r in found.results] == ["fedavg", "fedadam"]
+
+
+def test_a_method_whose_training_fails_is_out(few, tmp_path, monkeypatch):
+    real = tournament.start
+
+    def start(config, observer):
+        if config.method.name == "fedadam":
+            raise RunError("training has diverged.")
+        return real(config, observer)
+
+    monkeypatch.setattr(tournament, "start", start)
+    found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
+    assert found.failed == {"fedadam": "training has diverged."}
+    assert {r.method for r in found.rung(2)} == {"fedavg", "local_only"}
+
+
+def test_a_table_with_a_client_column(tmp_path):
+    path = tmp_path / "wards.csv"
+    path.write_text("ward,x,sick\n" + "".join(f"w{i % 3},{i},{i % 2}\n" for i in range(60)))
+    config = configuration(str(path), "sick", "ward", ["rounds=3"])
+    assert (config.partition.name, config.rounds) == ("natural", 3)
+    assert federation(config).n_clients == 3
+    drawn = configuration(str(path), "sick", None, ["partition.name=iid", "data.drop=['ward']"])
+    assert drawn.partition.name == "iid"
+
+
+@pytest.mark.parametrize(
+    ("target", "label", "message"),
+    [
+        ("none.csv", None, "there is no file 'none.csv'"),
+        ("here.csv", None, "Name the column by --client"),
+        ("here.toml", "y", "--label and --client go with a file of data"),
+    ],
+)
+def test_bad_targets(tmp_path: Path, monkeypatch, target, label, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.csv").write_text("x,label\n1,0\n")
+    with pytest.raises(ConfigError, match=message):
+        configuration(target, label, None, [])

@@ -1,0 +1,39 @@
+"""The skew of a partition in sentences."""
+
+import numpy as np
+import pytest
+
+from unalike.advise.words import in_words
+from unalike.federation.skew import measure
+
+
+def counts(classes_each: int, clients: int = 10, rows: int = 40) -> np.ndarray:
+    """Every client holds the same number of rows of its own few neighbouring classes."""
+    table = np.zeros((clients, 10), int)
+    for k in range(clients):
+        table[k, [(k + i) % 10 for i in range(classes_each)]] = rows // classes_each
+    return table
+
+
+@pytest.mark.parametrize(
+    ("classes_each", "emd", "kind"),
+    [(1, "1.80", "Strong"), (2, "1.60", "Strong"), (5, "1.00", "Moderate"), (8, "0.40", "Weak")],
+)
+def test_label_skew_by_its_emd(classes_each, emd, kind):
+    labels, sizes, _ = in_words(measure(counts(classes_each)))
+    assert labels.startswith(f"{kind} label skew (EMD {emd}")  # t of ten equal classes: 2 - t/5
+    assert sizes.startswith("Little quantity skew (Gini 0.00, 40 to 40 ")
+
+
+def test_two_classes_cannot_reach_the_bounds_of_ten():
+    labels = in_words(measure(np.array([[10, 0], [0, 10]])))[0]
+    assert "it ends at 1.00" in labels
+    assert "100% of the room" in labels
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind"), [([1, 1, 2, 2], "Little"), ([1, 1, 2, 4], "Quantity"), ([0, 20], "Strong")]
+)
+def test_quantity_skew_by_its_gini(sizes, kind):
+    table = np.array([[s + 1, s + 1] for s in sizes]) * 5
+    assert in_words(measure(table))[1].startswith(kind)

@@ -1,0 +1,184 @@
+"""Searches on digits, resumed, pruned, refused, and blind to test rows."""
+
+import builtins
+import json
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+from unalike.cli import main as command
+from unalike.engine.evaluate import Evaluator
+from unalike.errors import ConfigError, RunError
+from unalike.run.config import parse
+from unalike.tune import study as searching
+from unalike.tune.space import tuning
+from unalike.tune.study import Stopped, best, search
+from unalike.tune.trial import Trials
+
+pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
+
+RAW = {
+    "rounds": 3,
+    "data": {"name": "digits"},
+    "partition": {"clients": 4, "min_size": 20},
+    "model": {"hidden": [4]},
+}
+
+
+def made(search=None, **tune):
+    space = search or {"local.lr": [0.001, 1.0, "log"]}
+    return tuning({**RAW, "tune": {"search": space, "trials": 4, **tune}})
+
+
+def test_a_search_finds_the_better_settings_and_writes_them(tmp_path):
+    found = made({"local.lr": [0.0001, 0.05, 0.3]}, seeds=2)
+    records = search(found, tmp_path)
+    assert len(records) == 4
+    assert records[0]["settings"] == {"local.lr": 0.05}  # the file's own come first
+    winner = best(records)
+    assert winner["score"] == max(r["score"] for r in records if r["score"] is not None)
+    config = parse(tomllib.loads((tmp_path / "best.toml").read_text()))
+    assert config.local.lr == winner["settings"]["local.lr"]
+    lines = (tmp_path / "trials.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == records
+
+
+def test_a_score_is_the_mean_over_seeds(tmp_path):
+    values = {"local.lr": 0.1}
+    both = dict(Trials(made(seeds=2)).scores(values))
+    one = dict(Trials(made()).scores(values))
+    other = dict(Trials(tuning({**RAW, "seed": 1, "tune": made_section()})).scores(values))
+    assert both == pytest.approx({t: (one[t] + other[t]) / 2 for t in one})
+
+
+def made_section():
+    return {"search": {"local.lr": [0.001, 1.0, "log"]}}
+
+
+def test_a_score_is_that_of_the_run_itself(tmp_path):
+    from unalike.run.execute import start
+    from unalike.run.folder import read_lines
+
+    found = made()
+    raw = found.filled({"local.lr": 0.1}) | {"run": {"folder": str(tmp_path / "run")}}
+    records = read_lines(start(parse(raw)) / "rounds.jsonl")
+    expected = {r["round"]: r["metrics"]["validation"]["accuracy"]["mean"] for r in records}
+    assert dict(Trials(found).scores({"local.lr": 0.1})) == expected
+
+
+def test_the_choice_is_the_same_whatever_the_tests_say(tmp_path, monkeypatch):
+    found, real = made(), Evaluator.__call__
+    untouched = search(found, tmp_path / "a")
+
+    def without_tests(self, state):
+        judged = real(self, state)
+        return replace(judged, spread={"validation": judged.spread["validation"]})
+
+    monkeypatch.setattr(Evaluator, "__call__", without_tests)
+    assert search(found, tmp_path / "b") == untouched
+
+
+def test_validation_rows_are_what_decides(tmp_path, monkeypatch):
+    real = Evaluator.__call__
+
+    def reversed_validation(self, state):
+        judged = real(self, state)
+        section = judged.spread["validation"]
+        mean = 1 - section["accuracy"]["mean"]
+        changed = {**section, "accuracy": {**section["accuracy"], "mean": mean}}
+        return replace(judged, spread={**judged.spread, "validation": changed})
+
+    found = made({"local.lr": [0.0001, 0.05, 0.3]}, pruning=False)
+    one = best(search(found, tmp_path / "a"))
+    monkeypatch.setattr(Evaluator, "__call__", reversed_validation)
+    assert best(search(found, tmp_path / "b"))["settings"] != one["settings"]
+
+
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
+    found = made()
+    whole = search(found, tmp_path / "whole")
+    real, calls = searching._attempt, []
+
+    def attempt(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(searching, "_attempt", attempt)
+    with pytest.raises(Stopped, match="stopped, 2 of 4 trials done; the same command goes on"):
+        search(found, tmp_path / "halves")
+    assert search(found, tmp_path / "halves") == whole
+
+
+def test_an_interrupted_trial_does_not_count(tmp_path, monkeypatch):
+    found, real = made(trials=2), Trials.scores
+
+    def interrupted(self, values):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trials, "scores", interrupted)
+    with pytest.raises(Stopped, match="0 of 2"):
+        search(found, tmp_path / "a")
+    monkeypatch.setattr(Trials, "scores", real)
+    assert [r["state"] for r in search(found, tmp_path / "a")] == ["complete"] * 2
+
+
+def test_trials_below_the_median_are_pruned(tmp_path, monkeypatch):
+    def scores(self, values):
+        yield from ((t, values["local.lr"]) for t in (1, 2, 3))
+
+    monkeypatch.setattr(Trials, "scores", scores)
+    states = [r["state"] for r in search(made(trials=12), tmp_path / "a")]
+    assert "pruned" in states
+    kept = search(made(trials=12, pruning=False), tmp_path / "b")
+    assert {r["state"] for r in kept} == {"complete"}
+
+
+def test_settings_that_cannot_be_trained_are_written_down(tmp_path, monkeypatch):
+    def scores(self, values):
+        if values["local.lr"] > 0.2:
+            raise RunError("training has diverged.")
+        yield 1, 0.5
+
+    monkeypatch.setattr(Trials, "scores", scores)
+    records = search(made({"local.lr": [0.1, 0.3, 0.5]}, trials=8), tmp_path / "a")
+    assert {r["error"] for r in records if r["state"] == "failed"} == {"training has diverged."}
+    assert best(records)["settings"] == {"local.lr": 0.1}
+    with pytest.raises(RunError, match=r"no trial could be finished; the first: training has"):
+        search(made({"local.lr": [0.3, 0.5, 0.7]}, trials=2), tmp_path / "b")
+
+
+def test_another_search_in_the_folder_is_refused(tmp_path):
+    search(made(trials=1), tmp_path)
+    assert len(search(made(trials=2), tmp_path)) == 2  # more trials are welcome
+    with pytest.raises(RunError, match="holds a search of other settings"):
+        search(made(trials=1, seeds=2), tmp_path)
+
+
+def test_without_optuna_one_sentence(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "optuna":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ConfigError, match=r"pip install 'unalike\[tune\]'"):
+        searching.optuna()
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    file, place = tmp_path / "a.toml", tmp_path / "out"
+    file.write_text(
+        'rounds = 2\n[partition]\nclients = 4\n[model]\nname = "mlp"\nhidden = [4]\n'
+        '[tune]\ntrials = 2\nsearch = { "local.lr" = [0.01, 0.5, "log"] }\n'
+    )
+    monkeypatch.setattr("sys.argv", ["unalike", "tune", str(file), "--folder", str(place)])
+    command.main()
+    out, err = capsys.readouterr()
+    assert err == ""
+    for words in ("[local]\nlr = ", "unalike run", "test rows took no part"):
+        assert words in out
