@@ -25,6 +25,7 @@ from writer.settings import settings_table
 from writer.things import datasets_page, models_page, partitioners_page
 
 from unalike.compare.settings import CompareSettings
+from unalike.tune.space import TuneSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -46,6 +47,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "combinations": combinations,
     "slots": slots_table,
     "settings of a comparison": lambda: settings_table(CompareSettings),
+    "settings of a search": lambda: settings_table(TuneSettings),
 }
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from unalike.advise.advice import advise, finalists, finals
+from unalike.advise.pages import rung_rows
 from unalike.advise.tournament import Outcome, Result
 
 
@@ -97,3 +98,12 @@ def test_losses_are_better_when_lower():
 def test_bytes_are_those_of_all_rounds_of_the_file():
     line = finalists(tournament({"fedavg": BASE}), rounds=100)[0]
     assert line.bytes == pytest.approx(10 + 1000 / 4 * 100)  # ten of the 1010 are sent once
+
+
+def test_rows_begin_with_who_came_furthest_and_scored_best():
+    found = Outcome("accuracy", plan=[2, 4])
+    found.results = [result(m, 0, 0, s, 0, 0) for m, s in (("a", 0.9), ("b", 0.2), ("c", 0.3))]
+    found.results += [result("b", 1, 0, 0.5, 0, 0), result("c", 1, 0, 0.6, 0, 0)]
+    rows = rung_rows(found)
+    assert [row["method"] for row in rows] == ["c", "b", "a"]
+    assert (rows[0]["2 rounds"], rows[0]["4 rounds"], rows[2]["4 rounds"]) == (0.3, 0.6, None)

@@ -1,5 +1,7 @@
 """What a tournament can afford."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +24,7 @@ def test_rounds_double_within_time_and_the_file(seconds, start, each, seeds, rou
     sizes = [12, 7, 5]
     plan = rungs(seconds, Cost(start, each), sizes, seeds, rounds)
     assert plan
-    assert all(b == 2 * a for a, b in zip(plan, plan[1:], strict=False))
+    assert all(b == 2 * a for a, b in pairwise(plan))
     assert plan[-1] <= rounds
     runs = [12, 7, 5 * seeds]
     cost = sum(n * (start + SLACK * each * r) for n, r in zip(runs, plan, strict=False))

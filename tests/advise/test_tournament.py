@@ -105,7 +105,7 @@ def test_time_ends_it_with_what_is_known(few, tmp_path):
     begun = time.monotonic()
     found = play(entrants(rounds=10_000).entrants, tmp_path, 1.0, 3, "accuracy")
     assert found.ended == "the time was up"
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 20  # one run of all rounds would take minutes
 
 
 def test_ctrl_c_ends_it_with_what_is_known(few, tmp_path, monkeypatch):

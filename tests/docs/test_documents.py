@@ -14,6 +14,7 @@ import pytest
 from unalike.compare.spec import loads
 from unalike.errors import ConfigError
 from unalike.run.config import Config, override, parse
+from unalike.tune.space import tuning
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -109,6 +110,8 @@ def test_quoted_code_is_in_the_source(page: Path) -> None:
 def test_toml_snippets_are_valid_configurations(snippet: Snippet) -> None:
     if "compare" in tomllib.loads(snippet.text):
         assert loads(snippet.text, str(snippet)).cells
+    elif "tune" in tomllib.loads(snippet.text):
+        assert tuning(tomllib.loads(snippet.text)).space
     else:
         parse(tomllib.loads(snippet.text))
 
@@ -118,7 +121,7 @@ def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     """On digits and a perceptron: method, combination, partition and topology go together."""
     from unalike.run.build import federation, recipe, task
 
-    raw = tomllib.loads(snippet.text)
+    raw = {k: v for k, v in tomllib.loads(snippet.text).items() if k != "tune"}
     if "compare" in raw or dict(raw.get("data", {})).get("name") in ("files", "hub"):
         pytest.skip("a comparison, or the reader's own files")
     model = dict(raw.get("model", {})).get("name")
@@ -137,7 +140,8 @@ def test_commands_are_accepted(snippet: Snippet) -> None:
         words = shlex.split(command, comments=True)
         app.parse_args(words, exit_on_error=False, print_error=False)
         before = tomllib.loads(snippet.before)
-        if words[0] in ("run", "skew") and "--target" not in words and "compare" not in before:
+        plain = not before.keys() & {"compare", "tune"}
+        if words[0] in ("run", "skew") and "--target" not in words and plain:
             _accepted(before, words)
     for target in re.findall(r"^make (\w[\w-]*)", text, re.MULTILINE):
         assert target in _targets(), f"{ids(snippet.page)} names 'make {target}'"

@@ -19,7 +19,7 @@ from unalike.tune.trial import Trials
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 RAW = {
-    "rounds": 3,
+    "rounds": 2,
     "data": {"name": "digits"},
     "partition": {"clients": 4, "min_size": 20},
     "model": {"hidden": [4]},
@@ -28,13 +28,13 @@ RAW = {
 
 def made(search=None, **tune):
     space = search or {"local.lr": [0.001, 1.0, "log"]}
-    return tuning({**RAW, "tune": {"search": space, "trials": 4, **tune}})
+    return tuning({**RAW, "tune": {"search": space, "trials": 3, **tune}})
 
 
 def test_a_search_finds_the_better_settings_and_writes_them(tmp_path):
-    found = made({"local.lr": [0.0001, 0.05, 0.3]}, seeds=2)
+    found = made({"local.lr": [0.0001, 0.05, 0.3]})
     records = search(found, tmp_path)
-    assert len(records) == 4
+    assert len(records) == 3
     assert records[0]["settings"] == {"local.lr": 0.05}  # the file's own come first
     winner = best(records)
     assert winner["score"] == max(r["score"] for r in records if r["score"] is not None)
@@ -48,12 +48,9 @@ def test_a_score_is_the_mean_over_seeds(tmp_path):
     values = {"local.lr": 0.1}
     both = dict(Trials(made(seeds=2)).scores(values))
     one = dict(Trials(made()).scores(values))
-    other = dict(Trials(tuning({**RAW, "seed": 1, "tune": made_section()})).scores(values))
+    section = {"search": {"local.lr": [0.001, 1.0, "log"]}}
+    other = dict(Trials(tuning({**RAW, "seed": 1, "tune": section})).scores(values))
     assert both == pytest.approx({t: (one[t] + other[t]) / 2 for t in one})
-
-
-def made_section():
-    return {"search": {"local.lr": [0.001, 1.0, "log"]}}
 
 
 def test_a_score_is_that_of_the_run_itself(tmp_path):
@@ -102,24 +99,29 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
 
     def attempt(*args):
         calls.append(args)
-        if len(calls) == 3:
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return real(*args)
 
     monkeypatch.setattr(searching, "_attempt", attempt)
-    with pytest.raises(Stopped, match="stopped, 2 of 4 trials done; the same command goes on"):
+    with pytest.raises(Stopped, match="stopped, 1 of 3 trials done; the same command goes on"):
         search(found, tmp_path / "halves")
     assert search(found, tmp_path / "halves") == whole
 
 
-def test_an_interrupted_trial_does_not_count(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [(KeyboardInterrupt, Stopped), (SystemExit, SystemExit)],
+    ids=["by Ctrl-C", "by a kill, which leaves it running"],
+)
+def test_an_interrupted_trial_does_not_count(tmp_path, monkeypatch, raised, seen):
     found, real = made(trials=2), Trials.scores
 
     def interrupted(self, values):
-        raise KeyboardInterrupt
+        raise raised
 
     monkeypatch.setattr(Trials, "scores", interrupted)
-    with pytest.raises(Stopped, match="0 of 2"):
+    with pytest.raises(seen):
         search(found, tmp_path / "a")
     monkeypatch.setattr(Trials, "scores", real)
     assert [r["state"] for r in search(found, tmp_path / "a")] == ["complete"] * 2
@@ -177,7 +179,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         '[tune]\ntrials = 2\nsearch = { "local.lr" = [0.01, 0.5, "log"] }\n'
     )
     monkeypatch.setattr("sys.argv", ["unalike", "tune", str(file), "--folder", str(place)])
-    command.main()
+    with pytest.raises(SystemExit, match="0"):
+        command.main()
     out, err = capsys.readouterr()
     assert err == ""
     for words in ("[local]\nlr = ", "unalike run", "test rows took no part"):

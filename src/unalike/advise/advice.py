@@ -123,7 +123,7 @@ def _advise(found: Outcome, lines: list[Finalist], goal: Goal) -> Advice:
             leader.method,
             False,
             f"no clear winner: {leader.method} led on validation rows after {results[0].rounds} "
-            "rounds, but one seed says nothing about chance; give more --minutes.",
+            "rounds, but one seed says nothing about chance; give more --minutes or --seeds.",
         )
     shown = (
         f"{difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}) "

@@ -5,8 +5,8 @@ from typing import Any
 from unalike.advise.advice import TITLES, Advice, Finalist
 from unalike.advise.entrants import PERSONAL, Lineup
 from unalike.advise.tournament import Outcome
-from unalike.cli.outcome import size
 from unalike.compare.statistics import Paired
+from unalike.compare.tables import size
 from unalike.federation.skew import Skew
 from unalike.report.tables import Row, comparison_markdown
 
@@ -20,15 +20,23 @@ CAVEAT = (
 
 def rung_rows(found: Outcome) -> list[Row]:
     """Validation scores, one line a method, one column a rung; means over finished seeds."""
-    order = {r.method: (-r.rung, found.results.index(r)) for r in found.results}
-    rows: list[Row] = []
-    for method in sorted(order, key=lambda m: order[m]):
-        row: dict[str, Any] = {"method": method, "models": _kind(method)}
-        for number, rounds in enumerate(found.plan):
-            scores = [r.score for r in found.rung(number) if r.method == method]
-            row[f"{rounds} rounds"] = sum(scores) / len(scores) if scores else None
-        rows.append(row)
-    return rows
+    columns = [_means(found, number) for number in range(len(found.plan))]
+    order: dict[str, None] = {}  # who came furthest, then who scored best there
+    for column in reversed(columns):
+        order |= dict.fromkeys(m for m in found.best_first(column) if m not in order)
+    return [
+        {"method": method, "models": _kind(method)}
+        | {f"{r} rounds": c.get(method) for r, c in zip(found.plan, columns, strict=True)}
+        for method in order
+    ]
+
+
+def _means(found: Outcome, number: int) -> dict[str, float]:
+    """Method -> its mean score in a rung."""
+    scores: dict[str, list[float]] = {}
+    for result in found.rung(number):
+        scores.setdefault(result.method, []).append(result.score)
+    return {method: sum(s) / len(s) for method, s in scores.items()}
 
 
 def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:

@@ -1,8 +1,8 @@
 """The skew of a partition in sentences.
 
 Studies of samplers at equal EMD found nearly no effect on the accuracy of FedAvg below an EMD of
-1.0, and a fall on every dataset from 1.2 on. They used ten classes, whose EMD ends at 1.8; where
-fewer classes leave less room, the share of that room is said beside it.
+1.0, and a fall on every dataset from 1.2 on. They used ten classes, whose EMD ends at 1.8; two
+classes end at 1.0, so there only the share of that is said.
 """
 
 from unalike.federation.skew import Skew
@@ -21,19 +21,19 @@ def in_words(skew: Skew) -> list[str]:
 def _labels(skew: Skew) -> str:
     value, most = skew.emd, 2 - 2 / skew.classes  # the most that equal classes allow
     found = f"EMD {value:.2f}; with {skew.classes} equal classes it ends at {most:.2f}"
+    if most < STRONG:
+        return (
+            f"Label skew of {value / most:.0%} of the most ({found}); the bounds that studies "
+            "found are those of ten classes and do not apply."
+        )
     if value < WEAK:
         meaning = f"below {WEAK:.1f}, where studies found little effect on FedAvg"
-        kind = "Weak label skew"
-    elif value < STRONG:
+        return f"Weak label skew ({found}): {meaning}."
+    if value < STRONG:
         meaning = f"between {WEAK:.1f} and {STRONG:.1f}, where some datasets begin to suffer"
-        kind = "Moderate label skew"
-    else:
-        meaning = f"from {STRONG:.1f} on FedAvg suffered on every dataset studied"
-        kind = "Strong label skew"
-    caveat = ""
-    if value < STRONG and most < STRONG:
-        caveat = f" These bounds come from ten classes; {value / most:.0%} of the room is used."
-    return f"{kind} ({found}): {meaning}.{caveat}"
+        return f"Moderate label skew ({found}): {meaning}."
+    meaning = f"from {STRONG:.1f} on FedAvg suffered on every dataset studied"
+    return f"Strong label skew ({found}): {meaning}."
 
 
 def _sizes(skew: Skew) -> str:

@@ -78,9 +78,7 @@ def configuration(target: str, label: str | None, client: str | None, sets: list
     path = Path(target)
     if path.suffix == ".toml":
         if label or client:
-            raise ConfigError(
-                "--label and --client belong to a file of data; set them in the TOML."
-            )
+            raise ConfigError("--label and --client go with a file of data; set them in the TOML.")
         raw = read(path)
     else:
         raw = _around(path, label, client, any(s.startswith("partition") for s in sets))
