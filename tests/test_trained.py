@@ -37,8 +37,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedadagrad": {"lr": 0.05},
     "krum": {"attackers": 2, "select": 5},
     "fedevg": {"per_class": 20, "step_first": 1.0},
-    "dp": {"norm": 1.0, "noise": 0.1},
-    "local_dp": {"norm": 1.0, "noise": 0.001},
+    "dp": {"clip": 1.0, "noise_multiplier": 0.05},
+    "local_dp": {"clip": 1.0, "noise_multiplier": 0.02},
     "fedmgda": {"lr": 1.0},
 }
 REST: dict[str, dict[str, Any]] = {"aaggff_s": EVERYBODY, "pooled": EVERYBODY}
