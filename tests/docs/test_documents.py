@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from unalike.algorithms.table import METHODS
 from unalike.compare.spec import loads
 from unalike.errors import ConfigError
 from unalike.run.config import Config, override, parse
@@ -184,7 +185,12 @@ def test_python_snippets_run(
             module = ModuleType(name)
             monkeypatch.setitem(sys.modules, name, module)
             exec(compile(other.text, other.file, "exec"), module.__dict__)
-    exec(compile(snippet.text, str(snippet), "exec"), {"__name__": "snippet"})
+    before = dict(METHODS)
+    try:
+        exec(compile(snippet.text, str(snippet), "exec"), {"__name__": "snippet"})
+    finally:  # a snippet may add a method of its own: it must not stay
+        METHODS.clear()
+        METHODS.update(before)
 
 
 def test_own_data_example_of_the_readme_runs(

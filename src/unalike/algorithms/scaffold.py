@@ -18,7 +18,7 @@ from unalike.algorithms.method import Draft, Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.parts.local import descend
 from unalike.parts.mixing.base import Cohort
-from unalike.parts.mixing.examples import Uniform
+from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
 from unalike.task import Task
@@ -101,8 +101,9 @@ class ScaffoldMethod(Method):
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
         sgd = plain_sgd(draft, "scaffold")
+        chosen = not isinstance(draft.mixing, ByExamples)  # another method set the weights
         return replace(
             draft,
-            mixing=Uniform() if self.averaging == "uniform" else draft.mixing,
+            mixing=draft.mixing if chosen or self.averaging == "size" else Uniform(),
             make=lambda d: Scaffold(d.task, d.n_clients, sgd.lr, sgd.weight_decay, self.server_lr),
         )

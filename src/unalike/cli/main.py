@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so that help and mistakes answe
 
 import os
 import re
+import signal
 import sys
 from typing import Annotated
 
@@ -362,5 +363,13 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
+def script() -> None:
+    """``main`` as a process of its own: whoever leans on Ctrl-C does not disturb its end."""
+    try:
+        main()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 if __name__ == "__main__":
-    main()
+    script()
