@@ -109,12 +109,6 @@ def test_distances_do_not_depend_on_the_amount_of_data(counts: np.ndarray, facto
         assert after[name] == pytest.approx(before[name], abs=1e-12)
 
 
-def test_gini() -> None:
-    assert skew.gini(np.array([0.9, 0.5, 0.8, 0.7, 0.6])) == pytest.approx(0.114286, abs=1e-6)
-    assert skew.gini(np.array([4, 4, 4])) == 0
-    assert skew.gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
-
-
 def test_as_dict_holds_plain_floats_only() -> None:
     measured = skew.measure(UNEQUAL).as_dict()
     assert {type(value) for value in measured.values()} == {float}

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
 
 from unalike import tree
 
@@ -24,7 +23,9 @@ class Guard:
         """(the usable answers, the refused clients and why)."""
         if not len(sent.ids):
             return sent, {}
-        norm = _lengths(sent.ups, len(sent.ids))
+        norm = torch.zeros(len(sent.ids), dtype=torch.float64)
+        if tree.leaves(sent.ups):  # who shares nothing sends nothing
+            norm = tree.sqnorms(sent.ups).sqrt()
         for value in sent.stats.values():
             norm = norm + torch.where(torch.isfinite(value.cpu()), 0.0, torch.nan)
         finite = torch.isfinite(norm)
@@ -42,11 +43,3 @@ class Guard:
             stats={k: v[usable.to(v.device)] for k, v in sent.stats.items()},
         )
         return keep, why
-
-
-def _lengths(ups: tree.Tree, n: int) -> Tensor:
-    """The Euclidean length of every client's upload; not finite if any entry is not."""
-    total = torch.zeros(n, dtype=torch.float64)
-    for leaf in tree.leaves(ups):
-        total = total + leaf.reshape(n, -1).double().square().sum(1).cpu()
-    return total.sqrt()

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.errors import DataError, unknown
+from unalike.metrics.fairness import gini
 
 Floats = NDArray[np.float64]
 Reference = Literal["pooled", "uniform"]
@@ -65,14 +66,6 @@ def entropy_per_client(counts: np.ndarray) -> Floats:
     """Entropy of each client's labels, in nats."""
     mixes, _ = _distributions(counts, "uniform")
     return _row_sums(-mixes * _log(mixes)) + 0.0  # no negative zero
-
-
-def gini(sizes: np.ndarray) -> float:
-    """Gini coefficient: 0 when all are equal, near 1 when one has everything."""
-    ascending = np.sort(np.asarray(sizes, dtype=float))
-    count = len(ascending)
-    rank = 2 * np.arange(1, count + 1) - count - 1
-    return float((rank * ascending).sum() / (count * ascending.sum()))
 
 
 def weighted_mean(values: np.ndarray, counts: np.ndarray) -> float:
