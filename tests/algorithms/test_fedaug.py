@@ -1,13 +1,17 @@
 """FedAug: the level classes are raised to, and what is left of the skew."""
 
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from federations import federation
+from federations import composed, federation, network_task
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike import rng
+from unalike.parts.augment import Variants
 from unalike.parts.transform import ClassBalance, distance, level
 
 M = 10
@@ -170,19 +174,23 @@ def test_untouched_examples_stay_untouched() -> None:
     """Only the rows marked as repeats are altered, each in its own way."""
     x = federation((1, 6, 6)).examples.x[:8]
     altered = torch.tensor([False, True] * 4)
-    out = ClassBalance().apply(x, altered, rng.key(2))
+    always = ClassBalance(variants=Variants(chance=1.0))
+    out = always.apply(x, altered, rng.key(2))
     assert torch.equal(out[~altered], x[~altered])
     assert (out[altered] != x[altered]).flatten(1).any(1).all()
-    same_image = ClassBalance().apply(
-        x[:1].expand(8, -1, -1, -1), torch.ones(8, dtype=bool), rng.key(2)
-    )
+    same_image = always.apply(x[:1].expand(8, -1, -1, -1), torch.ones(8, dtype=bool), rng.key(2))
     assert len(same_image.unique(dim=0)) == 8
+
+
+def altering(**settings: Any) -> ClassBalance:
+    """Geometry alone, and of that nothing but what is said."""
+    return ClassBalance(variants=Variants(**{"noise": 0, "perspective": 0, **settings}))
 
 
 def test_flips_and_rotations_are_exact_where_they_can_be() -> None:
     """No rotation and no noise: every image is itself or its mirror image, about half of each."""
     x = federation((2, 5, 7), (40,)).examples.x
-    out = ClassBalance(rotation=0, noise=0).apply(x, torch.ones(40, dtype=torch.bool), rng.key(4))
+    out = altering(rotation=0).apply(x, torch.ones(40, dtype=torch.bool), rng.key(4))
     mirrored = torch.isclose(out, x.flip(-1), atol=1e-5).flatten(1).all(1)
     kept = torch.isclose(out, x, atol=1e-5).flatten(1).all(1)
     assert bool((mirrored ^ kept).all())
@@ -194,7 +202,7 @@ def test_a_rotation_turns_pixels_not_coordinates() -> None:
     h, w = 21, 41
     x = torch.zeros(30, 1, h, w)
     x[:, :, 10, 28:31] = x[:, :, 9:12, 29] = 1.0  # 9 pixels to the right of the centre (10, 20)
-    turn = ClassBalance(rotation=90, noise=0, flip=False)
+    turn = altering(rotation=90, flip=False, chance=1.0)
     out = turn.apply(x, torch.ones(30, dtype=torch.bool), rng.key(5))[:, 0]
     mass = out.sum((1, 2))
     row = (out.sum(2) * (torch.arange(h) - 10)).sum(1) / mass
@@ -204,10 +212,21 @@ def test_a_rotation_turns_pixels_not_coordinates() -> None:
 
 
 def test_tables_get_noise_only_and_symbols_nothing() -> None:
-    """There is nothing to rotate."""
-    altered = torch.ones(4, dtype=torch.bool)
-    plain = ClassBalance(images=False, noise=0.1)
-    x = torch.rand(4, 3)
-    assert 0 < float((plain.apply(x, altered, rng.key(0)) - x).abs().max()) < 0.6
-    tokens = torch.randint(0, 9, (4, 3))
+    """There is nothing to rotate, so there is noise on every repeat."""
+    altered = torch.ones(40, dtype=torch.bool)
+    plain = ClassBalance(images=False, variants=Variants(noise=0.1))
+    x = torch.rand(40, 3)
+    moved = (plain.apply(x, altered, rng.key(0)) - x).abs()
+    assert float(moved.max()) < 0.6
+    assert (moved.amax(1) > 0).all()
+    tokens = torch.randint(0, 9, (40, 3))
     assert torch.equal(plain.apply(tokens, altered, rng.key(0)), tokens)
+
+
+def test_settings_reach_the_variants() -> None:
+    """Every one of them, under its own name."""
+    task, data = network_task("dense")
+    settings = {f.name: 0.25 for f in fields(Variants) if f.name != "flip"}
+    recipe = composed(task, data, ("fedaug", {**settings, "flip": False}))
+    assert recipe.transform == ClassBalance(variants=Variants(**settings, flip=False))
+    assert composed(task, data, "fedaug").transform == ClassBalance()

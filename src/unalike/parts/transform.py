@@ -5,15 +5,15 @@ that the client's label distribution is at distance e (L1) from uniform:
 EMD'(L) = sum_i |max(n_i, L) / sum_j max(n_j, L) - 1/M| = e
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from unalike import rng
+from unalike.parts.augment import Variants
 from unalike.rng import Key
 
 Solver = Literal["bisect", "closed_form"]
@@ -76,9 +76,7 @@ class ClassBalance:
     target: float = 0.8
     solver: Solver = "bisect"
     images: bool = True
-    rotation: float = 20.0  # degrees
-    noise: float = 0.05
-    flip: bool = True
+    variants: Variants = field(default_factory=Variants)
 
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
         """Positions (into ``labels``) of the examples to add variants of."""
@@ -97,26 +95,11 @@ class ClassBalance:
         return order[start[extra] + (turn + shift) % counts[extra]]
 
     def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
-        """Random variants of the marked rows: flip, small rotation, noise."""
-        new = x
+        """Random variants of the marked rows; tables get noise, whole numbers stay."""
         if self.images:
-            new = _affine(x, self.rotation, self.flip, key)
-        if x.is_floating_point():
-            new = new + self.noise * rng.normal(rng.fold_in(key, 2), *x.shape)
+            new = self.variants(x, key)
+        elif x.is_floating_point():
+            new = x + self.variants.noise * rng.normal(rng.fold_in(key, 1), *x.shape)
+        else:
+            return x
         return torch.where(altered.reshape(-1, *[1] * (x.ndim - 1)), new, x)
-
-
-def _affine(x: Tensor, rotation: float, flip: bool, key: Key) -> Tensor:
-    """Each image rotated by its own angle and mirrored with probability one half."""
-    n = x.shape[0]
-    angle = (2 * rng.uniform(rng.fold_in(key, 0), n) - 1) * (rotation * torch.pi / 180)
-    mirror = rng.uniform(rng.fold_in(key, 1), n) < 0.5
-    sign = torch.where(mirror & flip, -1.0, 1.0)
-    # The sampling grid by hand: affine_grid has no batching rule, and there is no translation.
-    h, w = x.shape[-2:]
-    v = (torch.arange(h, device=x.device) * 2 + 1)[:, None] / h - 1
-    u = (torch.arange(w, device=x.device) * 2 + 1)[None] / w - 1
-    c, s = (f(angle)[:, None, None] for f in (torch.cos, torch.sin))
-    across, down = c * u - s * v * (h / w), s * u * (w / h) + c * v  # angles in pixels
-    grid = torch.stack([sign[:, None, None] * across, down], -1)
-    return F.grid_sample(x, grid.to(x.dtype), align_corners=False)
