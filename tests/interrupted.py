@@ -28,6 +28,7 @@ SMALL: dict[str, Any] = {
 STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
     "scaffold": {"method": "scaffold"},
     "aaggff_d": {"method": "aaggff_d"},
+    "aaggff_s": {"method": "aaggff_s", "participation": {"fraction": 1.0}},  # grows with the rounds
     "superfed_mm": {"method": {"name": "superfed_mm", "start": 0.3}},
     "phase_shift": {
         "method": "phase_shift",

@@ -14,13 +14,16 @@ from unalike.report.plots import (
     cost_curves,
     fairness_frontier,
     learning_curves,
+    regret_plot,
     reliability_diagram,
     save,
     topology_plot,
     weights_plot,
 )
+from unalike.report.plots.canvas import PALETTE
 from unalike.report.plots.curves import POINTS
 from unalike.report.plots.frontier import undominated
+from unalike.report.plots.regret import _ticks
 from unalike.report.plots.weights import relative_weights
 
 BINS = {"counts": [0, 2, 6], "accuracy": [None, 0.5, 1.0], "confidence": [None, 0.4, 0.9]}
@@ -45,6 +48,14 @@ def sent(rounds=6):
     ]
 
 
+REGRET = [
+    {"method": m, "round": t, "regret": 0.1 * t + seed - 0.05, "regret_bound": float(t)}
+    for m in ("learner", "other")
+    for seed in (0, 1)
+    for t in (1, 2, 3)
+]
+
+
 CHARTS = {
     "cost": lambda: cost_curves(sent(), target=0.5, percent=True),
     "frontier": lambda: fairness_frontier(POINTS_OF, percent=True),
@@ -59,6 +70,7 @@ CHARTS = {
         ],
         np.arange(300),
     ),
+    "regret": lambda: regret_plot(REGRET),
     "star": lambda: topology_plot([0] * 20),
     "ring": lambda: topology_plot(Ring(2).home(9), Ring(2).links(0, 9), local=True),
     "clusters": lambda: topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10)),
@@ -82,6 +94,7 @@ def test_renders(name, tmp_path):
         lambda: fairness_frontier(POINTS_OF),
         lambda: client_strip({"a": [0.1, 0.2], "b": [0.5, 0.5]}),
         lambda: reliability_diagram({"a": BINS, "b": BINS}),
+        lambda: regret_plot(REGRET),
     ],
 )
 def test_methods_can_be_switched(chart):
@@ -182,6 +195,28 @@ def test_averages_of_many_weights_keep_their_mean():
     assert np.mean([r["share"] for r in rows]) == pytest.approx(1, abs=1e-5)
 
 
+def test_regret_is_drawn_between_its_least_and_most_under_its_bound():
+    rows = [r for r in tables(regret_plot(REGRET))[0] if r["method"] == "learner"]
+    wanted = [(t, 0.1 * t + 0.45, 0.1 * t - 0.05, 0.1 * t + 0.95, t) for t in (1, 2, 3)]
+    keys = ("round", "mean", "low", "high", "regret_bound")
+    assert [tuple(r[k] for k in keys) for r in rows] == [pytest.approx(w) for w in wanted]
+
+
+def test_a_method_has_the_colour_it_has_among_all():
+    alone = regret_plot(REGRET, among=["first", "other", "learner"]).to_dict()
+    (colour,) = {
+        tuple(layer["encoding"]["color"]["scale"]["range"])
+        for layer in alone["layer"]
+        if "scale" in layer["encoding"].get("color", {})
+    }
+    assert colour == (PALETTE[2], PALETTE[1])
+
+
+def test_regret_below_zero_has_ticks():
+    assert _ticks([-0.5, 30.0]) == pytest.approx([-0.01, -0.1, 0, 0.01, 0.1, 1, 10, 100])
+    assert _ticks([0.0, 0.0]) == [0, 0.01]
+
+
 def test_a_topology_names_its_parts():
     facts = topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10), title="t").to_dict()
     assert facts["title"]["subtitle"] == "10 clients · 3 servers · 13 links"
@@ -211,6 +246,7 @@ def test_neighbours_on_a_ring_are_joined():
         (lambda: reliability_diagram({"a": {**BINS, "counts": [0, 0, 0]}}), "not empty"),
         (lambda: reliability_diagram({"a": {**BINS, "counts": [1]}}), "of one length"),
         (lambda: weights_plot([], [1]), "nothing was mixed"),
+        (lambda: regret_plot([]), "no record has a finite 'regret'"),
         (lambda: topology_plot([]), "home must be a vector"),
         (lambda: topology_plot([0], [[True, False]]), "links a square table"),
     ],

@@ -46,7 +46,7 @@ class AAggFFS(Fair):
                 f"method.low = {self.low:g} of 'aaggff_s' must be below the largest response "
                 f"{high:.3g}; lower it or raise method.high."
             )
-        return replace(draft, mixing=AaggffS(self.cdf, self.low, self.high))
+        return replace(draft, mixing=AaggffS(self.cdf, self.low, self.high, draft.rounds))
 
 
 class AAggFFD(Fair):

@@ -58,6 +58,12 @@ def conclude(console: Console, folder: Path) -> None:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
     if "target" in summary:
         console.print(_reached(summary["target"]))
+    if "regret" in summary:
+        regret = summary["regret"]
+        console.print(
+            f"regret of the weights {regret['value']:.3f}, proven to stay below "
+            f"{regret['bound']:.3f}"
+        )
     if "privacy" in summary:
         console.print(_private(summary["privacy"]))
     console.print(f"files: {folder}", soft_wrap=True)

@@ -1,6 +1,7 @@
 """The server's side of training: one round, identical in simulation and over a network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -63,6 +64,7 @@ class Round(NamedTuple):
     traffic: Traffic
     worked: dict[str, float]
     notes: tuple[str, ...] = ()  # what the mixing rule wants a person to know
+    logged: Mapping[str, float] = MappingProxyType({})  # and its numbers for the record
 
 
 class Loop:
@@ -113,7 +115,7 @@ class Loop:
             return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
 
         servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
-        at, notes = home[got.ids], list[str]()
+        at, notes, logged = home[got.ids], list[str](), dict[str, float]()
         for j in at.unique().tolist():  # adapt: every server uses its own clients
             part = self._cohort(t, got, j, at == j, (home == j).nonzero()[:, 0])
             ups = got.ups if bool((at == j).all()) else tree.row(got.ups, at == j)
@@ -121,6 +123,7 @@ class Loop:
                 part.stats[name] = MEASURED[name](ups)
             p, after = recipe.mixing.weights(mixing[j], part)
             notes.append(recipe.mixing.note(mixing[j], after))
+            logged |= recipe.mixing.logged(after)
             mixing[j] = after
             mine = _on(servers[j], p)
             for keep in recipe.filters:
@@ -134,7 +137,7 @@ class Loop:
             servers = self._combine(t, links, heard, got, servers, mixing, notes)
         cost = traffic(recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t))
         said = tuple(dict.fromkeys(n for n in notes if n))
-        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said)
+        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said, logged)
         return State(tuple(servers), tuple(mixing)), done
 
     def heard(self, links: Tensor, at: Tensor) -> Tensor:

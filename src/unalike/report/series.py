@@ -143,6 +143,17 @@ def weights(study: Study, partition: str) -> list[Weights]:
     return out
 
 
+def regret(study: Study, partition: str) -> list[Record]:
+    """The regret of the weights and its bound after every round of the cells that record them."""
+    return [
+        {"method": cell.method, **{k: r[k] for k in ("round", "regret", "regret_bound")}}
+        for cell, run in study.begun
+        if cell.partition == partition
+        for r in run.rounds
+        if "regret" in r
+    ]
+
+
 def _alike(a: Sequence[Record], b: Sequence[Record]) -> bool:
     return len(a) == len(b) and all(
         x["clients"] == y["clients"] and np.allclose(x["weights"], y["weights"], atol=1e-6)

@@ -61,6 +61,7 @@ def _record(report: Round, judged: Evaluation | None, earlier: Spent) -> dict[st
         "rejected": {str(i): why for i, why in report.rejected.items()},
         "skipped": report.skipped,
         "notes": list(report.notes),
+        **{name: round(value, 9) for name, value in report.logged.items()},
         "bytes_down": traffic.down + before.down,
         "bytes_up": traffic.up + before.up,
         "bytes_across": traffic.across + before.across,

@@ -47,6 +47,9 @@ def summarise(records: list[dict[str, Any]], settings: EvaluationSettings) -> di
         "skipped": sum(bool(r["skipped"]) for r in records),
         "noted": sum(bool(r["notes"]) for r in records),
     }
+    played = [r for r in records if "regret" in r]
+    if played:
+        out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}
     if settings.target is not None:
         section = "global" if "global" in judged[-1]["metrics"] else "local"
         value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}

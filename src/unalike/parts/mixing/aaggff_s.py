@@ -16,44 +16,60 @@ import torch
 from torch import Tensor
 
 from unalike.parts.mixing.base import Cohort, Memoryless, restricted
+from unalike.parts.mixing.regret import Hindsight, bound_s
 from unalike.parts.mixing.response import Cdf, respond
 from unalike.parts.mixing.simplex import minimise
 
 
 class Memory(NamedTuple):
-    """The quadratic program so far, and the current decision."""
+    """The quadratic program so far, the current decision, and what its regret is seen from."""
 
     A: Tensor  # [K, K]
     b: Tensor
     p: Tensor
+    past: Hindsight
 
 
 @dataclass(frozen=True)
 class AaggffS(Memoryless):
-    """The online Newton step on the simplex of all clients; ``high`` is 1 / K unless given."""
+    """The online Newton step on the simplex of all clients; ``high`` is 1 / K unless given.
+
+    Regret needs the responses of all rounds, so it is kept for as many as ``rounds`` says.
+    """
 
     cdf: Cdf = "normal"
     low: float = 0.0
     high: float | None = None
+    rounds: int = 0
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
 
     def init(self, n_clients: int) -> Memory:  # type: ignore[override]
         """The uniform decision."""
         p = torch.full((n_clients,), 1 / n_clients, dtype=torch.float64)
         alpha = 4 * n_clients * self._range(n_clients)[1]
-        return Memory(alpha * torch.eye(n_clients, dtype=torch.float64), torch.zeros_like(p), p)
+        A = alpha * torch.eye(n_clients, dtype=torch.float64)
+        return Memory(A, torch.zeros_like(p), p, Hindsight.before(self.rounds, p))
 
     def weights(self, state: Memory, cohort: Cohort) -> tuple[Tensor, Memory]:
         """The new decision; a client that failed to answer counts with the mean response."""
-        A, b, p = state
+        A, b, p, past = state
         high, L = self._range(len(p))
         beta = 1 / (4 * L)
         seen = respond(cohort.stats["loss"].double(), self.cdf, self.low, high)
         r = seen.mean().repeat(len(p)).index_put((cohort.ids,), seen)
+        past = past.after(p, r) if self.rounds else past
         g = -r / (1 + p @ r)
         A, b = torch.addr(A, g, g, alpha=beta), b + (1 - beta * (g @ p)) * g
         p = torch.from_numpy(minimise(A.numpy(), b.numpy(), start=p.numpy()))
-        return restricted(p, cohort), Memory(A, b, p)
+        return restricted(p, cohort), Memory(A, b, p, past)
+
+    def logged(self, state: Memory) -> dict[str, float]:
+        """The regret so far and its bound."""
+        if not self.rounds:
+            return {}
+        seen, n = int(state.past.seen), len(state.p)
+        bound = bound_s(seen, n, self.low, self.high)
+        return {"regret": state.past.regret, "regret_bound": bound}
 
     def _range(self, n_clients: int) -> tuple[float, float]:
         """(C2, L)."""

@@ -103,6 +103,10 @@ class Mixing(Protocol):
         """What a person should know of a round, from the states around it; mostly nothing."""
         ...
 
+    def logged(self, state: Any) -> dict[str, float]:
+        """Numbers for the record of a round, from the state after it; mostly none."""
+        ...
+
 
 @dataclass(frozen=True)
 class Memoryless:
@@ -123,3 +127,7 @@ class Memoryless:
     def note(self, before: Any, after: Any) -> str:
         """Nothing to say."""
         return ""
+
+    def logged(self, state: Any) -> dict[str, float]:
+        """No numbers."""
+        return {}

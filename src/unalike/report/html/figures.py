@@ -139,7 +139,15 @@ def weight_figures(study: Study, partition: str, number: int) -> list[Figure]:
             lambda group=group: plots.weights_plot(group.records, group.sizes),  # type: ignore[misc]
         )
         found += [made] if made is not None else []
-    return found
+    rows = series.regret(study, partition)
+    made = _figure(
+        f"regret-{number}",
+        "Regret of the weights",
+        f"{partition}. How much less the best fixed weights, seen afterwards, would have paid; "
+        "in grey the bound that holds whatever the losses.",
+        lambda: plots.regret_plot(rows, among=study.methods),
+    )
+    return found if made is None else [*found, made]
 
 
 def topology_figures(study: Study) -> list[Figure]:

@@ -155,6 +155,7 @@ def _values(study: Study, pictured: int) -> tuple[dict[str, Any], list[figures.F
         "data_figures": data,
         "result_figures": outcome,
         "mixing_figures": [*weights, *topology],
+        "regrets": results.regrets(study),
         "clients": clients,
         "methods": facts.methods(study),
         "common": facts.common(study),

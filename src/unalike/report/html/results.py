@@ -183,6 +183,27 @@ def ledger(study: Study) -> Sheet:
     return sheet(Grid("", columns, lines, notes), study.methods, "What every method used")
 
 
+def regrets(study: Study) -> Sheet | None:
+    """The regret of every method that learns its weights online, on average over its runs."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for cell, run in study.begun:
+        if run.summary is not None and "regret" in run.summary:
+            found.setdefault((cell.method, cell.partition), []).append(run.summary["regret"])
+    if not found:
+        return None
+    rows = []
+    for (method, partition), told in found.items():
+        value, bound = (sum(t[key] for t in told) / len(told) for key in ("value", "bound"))
+        texts = [method, partition, str(len(told)), plain(value, 3), plain(bound, 3)]
+        rows.append([Entry(text) for text in texts])
+    columns = ["method", "partition", "runs", "regret", "bound"]
+    notes = [
+        "Means over runs, after the last round. Less is better; below 0 the changing weights "
+        "beat all fixed ones."
+    ]
+    return sheet(Grid("", columns, rows, notes), study.methods, "Regret of the weights")
+
+
 def _noted(method: str, runs: list[Run]) -> list[str]:
     """What a method had to say of its rounds, the most frequent first."""
     said = Counter(note for run in runs for r in run.rounds for note in r.get("notes", ()))

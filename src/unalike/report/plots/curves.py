@@ -37,7 +37,7 @@ def learning_curves(
     """
     import altair as alt
 
-    columns = _over_repetitions(records, metric)
+    columns = over_repetitions(records, metric)
     axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
     return _lines(columns, axis, metric, title, target, percent, f"{metric} over rounds")
 
@@ -52,7 +52,7 @@ def cost_curves(
     """The metric over the bytes sent by then; the records of ``learning_curves`` with ``bytes``."""
     import altair as alt
 
-    columns = _over_repetitions(records, metric, "bytes")
+    columns = over_repetitions(records, metric, "bytes")
     axis = (
         alt.X("bytes:Q", title="sent so far, up, down and between servers")
         .axis(grid=False, labelExpr=BYTES, tickCount=6)
@@ -135,9 +135,10 @@ def _range(values: list[float | None]) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _over_repetitions(
+def over_repetitions(
     records: Sequence[Mapping[str, Any]], metric: str, *means: str
 ) -> dict[str, list[Any]]:
+    """Columns of the metric's mean and range, and the mean of others, by method and round."""
     groups: dict[str, dict[int, list[tuple[float, ...]]]] = {}
     for i, record in enumerate(records):
         if not {"round", "method", *means} <= record.keys():

@@ -1,5 +1,6 @@
 """How a method looks: one colour, dash and shape in every picture, and a reader's switches."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from unalike.report.plots.canvas import PALETTE
@@ -28,10 +29,15 @@ def shapes(n: int) -> list[str]:
     return [SHAPES[i % len(SHAPES)] for i in range(n)]
 
 
-def look(names: list[str], *, points: bool = False) -> dict[str, Any]:
-    """The encodings of lines by method, or of points, under one legend below the picture."""
+def look(names: list[str], *, points: bool = False, among: Sequence[str] = ()) -> dict[str, Any]:
+    """The encodings of lines by method, or of points, under one legend below the picture.
+
+    Methods look as they do where all those ``among`` which they are get drawn.
+    """
     import altair as alt
 
+    place = [list(among).index(n) if n in among else i for i, n in enumerate(names)]
+    most = max(place) + 1
     symbol = {"symbolSize": 110} if points else {"symbolType": "stroke", "symbolSize": 500}
     legend = alt.Legend(
         title=None,
@@ -42,12 +48,14 @@ def look(names: list[str], *, points: bool = False) -> dict[str, Any]:
         **symbol,
     )
     colour = alt.Color("method:N", legend=legend, sort=names)
-    colour = colour.scale(domain=names, range=colours(len(names)))
+    colour = colour.scale(domain=names, range=[colours(most)[i] for i in place])
     if points:
         shape = alt.Shape("method:N", legend=legend, sort=names)
-        return {"color": colour, "shape": shape.scale(domain=names, range=shapes(len(names)))}
+        kinds = [shapes(most)[i] for i in place]
+        return {"color": colour, "shape": shape.scale(domain=names, range=kinds)}
     dash = alt.StrokeDash("method:N", legend=legend, sort=names)
-    return {"color": colour, "strokeDash": dash.scale(domain=names, range=dashes(len(names)))}
+    patterns = [dashes(most)[i] for i in place]
+    return {"color": colour, "strokeDash": dash.scale(domain=names, range=patterns)}
 
 
 def switchable(chart: "ChartType", names: list[str]) -> "ChartType":
