@@ -1,6 +1,7 @@
 """What trackers are told of a run, with small stand-ins for the packages."""
 
 import sys
+from collections import namedtuple
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -143,22 +144,31 @@ class Stand(ModuleType):
 
 def test_mlflow(tmp_path, monkeypatch):
     info = SimpleNamespace(info=SimpleNamespace(run_id="abc"))
-    stand = Stand("mlflow", start_run=info)
-    monkeypatch.setitem(sys.modules, "mlflow", stand)
+    point = namedtuple("Point", "step")
+    client = Stand("client", create_run=info, get_metric_history=[point(1), point(2)])
+    entities = SimpleNamespace(
+        Param=lambda *a: a, Metric=lambda name, value, time, step: (name, value, step)
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", Stand("mlflow", MlflowClient=client))
+    sys.modules["mlflow"].entities = entities
     config = tiny(tmp_path / "a", "mlflow")
-    start(config)
-    calls = [name for name, _, _ in stand.calls]
-    assert calls[:2] == ["set_experiment", "start_run"]
-    assert calls[-4:] == ["log_metrics"] * 3 + ["end_run"]
-    params = [args[0] for name, args, _ in stand.calls if name == "log_params"]
+    folder = start(config)
+    calls = [name for name, _, _ in client.calls]
+    assert calls[:3] == ["get_experiment_by_name", "create_experiment", "create_run"]
+    params = [kwargs["params"] for name, _, kwargs in client.calls if "params" in kwargs]
     assert all(len(p) <= 100 for p in params)
-    assert {k for p in params for k in p} == set(flat(config.resolved()))
-    steps = [kwargs["step"] for name, _, kwargs in stand.calls if name == "log_metrics"]
-    assert steps == [1, 2, 3]
-    assert stand.calls[-1][1] == ("FINISHED",)
-    resume(tmp_path / "a")
-    reopened = [kwargs for name, _, kwargs in stand.calls if name == "start_run"][-1]
-    assert reopened["run_id"] == "abc"
+    settings = {k: str(v) for k, v in flat(config.resolved()).items()}
+    assert {k: v for p in params for k, v in p} == settings
+    logged = [kwargs["metrics"] for _, _, kwargs in client.calls if "metrics" in kwargs]
+    assert [{step for _, _, step in one} for one in logged] == [{1}, {2}, {3}]
+    assert client.calls[-1][:2] == ("set_terminated", ("abc", "FINISHED"))
+    client.calls.clear()
+    (folder / "checkpoint" / "state.safetensors").unlink()  # all rounds are to do again
+    (folder / "summary.json").unlink()
+    resume(folder)
+    assert ("update_run", ("abc",), {"status": "RUNNING"}) in client.calls
+    again = [kwargs["metrics"] for _, _, kwargs in client.calls if "metrics" in kwargs]
+    assert [{step for _, _, step in one} for one in again] == [{3}]  # 1 and 2 are there
 
 
 def test_wandb(tmp_path, monkeypatch):
@@ -173,6 +183,8 @@ def test_wandb(tmp_path, monkeypatch):
         ("log", 1),
         ("log", 2),
         ("log", 3),
+        ("save", None),
+        ("save", None),
         ("finish", None),
     ]
     assert run.calls[-1][2] == {"exit_code": 0}

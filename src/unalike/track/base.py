@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from unalike.errors import ConfigError
 
 SPREAD = ("std", "worst10", "gini")  # of accuracy, beside its mean
+FILES = ("config.json", "summary.json")  # what a log of a finished run holds beside its numbers
 
 
 class Begun(NamedTuple):

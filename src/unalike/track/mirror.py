@@ -107,8 +107,9 @@ class _Survives:
         if not isinstance(error, Exception):
             return False
         self.mirror.open.pop(self.name, None)
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f"tracker '{self.name}' failed and is left out from now on, the run goes on: {error}",
+            f"tracker '{self.name}' failed and is left out from now on, the run goes on: {reason}",
             stacklevel=3,
         )
         return True

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
-from unalike.track.base import Begun, require
+from unalike.track.base import FILES, Begun, require
 
 
 class WandB:
@@ -22,13 +22,18 @@ class WandB:
             config=run.config,
             id=id,
             resume="allow",
+            reinit="create_new",  # an open run may belong to the program around us
         )
+        self.folder = run.folder
         return id
 
     def log(self, step: int, numbers: dict[str, float]) -> None:
         """All metrics of a step; steps it has already are ignored by W&B."""
-        self.run.log(numbers, step=step)
+        self.run.log(numbers, step=step, commit=True)  # not with the next step
 
     def end(self, failed: bool) -> None:
-        """Upload the rest and close it."""
+        """Close it, finished or failed; a finished one gets the run's small files."""
+        if not failed:
+            for name in FILES:
+                self.run.save(str(self.folder / name), base_path=str(self.folder), policy="now")
         self.run.finish(exit_code=int(failed))
