@@ -8,6 +8,7 @@ returns its statistics, and every thread calls a copy of its own.
 
 import copy
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -206,6 +207,10 @@ class Network:
     def part(self, name: str) -> "Network":
         """A submodule as a network of its own; its leaves lose the prefix ``name.``."""
         return Network(self._masters[False].get_submodule(name))
+
+    def changed(self, change: Callable[[nn.Module], nn.Module]) -> "Network":
+        """The network of ``change(module)``, where the module is a copy that may be altered."""
+        return Network(change(copy.deepcopy(self._masters[False])))
 
 
 def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

@@ -1,6 +1,7 @@
 """FedEvg: the server's Langevin step on the clients' energies, its step size, and the client."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,9 +16,12 @@ from unalike.algorithms import fedevg
 from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
 from unalike.errors import ConfigError
 from unalike.gradient import gradient
+from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
+from unalike.run.build import experiment
+from unalike.run.config import parse
 from unalike.task import Task
 
 # One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.
@@ -182,7 +186,7 @@ def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
     plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
     ups = played.simulation.train(0, plan, [start], torch.zeros(1, dtype=torch.long)).ups
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
-    w = evg.task.init(rng.fold_in(key, 7))
+    w = evg.energies.init(rng.fold_in(key, 7))
     want = (-w["weight"][start.y]).clamp(-0.2, 0.2)
     assert torch.allclose(ups.gradient[0], want)
     logit = (start.x @ w["weight"].T + w["bias"]).gather(1, start.y[:, None])[:, 0]
@@ -256,6 +260,69 @@ def test_the_judge_learns_the_synthetic_set() -> None:
 
     assert loss(200) < 0.8 * loss(1)
     assert loss(20) == loss(20)
+
+
+def test_the_judge_has_no_spectral_norm() -> None:
+    """Clients divide by it, the classifier of the synthetic set does not, and is judged without."""
+    raw = {
+        "rounds": 1,
+        "data": {"name": "digits"},
+        "partition": {"name": "iid", "clients": 3},
+        "model": {"name": "resnet10", "width": 4, "spectral": True},
+        "local": {"epochs": 0.1, "batch_size": 16},
+        "method": {"name": "fedevg", "per_class": 2, "judge_epochs": 30},
+    }
+    made = experiment(parse(raw))
+    evg = made.recipe.algorithm
+    assert isinstance(evg, FedEvg)
+    assert "SpectralLinear" in evg.energies.network.layers
+    assert "SpectralLinear" not in evg.task.network.layers
+    state, _ = made.loop.advance(made.loop.begin(made.w), 0)
+    w = evg.model(state.servers[0], made.evaluator.key)
+    assert w is not None
+    x, y = made.evaluator.global_x, made.evaluator.global_y
+    ordinary = MODELS["resnet10"](width=4).build((1, 8, 8), 10)
+    ordinary.load_state_dict(w)
+    with torch.no_grad():
+        want = nn.functional.cross_entropy(ordinary.eval()(x), y)
+        normed = nn.functional.cross_entropy(evg.energies.logits(w, x), y)
+    found = made.evaluator(state).spread["global"]["loss"]["mean"]
+    assert found == pytest.approx(float(want), rel=1e-5)
+    assert found != pytest.approx(float(normed), rel=1e-2)
+
+
+def nudged(kinked: bool, size: float) -> Tensor:
+    """The synthetic set after round 1 of 2, from data that were moved by a relative ``size``."""
+    act, pool = (nn.ReLU, nn.MaxPool2d) if kinked else (nn.SiLU, nn.AvgPool2d)
+    layers = [nn.Conv2d(1, 16, 5, padding=1, bias=False), act(), pool(2), nn.Flatten()]
+    for inputs, outputs in ((144, 64), (64, 64)):
+        layers += [nn.Linear(inputs, outputs, bias=False), act()]
+    task = Task(Network(nn.Sequential(*layers, nn.Linear(64, 3, bias=False)).double()))
+    data = federation((1, 8, 8), (160, 160), dtype=torch.float64)
+    x = data.examples.x
+    x = x * (1 + size * rng.normal(rng.key(9), *x.shape).double())
+    moved = data._replace(examples=replace(data.examples, x=x))
+    recipe, start = Recipe(FedEvg(task, task, (1, 8, 8), 3, 2)), {"w": torch.zeros(1).double()}
+    return play(recipe, moved, 1, start, batch_size=4, engine="sequential").server.x
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_kinks_of_the_network_amplify_what_a_smooth_one_does_not(
+    equal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hundreds, and not because of the signs: also where every client counts alike."""
+    if equal:
+        monkeypatch.setattr(torch, "sign", torch.zeros_like)
+    far = {k: distance(nudged(k, 0.0), nudged(k, 1e-4)) / 1e-4 for k in (True, False)}
+    assert far[True] > 100
+    assert far[False] < 1
+
+
+def test_precision_follows_the_synthetic_set() -> None:
+    """A network in single precision, everything else in double: the client computes in double."""
+    task = Task(Network(nn.Linear(2, 3)))
+    up = one_client(FedEvg(task, task, (2,), 3, 4, Sgd(0.5), 4))
+    assert up.gradient.dtype == up.weight.dtype == torch.float64
 
 
 def test_losses_of_a_received_model_do_not_exist() -> None:

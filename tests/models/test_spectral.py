@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import grad, vmap
 
-from unalike.models.spectral import SpectralLinear, spectral_norm
+from unalike.models.spectral import SpectralLinear, spectral_norm, without_spectral_norm
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,3 +53,17 @@ def test_layer_ignores_the_scale_of_its_matrix() -> None:
     torch.testing.assert_close(vmap(output)(weights), output(weights[1]).expand(3, 4, 3))
     slopes = vmap(grad(lambda w: output(w).square().sum()))(weights)
     torch.testing.assert_close((slopes * weights).sum((1, 2)), torch.zeros(3).double())
+
+
+def test_ordinary_layers_in_their_place() -> None:
+    """The same leaves by the same names, nothing drawn, and no division."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), SpectralLinear(3, 2, bias=False)))
+    leaves, before = net.state_dict(), torch.get_rng_state()
+    plain = without_spectral_norm(net)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert type(plain[1][1]) is nn.Linear
+    assert plain.state_dict().keys() == leaves.keys()
+    x = torch.randn(5, 4)
+    hidden = torch.relu(x @ leaves["0.weight"].T + leaves["0.bias"])
+    torch.testing.assert_close(plain(x), hidden @ leaves["1.1.weight"].T)

@@ -5,6 +5,10 @@ client: a fresh model; per minibatch R Langevin steps on its copy of the synthet
         minimise mean E(real) - mean E(refined) + CE(real) + c CE(downloaded)
         sends u = dE/dx and a = exp(sign f(x)[y]) at the downloaded set
 server: x <- x - beta_t sum_k p_k a_k u_k / sum_k p_k a_k + delta noise         (Langevin step)
+
+With ReLU or max-pooling u is a step function of the weights: where a rounding error turns a single
+unit on, dE/dx jumps, Adam makes a full step of it, and results of two devices part by some percent.
+With a smooth network (the authors' SiLU) the same error stays as small as it was.
 """
 
 import math
@@ -23,6 +27,7 @@ from unalike.algorithms.method import Draft, Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.errors import ConfigError
 from unalike.gradient import gradient
+from unalike.models.spectral import without_spectral_norm
 from unalike.parts.mixing.base import Cohort
 from unalike.parts.optim import Adam, Optimizer
 from unalike.rng import Key
@@ -48,12 +53,12 @@ class Up(NamedTuple):
 class FedEvg(Stateless):
     """Federated energy-based generation.
 
-    ``task`` holds the energy model, ``judge`` the classifier that is trained on the synthetic set
-    to evaluate it.
+    ``task`` is the classifier that is trained on the synthetic set to judge it, without the
+    spectral norm that ``energies``, the clients' network, may have.
     """
 
     task: Task
-    judge: Task
+    energies: Task
     shape: tuple[int, ...]
     classes: int
     rounds: int
@@ -77,7 +82,7 @@ class FedEvg(Stateless):
 
     def energy(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
         """The joint energy of each example."""
-        return -self.task.logits(w, x).gather(1, y[:, None])[:, 0]
+        return -self.energies.logits(w, x).gather(1, y[:, None])[:, 0]
 
     def client(
         self, down: Synthetic, mine: tuple[()], data: Batches, ctx: Ctx
@@ -104,11 +109,11 @@ class FedEvg(Stateless):
 
             def objective(theta):  # type: ignore[no-untyped-def]
                 w = {**theta, **buffers}
-                ce, new = self.task.loss(w, batch)
+                ce, new = self.energies.loss(w, batch)
                 n = batch.real.sum().clamp(min=1)
                 real = (self.energy(w, batch.x, batch.y) * batch.real).sum() / n
                 fake = (self.energy(w, x, y) * used).sum() / used.sum().clamp(min=1)
-                old = F.cross_entropy(self.task.logits(w, down.x[chosen]), y, reduction="none")
+                old = F.cross_entropy(self.energies.logits(w, down.x[chosen]), y, reduction="none")
                 old = (old * used).sum() / used.sum().clamp(min=1)
                 return real - fake + ce + self.synthetic_ce * old, new
 
@@ -118,7 +123,8 @@ class FedEvg(Stateless):
             refined = refined.index_copy(0, chosen, torch.where(mask > 0, x, refined[chosen]))
             return theta, buffers, refined, s, k + 1
 
-        theta, buffers = self.task.split(self.task.init(rng.fold_in(ctx.key, 7)))
+        fresh = self.energies.init(rng.fold_in(ctx.key, 7))
+        theta, buffers = self.energies.split(tree.map(lambda w: w.to(down.x.dtype), fresh))
         zero = torch.zeros((), device=ctx.rate.device)
         start = (theta, buffers, down.x, self.opt.init(theta), zero)
         theta, buffers, _, _, k = data.fold(step, start)
@@ -142,11 +148,12 @@ class FedEvg(Stateless):
     def model(self, server: Synthetic, key: Key) -> Params | None:
         """A fresh classifier trained on the synthetic set, outside the round."""
         batch = Batch(server.x, server.y, torch.ones_like(server.y, dtype=torch.bool), key)
-        theta, buffers = self.judge.split(tree.to(self.judge.init(key.cpu()), server.x.device))
+        fresh = tree.map(lambda w: w.to(server.x), self.task.init(key.cpu()))
+        theta, buffers = self.task.split(fresh)
         adam, s = Adam(1e-3), Adam(1e-3).init(theta)
         for epoch in range(self.judge_epochs):
             turn = batch._replace(key=rng.fold_in(key, epoch))
-            g, new = gradient(lambda t: self.judge.loss({**t, **buffers}, turn), theta)  # noqa: B023
+            g, new = gradient(lambda t: self.task.loss({**t, **buffers}, turn), theta)  # noqa: B023
             (theta, s), buffers = adam.update(g, s, theta), new
         return {**theta, **buffers}
 
@@ -203,8 +210,9 @@ class FedEvgMethod(Method):
                 "method 'fedevg' sends no model, so weights that follow the clients' losses of a "
                 "received model cannot be combined with it; drop them."
             )
+        classifier = replace(draft.task, network=draft.task.network.changed(without_spectral_norm))
         return FedEvg(
-            draft.task,
+            classifier,
             draft.task,
             draft.shape,
             draft.classes,

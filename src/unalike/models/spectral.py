@@ -23,3 +23,14 @@ class SpectralLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """``x W^T / ||W||_2 + b``."""
         return F.linear(x, self.weight / spectral_norm(self.weight), self.bias)
+
+
+def without_spectral_norm(module: nn.Module) -> nn.Module:
+    """``module`` with ordinary linear layers, of the same names and leaves, for normalised ones."""
+    if isinstance(module, SpectralLinear):
+        ordinary = nn.Linear(module.in_features, module.out_features, device="meta")
+        ordinary.weight, ordinary.bias = module.weight, module.bias
+        return ordinary
+    for name, child in module.named_children():
+        setattr(module, name, without_spectral_norm(child))
+    return module
