@@ -4,7 +4,8 @@
 simulator can call it for one client or vmap it over a cohort, and a node can call it on its own.
 """
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -66,6 +67,15 @@ class Algorithm(Protocol):
 
     def model(self, server: Any, key: Key) -> Params | None:
         """The weights for data of no known client; None if only the clients hold whole models."""
+        ...
+
+
+@runtime_checkable
+class InFlight(Protocol):
+    """An algorithm that wants its servers judged by something other than what they hold."""
+
+    def judged(self, server: Any, trained: Sequence[Any], examples: Tensor) -> Any:
+        """The server as if it knew what the clients kept that trained in the last round."""
         ...
 
 

@@ -7,18 +7,21 @@ from itertools import pairwise
 
 import pytest
 import torch
-from federations import Played, Quadratic, at, play, scalars
+from federations import Played, Quadratic, at, distance, play, scalars
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg, Up
 from unalike.algorithms.phase_shift import PhaseShift, Received
+from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import STATISTIC, traffic
-from unalike.engine.loop import Replies
+from unalike.engine.loop import Replies, State
 from unalike.errors import ConfigError
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Phased
 from unalike.parts.topology import Star
 from unalike.recipe import Recipe
+from unalike.run.build import Experiment, experiment
+from unalike.run.config import parse
 
 MINIMA = [0.0, 4.0, 8.0, 12.0]
 
@@ -70,6 +73,73 @@ def test_unequal_sizes_in_a_correction() -> None:
     assert float(played.kept[1][0].w["w"]) == pytest.approx(first, abs=1e-6)
     assert float(played.kept[1][1].w["w"]) == pytest.approx(second, abs=1e-6)
     assert played.trace()[1] == pytest.approx((10 * first + 20 * second) / 30, abs=1e-6)
+
+
+# The mean of all four models after every round; in the last one that is the collection itself.
+VIRTUAL = [3.5, 5.416667, 4.930556, 6.261574]
+
+
+def test_virtual_mean_of_the_models_in_flight() -> None:
+    """(0.5 + 2.5 + 4.5 + 6.5) / 4 and so on, while the central model jumps between the groups."""
+    played = shifted(2, [10] * 4)
+    virtual = PhaseShift(FedAvg(Quadratic(), Sgd(0.5)), eval_model="virtual_mean")
+    for t, want in enumerate(VIRTUAL):
+        server, kept = played.states[t + 1].servers[0], [played.kept[t][k] for k in range(4)]
+        found = virtual.judged(server, kept, torch.full((4,), 10))
+        assert float(found.x["w"]) == pytest.approx(want, abs=1e-6)
+        assert found._replace(x=server.x) == server
+    weighted = virtual.judged(server, kept, torch.tensor([10, 20, 30, 40]))
+    by_hand = (2.696759 + 2 * 5.030093 + 3 * 7.659722 + 4 * 9.659722) / 10
+    assert float(weighted.x["w"]) == pytest.approx(by_hand, abs=1e-6)
+    assert virtual.judged(server, [], torch.zeros(0)) is server
+    central = played.simulation.recipe.algorithm
+    assert central.judged(server, kept, torch.full((4,), 10)) is server
+
+
+def judged(eval_model: str, rounds: int) -> tuple[Experiment, State, Evaluation]:
+    """Digits, six of nine clients in three phases, after some of four rounds."""
+    raw = {
+        "rounds": 4,
+        "data": {"name": "digits"},
+        "partition": {"name": "dirichlet", "clients": 9, "alpha": 0.5, "min_size": 20},
+        "model": {"name": "mlp", "hidden": [8]},
+        "participation": {"number": 6},
+        "method": {"name": "phase_shift", "phases": 3, "eval_model": eval_model},
+    }
+    made = experiment(parse(raw))
+    state = made.loop.begin(made.w)
+    for t in range(rounds):
+        state, _ = made.loop.advance(state, t)
+    return made, state, made.evaluator(state)
+
+
+def test_all_sections_judge_the_virtual_mean() -> None:
+    """The six active clients' models by size, also those that uploaded nothing; no idle one's."""
+    made, state, found = judged("virtual_mean", 3)
+    plan = made.recipe.schedule.plan(2, 4, 9, made.loop.cohorts)
+    n = {i: float(made.simulation.sizes[i]) for i in plan.ids.tolist()}
+    kept = {i: made.simulation.kept[i].w for i in n}
+    mean = {k: sum(n[i] * kept[i][k] for i in n) / sum(n.values()) for k in state.servers[0].x}
+    task, judge = made.recipe.algorithm.task, made.evaluator
+    with torch.no_grad():
+        out = task.logits(mean, judge.global_x)
+    right = float((out.argmax(1) == judge.global_y).float().mean())
+    assert found.spread["global"]["accuracy"]["mean"] == pytest.approx(right, abs=1e-6)
+    loss = float(torch.nn.functional.cross_entropy(out, judge.global_y))
+    assert found.spread["global"]["loss"]["mean"] == pytest.approx(loss, rel=1e-5)
+    # All test rows are those of the clients, so the mean over rows is that of the local section.
+    local = found.spread["local"]["loss"]["weighted_mean"]
+    assert local == pytest.approx(loss, rel=1e-5)
+    central = judged("central", 3)[2].spread["global"]["loss"]["mean"]
+    assert central != pytest.approx(loss, rel=1e-3)
+
+
+def test_after_the_collection_both_are_the_same() -> None:
+    """The virtual mean of the last round is what everybody uploads."""
+    virtual, central = (judged(name, 4) for name in ("virtual_mean", "central"))
+    assert distance(virtual[1].servers[0].x, central[1].servers[0].x) == 0
+    losses = [found.spread["global"]["loss"]["mean"] for _, _, found in (virtual, central)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_momentum_survives_a_correction_but_not_a_reset() -> None:

@@ -4,11 +4,14 @@ position 0:       w_k <- w
 position 1..n-1:  w_k <- (N w + n_k w_k) / (N + n_k)            (drift correction)
 all train; position n-1 uploads;   N <- sum n_k,  w <- sum n_k w_k / N
 in the last round everybody uploads
+between uploads w stems from one group; judged instead may be the mean of all models in flight,
+sum_k n_k w_k / sum_k n_k over every client that trained, which nobody sends
 
 Downloads stay, uploads fall to one n-th. The schedule ``Phased`` deals the positions; this wrapper
 is the client's side of them, around FedAvg with whatever parts it has.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -57,6 +60,7 @@ class PhaseShift(Wrapper):
 
     base: FedAvg
     optimizer: Literal["keep", "reset"] = "keep"  # momentum through corrections
+    eval_model: Literal["central", "virtual_mean"] = "central"
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
@@ -105,6 +109,13 @@ class PhaseShift(Wrapper):
         """The central model."""
         return server.x
 
+    def judged(self, server: Counted, trained: Sequence[Mine], examples: Tensor) -> Counted:
+        """The server as it is, or with the mean that a collection after this round would give."""
+        if self.eval_model == "central" or not trained:
+            return server
+        mean = tree.mean(examples / examples.sum(), tree.stack([mine.w for mine in trained]))
+        return server._replace(x=mean)
+
 
 class PhaseShiftMethod(Method):
     """Groups of clients upload in turn and correct their drift in between: fewer uploads."""
@@ -120,9 +131,14 @@ class PhaseShiftMethod(Method):
     optimizer: Literal["keep", "reset"] = Field(
         default="keep", description="momentum through drift corrections"
     )
+    eval_model: Literal["central", "virtual_mean"] = Field(
+        default="central", description="what is judged: the server's model, or all in flight"
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Wrap FedAvg and take over the schedule."""
-        return replace(
-            draft, phases=self.phases, make=lambda d: PhaseShift(d.fedavg(), self.optimizer)
-        )
+
+        def make(draft: Draft) -> PhaseShift:
+            return PhaseShift(draft.fedavg(), self.optimizer, self.eval_model)
+
+        return replace(draft, phases=self.phases, make=make)

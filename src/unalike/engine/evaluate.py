@@ -20,6 +20,7 @@ from torch.func import vmap
 from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
+from unalike.algorithm import InFlight
 from unalike.engine.loop import Loop, State
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
@@ -98,6 +99,7 @@ class Evaluator:
 
     def __call__(self, state: State) -> Evaluation:
         """All sections."""
+        state = self._as_judged(state)
         downs, models = (
             self.loop.downs(state),
             [self.algorithm.model(s, self.key) for s in state.servers],
@@ -118,6 +120,18 @@ class Evaluator:
             {s: _spread(j.metrics) for s, j in found.items()},
             {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
         )
+
+    def _as_judged(self, state: State) -> State:
+        """The servers as their method wants them judged; most as they are."""
+        sim = self.simulation
+        if not isinstance(self.algorithm, InFlight):
+            return state
+        servers = []
+        for j, server in enumerate(state.servers):
+            ids = [i for i in sim.before if int(self.loop.home[i]) == j]
+            kept, sizes = [sim.state(i) for i in ids], sim.sizes[ids]
+            servers.append(self.algorithm.judged(server, kept, sizes))
+        return state._replace(servers=tuple(servers))
 
     def _judge(self, logits: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         if not torch.isfinite(logits).all():
