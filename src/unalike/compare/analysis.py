@@ -28,6 +28,11 @@ from unalike.engine.evaluate import LOWER_IS_BETTER
 
 Record = dict[str, Any]
 MORE = 1.01  # a share of the baseline's use from which on a method is said to have used more
+TESTS = {
+    "hall": "paired t-test guarded against skew",
+    "t": "paired t-test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+}
 LEDGER = ("bytes", "samples", "rounds")
 
 
@@ -221,7 +226,7 @@ def _notes(made: Comparison, lines: Sequence[Line]) -> list[str]:
     judging, n = made.judging, max(line.summary.n for line in lines)
     if n < 2:
         return ["One seed: no spread, no interval and no test; raise compare.seeds."]
-    test = "paired t-test" if judging.test == "t" else "Wilcoxon's signed-rank test"
+    test = TESTS[judging.test]
     kind = "Student's t" if judging.interval == "t" else "the bootstrap"
     notes = [
         f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}; p by the {test} on "
