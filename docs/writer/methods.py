@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from unalike.algorithms.method import Method
+from unalike.algorithms.sources import SOURCES
 from unalike.errors import ConfigError
 from unalike.run.config import tables
 from unalike.settings import summary
@@ -90,4 +91,4 @@ def _methods() -> Mapping[str, type[Method]]:
 def method_settings(name: str) -> str:
     """The settings of a method or a topology."""
     found = {**tables()["topology"], **tables()["method"]}
-    return settings_table(found[name])
+    return settings_table(found[name], SOURCES.get(name))

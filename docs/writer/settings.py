@@ -1,6 +1,7 @@
 """Settings classes as Markdown tables, in the words of a TOML file."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -53,16 +54,24 @@ def toml(value: Any) -> str:
     return f"`{value}`"
 
 
-def settings_table(cls: type[Settings]) -> str:
-    """Every field of a settings class as a Markdown table."""
+def settings_table(cls: type[Settings], sources: Mapping[str, str] | None = None) -> str:
+    """Every field of a settings class as a Markdown table, with the sources of the defaults."""
     if not cls.model_fields:
         return "No settings.\n"
-    lines = ["| setting | value | default | meaning |", "| --- | --- | --- | --- |"]
+    heads = ["setting", "value", "default", "meaning", *(["default from"] if sources else [])]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     for name, field in cls.model_fields.items():
         allowed = ", ".join(filter(None, [kind(field.annotation), span(field)]))
         default = toml(field.get_default(call_default_factory=True))
         meaning = (field.description or "").replace("|", "\\|")
-        lines.append(f"| `{name}` | {allowed} | {default} | {meaning} |")
+        cells = [
+            f"`{name}`",
+            allowed,
+            default,
+            meaning,
+            *([sources.get(name, "")] if sources else []),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,12 @@
 """``unalike list``: what there is, one line each, and the settings of one."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unalike.algorithms.sources import SOURCES
 from unalike.errors import unknown
 from unalike.run.config import DEFAULTS, Config, tables
 from unalike.run.overrides import LISTS
@@ -53,6 +56,8 @@ def show(name: str) -> None:
             console.print(Text(f"paper: {paper}"))
         if cls.model_fields:
             console.print(_settings(_head(kind, name), cls))
+            if kind == "method" and name in SOURCES:
+                console.print(_sources(SOURCES[name]))
         else:
             console.print("no settings")
 
@@ -84,4 +89,15 @@ def _settings(title: str, cls: type[Settings]) -> Table:
         out.add_column(column, no_wrap=column == "setting")
     for setting in describe(cls):
         out.add_row(*map(Text, setting))
+    return out
+
+
+def _sources(sources: Mapping[str, str]) -> Table:
+    """Below the settings, since a fifth column would leave no room for the others."""
+    out = Table(title="where the defaults come from", title_justify="left", box=None)
+    out.add_column(no_wrap=True)
+    out.add_column()
+    out.show_header = False
+    for name, source in sources.items():
+        out.add_row(name, Text(source))
     return out
