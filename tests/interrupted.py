@@ -34,6 +34,7 @@ STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
         "method": "phase_shift",
         "local": {**SMALL["local"], "momentum": 0.9, "lr": 0.05},
     },
+    "lg_fedavg": {"method": {"name": "lg_fedavg", "warm_start": 3}},
     "fedadam": {"method": "fedprox", "plus": [{"name": "fedadam", "lr": 0.01}]},
     "ring": {"topology": "ring", "participation": {"fraction": 1.0}},
 }

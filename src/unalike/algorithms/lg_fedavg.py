@@ -3,6 +3,7 @@
 theta_f stays on the client and persists; theta_g is downloaded, trained jointly with it, averaged:
 (theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
+The authors begin with FedAvg on all of it; that is in ``warm_start.py``.
 """
 
 from dataclasses import replace
@@ -11,9 +12,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.warm_start import WarmStart
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.private import Private
+from unalike.parts.topology import Star
+from unalike.recipe import Recipe
 
 
 class LgFedAvg(Method):
@@ -30,6 +34,9 @@ class LgFedAvg(Method):
     )
     weights: Literal["size", "uniform"] = Field(
         default="size", description="averaging by examples (text) or plain mean (authors' code)"
+    )
+    warm_start: int = Field(
+        default=0, ge=0, description="of the rounds, how many are FedAvg on the whole model first"
     )
 
     def change(self, draft: Draft) -> Draft:
@@ -52,4 +59,25 @@ class LgFedAvg(Method):
         else:
             private = Private(network.head, others=self.shared == "head")
         mixing = Uniform() if self.weights == "uniform" else draft.mixing
-        return replace(draft, private=private, mixing=mixing)
+        draft = replace(draft, private=private, mixing=mixing)
+        return self._warmed(draft) if self.warm_start else draft
+
+    def _warmed(self, draft: Draft) -> Draft:
+        """The draft with a first stage, in which everything travels, the buffers too."""
+        if not isinstance(draft.topology, Star):
+            raise ConfigError(
+                "method.warm_start of 'lg_fedavg' needs a server that all clients share; "
+                "set topology.name = 'star' or warm_start = 0."
+            )
+
+        def check(draft: Draft, recipe: Recipe) -> None:
+            if recipe.guarantee is not None and draft.task.network.buffers:
+                raise ConfigError(
+                    "method.warm_start of 'lg_fedavg' sends running statistics, whose noise would "
+                    "make a variance negative; set run.buffers = 'drop' or warm_start = 0."
+                )
+
+        def make(draft: Draft) -> WarmStart:
+            return WarmStart(draft.fedavg(), self.warm_start)
+
+        return replace(draft, make=make, checks=(*draft.checks, check))

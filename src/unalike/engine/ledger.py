@@ -37,12 +37,14 @@ def traffic(
     heard: Tensor | None,
     servers: tuple[Any, ...],
     hosts: tuple[int | None, int | None] = (None, None),
+    everybody: int | None = None,
 ) -> Traffic:
     """The traffic of a round, in which row j of ``heard`` says which servers spoke to server j.
 
     A client that is its own server reaches it for free, and one that shares nothing sends nothing.
     ``hosts`` are the clients that were the server before and are it now: a new one is handed
-    everything that the server knows.
+    everything that the server knows. What a download has as ``news`` goes to ``everybody``, not to
+    the planned clients alone; what it has as ``held`` they were sent in an earlier round.
     """
     across = hops = 0
     if heard is not None:
@@ -54,11 +56,13 @@ def traffic(
     planned, answered = (
         int((ids != host).sum()) if host is not None else len(ids) for ids in (plan.ids, sent.ids)
     )
-    down = planned * tree.size_bytes(downs[0])
+    news, held = (tree.size_bytes(getattr(downs[0], name, ())) for name in ("news", "held"))
+    told = planned if everybody is None or not news else everybody
+    down = planned * (tree.size_bytes(downs[0]) - news - held) + told * news
     if topology.local or not tree.size_bytes(downs[0]):
         return Traffic(across=across, messages=hops)
     each = tree.size_bytes(sent.ups) // max(len(sent.ids), 1) + STATISTIC * len(sent.stats)
-    return Traffic(down, each * answered, across, planned + answered + hops)
+    return Traffic(down, each * answered, across, told + answered + hops)
 
 
 def survey_traffic(

@@ -111,7 +111,9 @@ class Loop:
                     "or set faults.too_few = 'skip'."
                 )
             self.transport.refuse(plan.ids.tolist())
-            cost = traffic(recipe.topology, plan, downs, sent, None, state.servers, self.hosts(t))
+            cost = traffic(
+                recipe.topology, plan, downs, sent, None, state.servers, self.hosts(t), self.n
+            )
             return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
 
         servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
@@ -135,7 +137,9 @@ class Loop:
         if links is not None:
             heard = self.heard(links, at)
             servers = self._combine(t, links, heard, got, servers, mixing, notes)
-        cost = traffic(recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t))
+        cost = traffic(
+            recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t), self.n
+        )
         said = tuple(dict.fromkeys(n for n in notes if n))
         done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said, logged)
         return State(tuple(servers), tuple(mixing)), done
