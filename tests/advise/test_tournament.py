@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from unalike.advise import tournament
-from unalike.advise.entrants import PERSONAL, SHARED, lineup
-from unalike.advise.tournament import play
+from unalike.advise.entrants import PERSONAL, SHARED, Entrant, lineup
+from unalike.advise.pages import notes
+from unalike.advise.tournament import Outcome, Result, _better_half, play
 from unalike.cli import main as command
 from unalike.cli.advising import configuration
 from unalike.errors import ConfigError, RunError
@@ -94,11 +95,33 @@ def test_the_command_recommends_and_writes(unalike, few, tmp_path):
     last = [r for r in found["runs"] if r["rung"] == 3]
     assert {r["rounds"] for r in last} == {4}
     assert {(r["method"], r["seed"]) for r in last} >= {("fedavg", 0), ("fedavg", 1)}
+    first = [(r["method"], r["seed"]) for r in found["runs"] if r["rung"] == 1]
+    assert sorted(first) == [(m, s) for m in ("fedadam", "fedavg", "local_only") for s in (0, 1)]
     assert all((place / r["folder"] / "summary.json").is_file() for r in found["runs"])
     assert "## Skew" in (place / "advice.md").read_text()
     code, _, err = unalike("advise", str(tmp_path / "a.toml"), *ending)
     assert code == 2
     assert "already exists" in err
+
+
+def test_two_seeds_decide_who_goes_on():
+    """The luckiest run is FedProx's, and the other methods have the better means."""
+    scores = {"fedavg": (0.1, 0.1), "fedprox": (0.9, 0), "fedadam": (0.6, 0.6), "fedep": (0.5, 0.5)}
+    found = Outcome("accuracy", plan=[1, 2], alive=[list(scores)])
+    found.results += [
+        Result(m, 0, 1, seed, score, {}, 0, "")
+        for m, both in scores.items()
+        for seed, score in enumerate(both)
+    ]
+    some = [Entrant(m, parse(RAW)) for m in scores]
+    kept = [e.name for e in _better_half(some, found, 0)]
+    assert kept == ["fedavg", "fedadam", "fedep"]  # the better half, and the baseline
+    found.alive.append(kept)
+    said = notes(found, [], 2)
+    assert said[0].startswith(
+        "Dropped on the way, by validation scores of 2 seeds and without a test"
+    )
+    assert "without a test: fedprox." in said[0]
 
 
 def test_time_ends_it_with_what_is_known(few, tmp_path):

@@ -20,7 +20,7 @@ CAVEAT = (
 
 def rung_rows(found: Outcome) -> list[Row]:
     """Validation scores, one line a method, one column a rung; means over finished seeds."""
-    columns = [_means(found, number) for number in range(len(found.plan))]
+    columns = [found.means(number) for number in range(len(found.plan))]
     order: dict[str, None] = {}  # who came furthest, then who scored best there
     for column in reversed(columns):
         order |= dict.fromkeys(m for m in found.best_first(column) if m not in order)
@@ -29,14 +29,6 @@ def rung_rows(found: Outcome) -> list[Row]:
         | {f"{r} rounds": c.get(method) for r, c in zip(found.plan, columns, strict=True)}
         for method in order
     ]
-
-
-def _means(found: Outcome, number: int) -> dict[str, float]:
-    """Method -> its mean score in a rung."""
-    scores: dict[str, list[float]] = {}
-    for result in found.rung(number):
-        scores.setdefault(result.method, []).append(result.score)
-    return {method: sum(s) / len(s) for method, s in scores.items()}
 
 
 def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:
@@ -72,6 +64,13 @@ def notes(found: Outcome, lines: list[Finalist], rounds: int) -> list[str]:
         out.append(
             f"Its runs had at most {found.plan[-1]} of the file's {rounds} rounds; with more "
             "--minutes they come nearer, and the order may change."
+        )
+    if found.dropped:
+        seeds = len({r.seed for r in found.rung(0)})
+        out.append(
+            f"Dropped on the way, by validation scores of {seeds} seed{'s' * (seeds > 1)} and "
+            f"without a test: {', '.join(found.dropped)}. The best of them may be as good as those "
+            "that stayed; compare one that you have reasons for."
         )
     return [*out, CAVEAT]
 

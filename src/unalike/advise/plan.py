@@ -1,7 +1,8 @@
 """How many rounds a tournament can afford in its time.
 
 Rung i of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) gives r 2^i rounds to
-the better half of rung i - 1; the last rung repeats this over seeds. With c_i runs in rung i, a
+the better half of rung i - 1. Early rungs have two seeds, so that not one lucky run decides, the
+last one all seeds. With c_i runs in rung i, a
 start of s seconds and t seconds a round, r is the largest with
 
     sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
@@ -10,6 +11,7 @@ start of s seconds and t seconds a round, r is the largest with
 from typing import NamedTuple
 
 RUNGS = 3
+EARLY = 2  # seeds of the rungs before the last; a fifth of the rounds is their price
 SLACK = 1.5  # methods cost more than FedAvg, which was timed
 
 
@@ -44,7 +46,7 @@ def rungs(seconds: float, cost: Cost, sizes: list[int], seeds: int, rounds: int)
     >>> rungs(120, Cost(0.5, 0.01), [12, 7, 5], seeds=5, rounds=100)
     [25, 50, 100]
     """
-    runs = [*sizes[:-1], sizes[-1] * seeds]
+    runs = [*(n * min(EARLY, seeds) for n in sizes[:-1]), sizes[-1] * seeds]
     left = seconds - cost.start * sum(runs)
     unit = SLACK * max(cost.round, 1e-6) * sum(n * 2**i for i, n in enumerate(runs))
     affordable = int(max(left, 0) / unit)

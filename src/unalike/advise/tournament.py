@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unalike.advise.entrants import BASELINE, Entrant
-from unalike.advise.plan import Cost, field_sizes, rungs, survivors
+from unalike.advise.plan import EARLY, Cost, field_sizes, rungs, survivors
 from unalike.engine.evaluate import LOWER_IS_BETTER
 from unalike.errors import RunError
 from unalike.run.build import Experiment
@@ -61,6 +61,20 @@ class Outcome:
     def rung(self, number: int) -> list[Result]:
         """The runs of one rung."""
         return [r for r in self.results if r.rung == number]
+
+    def means(self, number: int) -> dict[str, float]:
+        """Method -> its mean score in a rung."""
+        scores: dict[str, list[float]] = {}
+        for result in self.rung(number):
+            scores.setdefault(result.method, []).append(result.score)
+        return {method: sum(s) / len(s) for method, s in scores.items()}
+
+    @property
+    def dropped(self) -> list[str]:
+        """Methods that did not go on to a later rung, although their training did not fail."""
+        last = set(self.alive[-1]) if self.alive else set()
+        gone = dict.fromkeys(m for rung in self.alive for m in rung if m not in last)
+        return [m for m in gone if m not in self.failed]
 
     def best_first(self, scores: dict[str, float]) -> list[str]:
         """Methods by score; of equals the one that was named first."""
@@ -121,7 +135,7 @@ def _climb(alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome
     last = len(outcome.plan) - 1
     for number, rounds in enumerate(outcome.plan):
         outcome.alive.append([one.name for one in alive])
-        for repetition in range(seeds if number == last else 1):
+        for repetition in range(seeds if number == last else min(EARLY, seeds)):
             for i, one in enumerate(alive):
                 seed = one.config.seed + repetition
                 clock.tell(
@@ -167,7 +181,7 @@ def _validation(records: list[dict[str, Any]], outcome: Outcome) -> float:
 
 def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
     """The better half of each kind, and the baseline."""
-    scores = {r.method: r.score for r in outcome.rung(rung)}
+    scores = outcome.means(rung)
     keep = {BASELINE}
     for personal in (False, True):
         kind = {e.name: scores[e.name] for e in alive if e.personal == personal}

@@ -25,6 +25,7 @@ from unalike.settings import Settings, look_up
 
 __all__ = ["DEFAULTS", "Config", "Named", "check", "load", "override", "parse", "read", "tables"]
 
+OTHERS = ("compare", "tune")  # tables that another command of the same name reads
 DEFAULTS: dict[str, dict[str, Any]] = {  # what a table without a name names
     "data": {"name": "digits"},
     "partition": {"name": "dirichlet"},
@@ -162,6 +163,11 @@ def parse(raw: Mapping[str, Any]) -> Config:
 
 
 def _unknown(key: Any) -> ConfigError:
+    if key in OTHERS:
+        return ConfigError(
+            f"the file has a table [{key}], so it is for: unalike {key} FILE; take it out to "
+            "use the file for a single run."
+        )
     for section, cls in SECTIONS.items():
         if key in cls.model_fields:
             return ConfigError(f"unknown setting '{key}': did you mean '{section}.{key}'?")
