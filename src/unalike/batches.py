@@ -29,6 +29,14 @@ class Transform(Protocol):
         ...
 
 
+class Repeat(Protocol):
+    """A way to run the same thing again and again that is faster than a loop in Python."""
+
+    def __call__(self, body: Callable[[], None], times: int) -> None:
+        """Run ``body``, which changes fixed tensors in place, that many times."""
+        ...
+
+
 class Draw(NamedTuple):
     """Which rows make up the minibatches of some clients; a leading client axis on every field.
 
@@ -57,24 +65,53 @@ class Batches:
         full: int,
         rows: list[int] | None = None,
         transform: Transform | None = None,
+        repeat: Repeat | None = None,
     ) -> None:
-        """``full`` leading steps are real for everyone; ``rows`` trims the padding of each step."""
+        """``full`` leading steps are real for everyone; ``rows`` trims the padding of each step.
+
+        ``repeat`` is for steps of one shape only, so it goes without ``rows``.
+        """
         self.x, self.y, self.draw = x, y, draw
         self.key = rng.fold_in(key, -1)  # leaves the numbers from 0 on to a method's own draws
-        self.full, self.rows, self.transform = full, rows, transform
+        self.full, self.rows, self.transform, self.repeat = full, rows, transform, repeat
 
     def fold(self, step: Callable[[C, Batch], C], carry: C) -> C:
         """Thread ``carry`` through ``step`` over the minibatches; padded steps change nothing."""
+        if self.repeat is not None:
+            return self._repeated(self.repeat, step, carry)
         for t in range(self.draw.row.shape[0]):
-            new = step(carry, self.batch(t))
+            batch = self.batch(t)
+            new = step(carry, batch)
             # A mask costs one pass over all parameters, so steps real for everyone go without.
-            carry = new if t < self.full else tree.where(self.draw.real[t].any(), new, carry)
+            carry = new if t < self.full else tree.where(batch.real.any(), new, carry)
         return carry
 
-    def batch(self, t: int) -> Batch:
+    def _repeated(self, repeat: Repeat, step: Callable[[C, Batch], C], carry: C) -> C:
+        """The same with the carry in fixed places and the number of the step on the device."""
+        t = torch.zeros((), dtype=torch.int64, device=self.x.device)
+
+        def after(carry: C) -> C:
+            batch = self.batch(t)
+            return tree.where(batch.real.any(), step(carry, batch), carry)
+
+        held = after(carry)  # the mask makes new tensors, under vmap all with a client axis
+
+        def body() -> None:
+            t.add_(1)
+            tree.map(Tensor.copy_, held, after(held))
+
+        repeat(body, self.draw.row.shape[0] - 1)
+        return held
+
+    def batch(self, t: int | Tensor) -> Batch:
         """The minibatch of local step ``t``."""
-        index, real, altered = (f[t] for f in self.draw)
-        if self.rows is not None:  # one client alone: cut the padding off instead of masking it
+        if isinstance(t, Tensor):  # not f[t], which would wait for the device to say the number
+            index, real, altered = (f.index_select(0, t[None])[0] for f in self.draw)
+        else:
+            index, real, altered = (f[t] for f in self.draw)
+        if self.rows is not None and isinstance(
+            t, int
+        ):  # one client alone: cut the padding off instead of masking it
             n = self.rows[t]
             index, real, altered = index[:n], real[:n], altered[:n]
         x, key = self.x[index], rng.fold_in(self.key, t)

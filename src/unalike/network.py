@@ -81,7 +81,7 @@ class BatchNorm(nn.Module):
     def _batch_statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         axes = [0, *range(2, x.ndim)]
         if self.real is None:
-            count = torch.tensor(float(x.numel() // x.shape[1]), device=x.device)
+            count = x.new_full((), x.numel() // x.shape[1])
             mean = x.mean(axes)
             var = x.var(axes, unbiased=False)
         else:

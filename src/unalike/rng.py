@@ -33,6 +33,11 @@ def _shift(z: Tensor, n: int) -> Tensor:
     return (z >> n) & ((1 << (64 - n)) - 1)
 
 
+def _signed(n: int) -> int:
+    """The number of 64 bits that ``n`` wraps around to."""
+    return (n + 2**63) % 2**64 - 2**63
+
+
 def _mix(z: Tensor) -> Tensor:
     z = (z ^ _shift(z, 30)) * -4658895280553007687
     z = (z ^ _shift(z, 27)) * -7723592293110705685
@@ -46,8 +51,9 @@ def key(seed: int) -> Key:
 
 def fold_in(k: Key, data: int | Tensor) -> Key:
     """A new key from a key and a number (a round, a client, a step); broadcasts over both."""
-    number = torch.as_tensor(data, dtype=torch.int64, device=k.device)
-    return _mix(k + (number + 1) * _GOLDEN)
+    if isinstance(data, int):  # stays a number: a tensor would have to travel to the device
+        return _mix(k + _signed((data + 1) * _GOLDEN))
+    return _mix(k + (data.to(k.device, torch.int64) + 1) * _GOLDEN)
 
 
 def stream(seed: int, purpose: Purpose) -> Key:

@@ -14,6 +14,7 @@ from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, draw
 from unalike.engine.chunks import chunks, most
+from unalike.engine.graphs import Graphs
 from unalike.engine.loop import Replies
 from unalike.federation.data import Examples, Rows
 from unalike.parts.mixing.base import Question
@@ -40,6 +41,7 @@ class Simulation:
     engine: Engine = "vectorized"
     device: torch.device = torch.device("cpu")
     workers: int = 1
+    graphs: bool = True  # on a GPU: record a local step and replay it
     chunk: int = 0  # the most clients in one vmapped call; 0: what is fast and fits
     decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
     kept: dict[int, Tree] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Simulation:
         example = self.x[:1].numel() * self.x.element_size()
         fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)
         self.chunk = min(self.chunk or (1024 if self.device.type == "cuda" else 64), fits)
+        self._repeat = Graphs(self.device) if self.graphs and self.device.type == "cuda" else None
         self._pool = ThreadPoolExecutor(
             self.workers, initializer=torch.set_num_threads, initargs=(1,)
         )
@@ -209,9 +212,17 @@ class Simulation:
 
         def one(down: Any, mine: Any, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
             data = Batches(
-                self.x, self.y, work, ctx.key, full=full, transform=self.recipe.transform
+                self.x,
+                self.y,
+                work,
+                ctx.key,
+                full=full,
+                transform=self.recipe.transform,
+                repeat=self._repeat,
             )
-            all_of_it = None if whole is None else Batches(self.x, self.y, whole, ctx.key, full=0)
+            all_of_it = None
+            if whole is not None:
+                all_of_it = Batches(self.x, self.y, whole, ctx.key, full=0, repeat=self._repeat)
             return client(self.recipe, down, mine, data, all_of_it, ctx)
 
         return vmap(one, in_dims=(None if shared else 0, 0, 0, 0 if whole else None, axes))(

@@ -29,6 +29,7 @@ from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
 from unalike.recipe import Recipe
 from unalike.run.config import Config, Named, tables
+from unalike.run.device import device, prepare
 from unalike.run.environment import cores
 from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
 from unalike.run.sections import EvaluationSettings, Local
@@ -163,22 +164,6 @@ def _private_buffers(draft: Draft, made: Task) -> Draft:
     return replace(draft, private=replace(draft.private, names=draft.private.names | names))
 
 
-def device(name: str) -> torch.device:
-    """The device, if this machine has it."""
-    try:
-        found = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"engine.device '{name}' is unknown; use cpu, cuda or cuda:N.") from None
-    if found.type not in ("cpu", "cuda"):
-        raise ConfigError(f"engine.device '{name}' is not supported; use cpu, cuda or cuda:N.")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"engine.device is '{name}' but this machine has {torch.cuda.device_count()} CUDA "
-            "devices; use cpu."
-        )
-    return found
-
-
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
     """The named engine; 'auto' vectorizes where batching over clients works and pays."""
     kind = config.engine.kind
@@ -202,6 +187,7 @@ def experiment(config: Config) -> Experiment:
 def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
+    prepare(on, config.engine.tf32)
     _refuse_evaluation(config.evaluation, made)
     done, draft = recipe(config, made, data)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
@@ -220,6 +206,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         engine=engine(config, made, data.examples, on),
         device=on,
         workers=config.engine.workers or cores(),
+        graphs=config.engine.graphs,
         chunk=config.engine.chunk,
         decay=decay(config.local, config.rounds),
     )

@@ -114,6 +114,10 @@ class EngineSettings(Settings):
     tf32: bool = Field(
         default=False, description="let a GPU round products to TF32: faster, other numbers"
     )
+    graphs: bool = Field(
+        default=True,
+        description="on a GPU, vectorized: record a local step once and replay it; same numbers",
+    )
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
     )
