@@ -6,7 +6,8 @@ Six clients: five with two classes each, one unbiased. Stage one is FedAvg (alph
 encoder measures every client once; stage two starts afresh with the fixed weights, for each alpha.
 25 rounds, 10 epochs, batches of 64, Adam 1e-3, beta 10; inputs standardised although the decoder
 ends in a sigmoid, and the test loss is R + KL with a sampled z: only so are losses comparable with
-the published ones (FedAvg 478, alpha 0.9 447 after 25 rounds). Needs torch, numpy, scipy, pydantic.
+the published ones (FedAvg 478, alpha 0.9 447 after 25 rounds). Needs torch, numpy, scipy,
+pydantic, safetensors.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.loop import Loop
@@ -92,6 +95,21 @@ def run(made: Experiment) -> tuple[dict, dict]:
     return line, state.servers[0].x
 
 
+def stage_one(made: Experiment, chosen: argparse.Namespace, seed: int) -> tuple[dict, dict]:
+    """Plain averaging; with a folder its encoder is kept there, so that other alphas can follow."""
+    if chosen.keep is None:
+        return run(made)
+    place = Path(chosen.keep) / f"{chosen.data}-{chosen.partition}-{seed}.safetensors"
+    if not place.exists():
+        line, model = run(made)
+        encoder = {k: v for k, v in model.items() if not k.startswith("decoder.")}
+        save_file(encoder, place, {"line": json.dumps(line)})
+        return line, model
+    with safe_open(place, "pt", device=chosen.device) as kept:
+        line = json.loads(kept.metadata()["line"])
+    return line, load_file(place, chosen.device)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--out", default="vae_niid2.jsonl", help="JSON lines, one a run; appended")
@@ -108,6 +126,7 @@ def main() -> None:
     options.add_argument("--b", type=float, default=0.0)
     options.add_argument("--embed", default="sample", choices=["sample", "mean"])
     options.add_argument("--on-all-zero", default="size", choices=["size", "one_hot_min_d"])
+    options.add_argument("--keep", help="folder for encoders of stage one, used again if there")
     options.add_argument("--device", default="cpu")
     options.add_argument("--engine", default="auto", choices=["auto", "sequential", "vectorized"])
     chosen = options.parse_args()
@@ -117,7 +136,7 @@ def main() -> None:
             config = settings(chosen, seed)
             data = federation(config)
             made = assemble(config, data, task(config, data.examples))
-            first, model = run(made)
+            first, model = stage_one(made, chosen, seed)
             for alpha in chosen.alphas:
                 again = first if alpha == 0 else run(weighted(made, model, chosen, alpha))[0]
                 stages = first["bytes"] * (alpha > 0) + again["bytes"]
