@@ -16,7 +16,7 @@ CLEAR = {
 
 
 def test_differences_are_paired_by_seed_and_corrected_over_the_methods():
-    made = asked(CLEAR, baseline="a", test="t")
+    made = asked(CLEAR, baseline="a")
     found = analyse(made, records(made, CLEAR))
     raw = [stats.ttest_rel(CLEAR[m], CLEAR["a"]).pvalue for m in ("b", "c")]
     lines = {line.label: line for line in found.lines}
@@ -165,7 +165,7 @@ def test_conditions_are_judged_apart():
 
 
 def test_of_two_methods_one_is_best_just_if_the_test_says_so():
-    made, draw = asked(seeds=5, test="t"), np.random.default_rng(7)
+    made, draw = asked(seeds=5), np.random.default_rng(7)
     told = 0
     for _ in range(200):
         values = {m: draw.normal(0.9, 0.02, 5).tolist() for m in "ab"}

@@ -29,8 +29,8 @@ from unalike.engine.evaluate import LOWER_IS_BETTER
 Record = dict[str, Any]
 MORE = 1.01  # a share of the baseline's use from which on a method is said to have used more
 TESTS = {
-    "hall": "paired t-test guarded against skew",
     "t": "paired t-test",
+    "hall": "paired t-test guarded against skew",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
 LEDGER = ("bytes", "samples", "rounds")

@@ -31,10 +31,10 @@ class Judging(Settings):
     round: Literal["selected", "last"] = Field(
         default="selected", description="the round selected on validation data, or the last"
     )
-    test: Literal["hall", "t", "wilcoxon"] = Field(
-        default="hall",
-        description="test of paired differences: Student's t guarded against skew (Hall 1992), "
-        "Student's t, or Wilcoxon's signed ranks",
+    test: Literal["t", "hall", "wilcoxon"] = Field(
+        default="t",
+        description="test of paired differences: Student's t, the same guarded against skew "
+        "(Hall 1992), or Wilcoxon's signed ranks",
     )
     interval: Literal["t", "bootstrap"] = Field(default="t", description="kind of 95 % interval")
 

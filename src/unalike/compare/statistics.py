@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-Test = Literal["hall", "t", "wilcoxon"]
+Test = Literal["t", "hall", "wilcoxon"]
 Interval = Literal["t", "bootstrap"]
 Outcome = Literal["win", "tie", "loss"]
 
@@ -67,7 +67,7 @@ def summarise(values: Sequence[float], kind: Interval = "t") -> Summary:
 def paired(
     values: Sequence[float],
     others: Sequence[float],
-    test: Test = "hall",
+    test: Test = "t",
     kind: Interval = "t",
 ) -> Paired:
     """Differences ``values - others``, which belong to the same seeds in the same order."""
@@ -80,7 +80,7 @@ def paired(
     return Paired(len(d), whole.mean, whole.low, whole.high, p, effect)
 
 
-def p_values(d: NDArray[np.float64], test: Literal["hall", "t"] = "hall") -> NDArray[np.float64]:
+def p_values(d: NDArray[np.float64], test: Literal["t", "hall"] = "t") -> NDArray[np.float64]:
     """Two-sided p-values of differences along the last axis.
 
     Equal differences leave the test without a variance (small test sets make accuracies so coarse
