@@ -2,8 +2,8 @@
 
 Rung i of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) gives r 2^i rounds to
 the better half of rung i - 1. Early rungs have two seeds, so that not one lucky run decides, the
-last one all seeds. With c_i runs in rung i, a
-start of s seconds and t seconds a round, r is the largest with
+last one all seeds. With c_i runs in rung i, a start of s seconds and t seconds a round, r is the
+largest with
 
     sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
 """
@@ -11,7 +11,7 @@ start of s seconds and t seconds a round, r is the largest with
 from typing import NamedTuple
 
 RUNGS = 3
-EARLY = 2  # seeds of the rungs before the last; a fifth of the rounds is their price
+EARLY = 2  # seeds of the rungs before the last; a sixth of the rounds is their price
 SLACK = 1.5  # methods cost more than FedAvg, which was timed
 
 
