@@ -1,5 +1,6 @@
 """What a user can get wrong, said in one sentence that names the thing and the fix."""
 
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -18,6 +19,26 @@ class DataError(UnalikeError):
 
 class RunError(UnalikeError):
     """A run folder that is missing, unfinished elsewhere, or was tampered with."""
+
+
+class RunWarning(UserWarning):
+    """Something to know of a run that goes on; the command line prints it alone."""
+
+
+def warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """A warning as the command line shows it; for ``warnings.formatwarning``."""
+    if issubclass(category, RunWarning):
+        return f"warning: {message}\n"
+    return _elsewhere(message, category, filename, lineno, line)
+
+
+_elsewhere = warnings.formatwarning
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:

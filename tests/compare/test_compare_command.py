@@ -9,6 +9,8 @@ from comparisons import TINY, run_here
 from unalike.cli import main as command
 from unalike.cli.comparing import source
 from unalike.compare import folder as place
+from unalike.compare.analysis import Analysis
+from unalike.compare.conduct import Outcome
 from unalike.compare.presets import names
 from unalike.compare.spec import loads
 
@@ -45,6 +47,16 @@ def test_list_shows_every_preset_with_its_question(unalike):
     for name in names():
         assert name in out
     assert "Which method suits clients whose digits are not alike" in " ".join(out.split())
+
+
+def test_where_every_cell_fails_the_reason_is_said(unalike, tmp_path, monkeypatch):
+    failed = Outcome(Analysis([], [], []), {"fedavg--seed0": "all clients dropped out."})
+    monkeypatch.setattr("unalike.compare.conduct.conduct", lambda *a, **k: failed)
+    (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1')
+    arguments = ("--folder", str(tmp_path / "out"))
+    code, _, err = unalike("compare", str(tmp_path / "a.toml"), *arguments)
+    assert code == 2
+    assert "cell 'fedavg--seed0' failed: all clients dropped out; try again with" in err
 
 
 def test_a_finished_folder_shows_its_tables_again(unalike, finished):

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, RunWarning, warned
 from unalike.run.config import parse
 from unalike.run.execute import Silent, resume, start
 from unalike.run.folder import read_json, read_lines
@@ -228,3 +228,9 @@ def test_undefined_numbers_are_left_out():
     }
     found = numbers(record, {})
     assert found == {"bytes": 0.0, "samples": 0.0, "refused": 0.0, "local/accuracy_gini": 0.5}
+
+
+def test_the_command_line_shows_its_own_warnings_alone():
+    said = warned("tracker 'mlflow' failed", RunWarning, "execute.py", 141)
+    assert said == "warning: tracker 'mlflow' failed\n"
+    assert "numeric.py:3: RuntimeWarning" in warned("overflow", RuntimeWarning, "numeric.py", 3)

@@ -79,6 +79,8 @@ def _conduct(made: Comparison, folder: Path, processes: int) -> None:
     if made.judging.question:
         console.print(Text(made.judging.question, "italic"))
     outcome = conduct(made, folder, processes, for_console(console))
+    if not outcome.analysis.lines:
+        outcome.check(folder)  # there is nothing to show but why
     console.print(_skew(made, folder))
     console.print(terminal(grids(made, outcome.analysis), console.width))
     console.print(f"tables and runs: {folder}", soft_wrap=True)

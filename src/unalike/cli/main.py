@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import sys
+import warnings
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter, validators
 
-from unalike.errors import ConfigError, RunError, UnalikeError
+from unalike.errors import ConfigError, RunError, UnalikeError, warned
 
 app = App(
     name="unalike",
@@ -347,6 +348,7 @@ def main() -> None:
     """The entry point: 0 if all went well, 2 for a mistake, 130 if it was interrupted."""
     # Threads that wait by spinning make small networks a hundred times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = warned
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
     except UnalikeError as error:

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import traceback
+import warnings
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from unalike.compare.budget import within
 from unalike.compare.settings import Budget
-from unalike.errors import UnalikeError
+from unalike.errors import UnalikeError, warned
 from unalike.run.build import Experiment
 from unalike.run.config import parse
 from unalike.run.execute import Interrupted, Observer, resume, start
@@ -60,6 +61,7 @@ def serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # while no round is running, see ``Reporter``
     threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+    warnings.formatwarning = warned
     while True:
         try:
             job = connection.recv()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from unalike.errors import RunWarning
 from unalike.run.folder import dumps, read_json, write
 from unalike.run.sections import TrackSettings
 from unalike.track.base import Begun, Tracker, numbers
@@ -110,6 +111,7 @@ class _Survives:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         warnings.warn(
             f"tracker '{self.name}' failed and is left out from now on, the run goes on: {reason}",
+            RunWarning,
             stacklevel=3,
         )
         return True
