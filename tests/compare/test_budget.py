@@ -7,6 +7,7 @@ import pytest
 from unalike.algorithms.table import METHODS
 from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
+from unalike.errors import ConfigError
 from unalike.run.build import experiment
 from unalike.run.config import Config, parse
 
@@ -116,3 +117,10 @@ def test_who_sends_nothing_keeps_the_files_rounds():
 def test_equal_rounds_change_nothing():
     made = config("scaffold")
     assert within(made, Budget("rounds"), config()) is made
+
+
+def test_messages_that_change_on_the_way_are_refused_not_guessed():
+    warm = config({"name": "lg_fedavg", "warm_start": 2})
+    with pytest.raises(ConfigError, match="warm_start"):
+        within(warm, Budget(kind="bytes"), config())
+    assert within(warm, Budget(kind="samples"), config()).rounds == ROUNDS

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import torch
 
 from unalike import tree
+from unalike.algorithms.warm_start import WarmStart
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import traffic
 from unalike.engine.loop import Replies
+from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, experiment
 from unalike.run.config import Config
@@ -93,7 +95,13 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     amount = budget.amount
     if amount is None:
         amount = getattr(Forecast(experiment(baseline)).total(baseline.rounds), budget.kind)
-    forecast = Forecast(experiment(config))
+    made = experiment(config)
+    if budget.kind == "bytes" and isinstance(made.recipe.algorithm, WarmStart):
+        raise ConfigError(
+            "equal bytes cannot be forecast for 'lg_fedavg' with warm_start, whose messages change "
+            "size on the way; set compare.budget.kind = 'rounds' or 'samples', or warm_start = 0."
+        )
+    forecast = Forecast(made)
     if not getattr(forecast.total(config.rounds), budget.kind):
         return config  # a method that uses nothing cannot use up its budget
     rounds = forecast.rounds(budget.kind, amount, budget.longest * config.rounds)
