@@ -99,7 +99,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     if budget.kind == "bytes" and isinstance(made.recipe.algorithm, WarmStart):
         raise ConfigError(
             "equal bytes cannot be forecast for 'lg_fedavg' with warm_start, whose messages change "
-            "size on the way; set compare.budget.kind = 'rounds' or 'samples', or warm_start = 0."
+            "size on the way; set compare.budget = 'rounds' or 'samples', or warm_start = 0."
         )
     forecast = Forecast(made)
     if not getattr(forecast.total(config.rounds), budget.kind):
