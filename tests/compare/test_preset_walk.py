@@ -1,0 +1,40 @@
+"""Every preset from the command line to its report, two rounds of one seed each."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from interrupted import process
+
+from unalike.compare.presets import names, text
+from unalike.compare.spec import loads
+
+DATA = Path(os.environ.get("UNALIKE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SHORT = ("rounds=2", "compare.seeds=1", "local.epochs=0.2", "evaluation.every=2")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", names())
+def test_a_preset_ends_with_tables_and_a_report(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = loads(text(name), name, "small", SHORT)
+    needed = {c.config.data.name for c in made.cells} - {"digits"}
+    if needed and not DATA.is_dir():
+        pytest.skip(f"set UNALIKE_DATA to the folder with {', '.join(sorted(needed))}")
+    monkeypatch.setenv("UNALIKE_DATA", str(DATA))
+    place = tmp_path / name
+    words = ["compare", name, "--scale", "small", "--folder", str(place), "--set", *SHORT]
+    with process(words, tmp_path) as running:
+        out, err = running.communicate(timeout=1200)
+    assert running.returncode == 0, err
+    results = [json.loads(line) for line in (place / "results.jsonl").read_text().splitlines()]
+    assert [r["id"] for r in results] == [c.id for c in made.cells]
+    assert all(math.isfinite(r["value"]) for r in results)
+    for label in made.labels:
+        assert label in out
+        assert label in (place / "table.md").read_text()
+        assert label in (place / "report.html").read_text()
