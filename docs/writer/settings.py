@@ -20,7 +20,13 @@ def kind(annotation: Any) -> str:
     if inner:  # a union, or a type with a constraint
         parts = [kind(part) for part in inner if isinstance(part, type) or get_origin(part)]
         return " or ".join(part for part in parts if part != "NoneType")
-    words = {"str": "text", "float": "number", "int": "whole number", "bool": "true or false"}
+    words = {
+        "str": "text",
+        "float": "number",
+        "int": "whole number",
+        "bool": "true or false",
+        "Any": "values",
+    }
     name = getattr(annotation, "__name__", str(annotation))
     return words.get(name, name)
 

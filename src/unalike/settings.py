@@ -32,7 +32,13 @@ class Setting(NamedTuple):
 
 T = TypeVar("T", bound=type)
 
-_KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+_KINDS: dict[Any, str] = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    Any: "values",  # of several kinds, which the description names
+}
 
 
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
