@@ -41,7 +41,7 @@ def batch(n: int = 6, real: int | None = None, key: int = 0) -> Batch:
 
 def test_terms_by_hand():
     """Two features, one latent variable: squares summed, and -1/2 (1 + log s2 - mu^2 - s2)."""
-    out = torch.tensor([[0.5, 0.0]]), torch.tensor([[2.0]]), torch.tensor([[math.log(3)]])
+    out = torch.tensor([[0.5, 0.0]]), torch.tensor([[2.0]]), torch.tensor([[math.log(3) / 2]])
     error, divergence = terms(out, torch.tensor([[1.0, -1.0]]))
     assert error.item() == pytest.approx(0.25 + 1)
     assert divergence.item() == pytest.approx(-0.5 * (1 + math.log(3) - 4 - 3))
@@ -50,8 +50,8 @@ def test_terms_by_hand():
 def test_divergence_is_zero_at_the_prior_only():
     """mu = 0 and sigma = 1."""
     x = torch.zeros(3, 2)
-    mean, log_variance = torch.tensor([[0.0], [0.1], [0.0]]), torch.tensor([[0.0], [0.0], [0.1]])
-    _, divergence = terms((x, mean, log_variance), x)
+    mean, log_sigma = torch.tensor([[0.0], [0.1], [0.0]]), torch.tensor([[0.0], [0.0], [0.1]])
+    _, divergence = terms((x, mean, log_sigma), x)
     assert divergence[0] == 0
     assert (divergence[1:] > 0).all()
 

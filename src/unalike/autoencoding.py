@@ -63,10 +63,10 @@ class Autoencoding(Task):
     def latents(self, w: Params, batch: Batch, sampled: bool) -> Tensor:
         """[B, latent]: z of every row, in evaluation mode; without ``sampled`` its mean."""
         own = {k.removeprefix("encoder."): v for k, v in w.items() if k.startswith("encoder.")}
-        mean, log_variance = self.encoder.eval(own, batch.x, batch.real)
+        mean, log_sigma = self.encoder.eval(own, batch.x, batch.real)
         if not sampled:
             return mean
-        return mean + (log_variance / 2).exp() * self._noise(batch, _LATENTS)
+        return mean + log_sigma.exp() * self._noise(batch, _LATENTS)
 
     def _noise(self, batch: Batch, stream: int) -> Tensor:
         key: Key = rng.fold_in(batch.key, stream)
@@ -74,8 +74,8 @@ class Autoencoding(Task):
 
 
 def terms(out: tuple[Tensor, Tensor, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-    """(R, KL) of every row, from (reconstruction, mean, log variance)."""
-    again, mean, log_variance = out
+    """(R, KL) of every row, from (reconstruction, mean, log sigma)."""
+    again, mean, log_sigma = out
     reconstruction = ((again - x) ** 2).flatten(1).sum(1)
-    divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
+    divergence = -0.5 * (1 + 2 * log_sigma - mean**2 - (2 * log_sigma).exp()).sum(1)
     return reconstruction, divergence

@@ -13,15 +13,13 @@ def test_sample_is_mean_plus_scaled_noise() -> None:
     net = BetaVAE(hidden=[7, 5], latent=3).build((2, 4), 1)
     x, noise = torch.randn(6, 2, 4), torch.randn(6, 3)
 
-    reconstruction, mean, log_variance = net(x, noise)
+    reconstruction, mean, log_sigma = net(x, noise)
     alone = net.encoder(x)
 
-    torch.testing.assert_close((mean, log_variance), alone)
-    torch.testing.assert_close(
-        reconstruction, net.decoder(mean + log_variance.exp().sqrt() * noise)
-    )
+    torch.testing.assert_close((mean, log_sigma), alone)
+    torch.testing.assert_close(reconstruction, net.decoder(mean + log_sigma.exp() * noise))
     assert reconstruction.shape == x.shape
-    assert mean.shape == log_variance.shape == (6, 3)
+    assert mean.shape == log_sigma.shape == (6, 3)
     assert ((reconstruction > 0) & (reconstruction < 1)).all()
     assert not torch.allclose(reconstruction, net(x, torch.zeros_like(noise))[0])
 
@@ -38,8 +36,8 @@ def test_gradients_of_a_cohort() -> None:
     x, noise = torch.rand(2, 4, 1, 3, 3).double(), torch.randn(2, 4, 2).double()
 
     def loss(w: dict[str, torch.Tensor], x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        y, mean, log_variance = functional_call(net, w, (x, noise))
-        divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
+        y, mean, log_sigma = functional_call(net, w, (x, noise))
+        divergence = -0.5 * (1 + 2 * log_sigma - mean**2 - (2 * log_sigma).exp()).sum()
         return ((y - x) ** 2).sum() + divergence
 
     together = vmap(grad(loss))(stacked, x, noise)

@@ -42,7 +42,7 @@ MODELS: dict[str, type[Model]] = {
     )
 }
 
-# Autoencoders: a tensor and noise in, (reconstruction, mean, log variance) out.
+# Autoencoders: a tensor and noise in, (reconstruction, mean, log sigma) out.
 AUTOENCODERS: dict[str, type[Model]] = {model.name: model for model in (BetaVAE,)}
 
 __all__ = ["AUTOENCODERS", "MODELS", "Model"]

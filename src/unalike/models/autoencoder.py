@@ -15,16 +15,16 @@ class Encoder(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(nn.Flatten(), *linear_layers([inputs, *hidden]), nn.ReLU())
         self.mean = nn.Linear(hidden[-1], latent)
-        self.log_variance = nn.Linear(hidden[-1], latent)
+        self.log_sigma = nn.Linear(hidden[-1], latent)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(mean, log variance), each (batch, latent)."""
+        """(mean, log sigma), each (batch, latent)."""
         h = self.layers(x)
-        return self.mean(h), self.log_variance(h)
+        return self.mean(h), self.log_sigma(h)
 
 
 class Autoencoder(nn.Module):
-    """Encoder and decoder, joined by a sample z = mean + exp(log variance / 2) * noise."""
+    """Encoder and decoder, joined by a sample z = mean + sigma * noise."""
 
     head: tuple[str, ...] = ("decoder.",)
 
@@ -41,7 +41,7 @@ class Autoencoder(nn.Module):
         )
 
     def forward(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(reconstruction, mean, log variance); ``noise`` ~ N(0, 1) is (batch, latent)."""
-        mean, log_variance = self.encoder(x)
-        z = mean + (log_variance / 2).exp() * noise
-        return self.decoder(z), mean, log_variance
+        """(reconstruction, mean, log sigma); ``noise`` ~ N(0, 1) is (batch, latent)."""
+        mean, log_sigma = self.encoder(x)
+        z = mean + log_sigma.exp() * noise
+        return self.decoder(z), mean, log_sigma

@@ -88,10 +88,10 @@ class Latents:
         w = {k: v.to(x.device) for k, v in self.payload.items()}
         with torch.no_grad():
             parts = [self.encoder.eval(w, part) for part in torch.split(x, AT_ONCE)]
-            z, log_variance = (torch.cat(p) for p in zip(*parts, strict=True))
+            z, log_sigma = (torch.cat(p) for p in zip(*parts, strict=True))
             if self.gauge.embed == "sample":
                 noise = rng.normal(key.to(x.device), *z.shape).to(z.dtype)
-                z = z + (log_variance / 2).exp() * noise
+                z = z + log_sigma.exp() * noise
             return self.gauge.mean(z).cpu().numpy()[None]
 
 
