@@ -176,3 +176,20 @@ class TestNatural:
             labels, 1, np.random.default_rng(0), groups
         )
         assert np.bincount(owner).min() == 6
+
+
+@pytest.mark.parametrize("groups", [[2, 8], [5, 5], [8, 2]])
+def test_mixed_clients_near_iid_stay_so(groups):
+    """The classes come out even at the cost of the skewed: alpha = 50 keeps a Dirichlet's EMD."""
+    near, skewed, free = [], [], []
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        table = Mixed(clients=10, sizes=groups, alphas=[50.0, 0.5]).table(np.full(10, 600), draw)
+        assert (table.sum(0) == 600).all()
+        assert (table.sum(1) == 600).all()
+        emd = np.abs(table / 600 - 0.1).sum(1)
+        near.append(emd[: groups[0]].mean())
+        skewed.append(emd[groups[0] :].mean())
+        free.append(np.abs(draw.dirichlet(np.full(10, 50.0), groups[0]) - 0.1).sum(1).mean())
+    assert np.mean(near) == pytest.approx(np.mean(free), rel=0.1)
+    assert np.mean(skewed) > 5 * np.mean(near)

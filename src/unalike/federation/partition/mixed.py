@@ -62,7 +62,12 @@ class Mixed(TablePartitioner):
                 for size, alpha in zip(self.sizes, self.alphas, strict=True)
             ]
         )
+        # The classes must come out even, and those who are unlike the others give way for it: a
+        # client of alpha = 50 that made room for the skewed ones would not be nearly iid.
+        alphas = np.repeat(np.array(self.alphas, dtype=float), self.sizes)
         equal = even_sizes(int(class_sizes.sum()), self.clients)
         table = np.zeros((self.clients, len(class_sizes)), dtype=np.int64)
-        table[:, present] = table_of_mixes(mixes, equal, class_sizes[present])
+        table[:, present] = table_of_mixes(
+            mixes, equal, class_sizes[present], alphas.min() / alphas
+        )
         return table

@@ -7,27 +7,35 @@ from unalike.federation.partition.rounding import Floats, Ints, round_columns, s
 SWEEPS = 200
 
 
-def table_of_mixes(mixes: Floats, sizes: Ints, class_sizes: Ints) -> Ints:
+def table_of_mixes(
+    mixes: Floats, sizes: Ints, class_sizes: Ints, give: Floats | None = None
+) -> Ints:
     """Counts [clients, classes] with both sums exact and label mixes nearest to ``mixes``.
 
-    Mixes drawn client by client ask for more of some classes than there is. Iterative proportional
-    fitting gives the table with the right sums that is nearest in relative entropy (it keeps every
-    odds ratio of the wanted table). Where zeros of the wanted table leave no such table, the
-    sweeps stop and what is missing is spread by size.
+    Mixes drawn client by client ask for more of some classes than there is. Every mix is tilted,
+    q_kc exp(give_k lambda_c), until the classes come out even. With ``give`` = 1 for all this is
+    iterative proportional fitting, the table nearest in relative entropy; a client with a smaller
+    one keeps more of its mix. Where zeros of the wanted table leave no such table, the sweeps
+    stop and what is missing is spread by size.
     """
-    expected = _fitted(mixes * sizes[:, None], sizes, class_sizes)
+    share = np.ones(len(sizes)) if give is None else give
+    expected = _fitted(mixes, sizes, class_sizes, share[:, None])
     return settle_rows(round_columns(expected, class_sizes), expected, sizes)
 
 
-def _fitted(wanted: Floats, sizes: Ints, class_sizes: Ints) -> Floats:
-    table = wanted
+def _fitted(mixes: Floats, sizes: Ints, class_sizes: Ints, give: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        logs = np.log(mixes)
+    tilt = np.zeros(len(class_sizes))
     for _ in range(SWEEPS):
+        table = np.exp(logs + give * tilt - (logs + give * tilt).max(axis=1, keepdims=True))
+        table *= (sizes / table.sum(axis=1))[:, None]
         demand = table.sum(axis=0)
         if np.abs(demand - class_sizes).max() < 1e-3:
             break
-        table = table * _ratio(class_sizes, demand)
-        table = table * _ratio(sizes, table.sum(axis=1))[:, None]
-    table = table * np.minimum(_ratio(class_sizes, table.sum(axis=0)), 1.0)
+        asked = demand > 1e-290
+        tilt[asked] += np.log(class_sizes[asked] / demand[asked])
+    table = table * np.minimum(_ratio(class_sizes, demand), 1.0)
     short, spare = sizes - table.sum(axis=1), class_sizes - table.sum(axis=0)
     return table + np.outer(short, spare / max(spare.sum(), 1e-12))
 
