@@ -86,13 +86,20 @@ class Adam:
     def init(self, w: Tree) -> Moments:
         """Zero moments."""
         device = next(iter(tree.leaves(w)), torch.zeros(())).device
-        return Moments(tree.zeros(w), tree.zeros(w), torch.zeros((), device=device))
+        steps = torch.zeros(
+            (), dtype=torch.float64, device=device
+        )  # 1 - 0.999 has no digits to lose
+        return Moments(tree.zeros(w), tree.zeros(w), steps)
 
     def update(self, g: Tree, state: Moments, w: Tree, rate: Rate = 1.0) -> tuple[Tree, Moments]:
         """w <- w - lr m^ / (sqrt(v^) + eps)."""
         g, t = _decayed(g, w, self.weight_decay), state.steps + 1
-        m = tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, state.m, g)
-        v = tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, state.v, g)
-        lr, root = self.lr * rate / (1 - self.b1**t), torch.sqrt(1 - self.b2**t)
-        w = tree.map(lambda w, m, v: w - lr * m / (torch.sqrt(v) / root + self.eps), w, m, v)
-        return w, Moments(m, v, t)
+        m = tree.map(lambda m, g: torch.lerp(m, g, 1 - self.b1), state.m, g)
+        v = tree.map(lambda v, g: torch.addcmul(self.b2 * v, g, g, value=1 - self.b2), state.v, g)
+        step, root = -self.lr * rate / (1 - self.b1**t), torch.sqrt(1 - self.b2**t)
+
+        def moved(w: Tensor, m: Tensor, v: Tensor) -> Tensor:
+            scaled = m / (torch.sqrt(v) / root.to(v) + self.eps)
+            return torch.addcmul(w, scaled, step.to(w))
+
+        return tree.map(moved, w, m, v), Moments(m, v, t)
