@@ -79,6 +79,15 @@ class InFlight(Protocol):
         ...
 
 
+@runtime_checkable
+class Receives(Protocol):
+    """An algorithm whose clients are judged by something other than the model they receive."""
+
+    def received(self, down: Any, mine: Any) -> Params:
+        """The weights whose loss a client reports before it trains."""
+        ...
+
+
 class Stateless:
     """A client keeps nothing and is judged by the download; the server sends all it has."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from unalike import rng
-from unalike.algorithm import Algorithm, Ctx
+from unalike.algorithm import Algorithm, Ctx, Receives
 from unalike.batches import Batches, average
 from unalike.parts.mixing.base import Cohort, Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -80,7 +80,8 @@ def client(
     algorithm = recipe.algorithm
     up, stats, kept = algorithm.client(down, mine, data, ctx)
     if whole is not None:
-        received = algorithm.personal(down, mine)
+        asked = algorithm.received if isinstance(algorithm, Receives) else algorithm.personal
+        received = asked(down, mine)
         assert received is not None, "checked when the recipe was built"
         task = algorithm.task
         if "loss" in recipe.needs:

@@ -91,6 +91,14 @@ def test_qfedavg_curvature() -> None:
     assert 10 * F[0] / float(p[0]) == pytest.approx(5.05 + 10.25 + 20.61, abs=1e-9)
 
 
+@pytest.mark.parametrize(("q", "scale"), [(10.0, 1e31), (40.0, 1e8), (40.0, 1e-9)])
+def test_no_loss_is_too_large_a_power(q, scale):
+    """Without the curvature term (no movement) weights are F^q / sum F^q: free of scale."""
+    p = weigh(QFair(q, 10.0), 2, loss=[scale, 2 * scale], sqnorm=[0.0, 0.0])
+    want = torch.tensor([0.5**q, 1.0]).double()  # two clients of one size
+    assert torch.allclose(p, want / want.sum(), rtol=1e-9)
+
+
 def test_fedmgda() -> None:
     gram = (UPDATES @ UPDATES.T).tolist()
     p = weigh(CommonDescent(0.1), gram=gram)

@@ -337,3 +337,14 @@ def test_a_binary_task_is_refused() -> None:
     task = Task(Network(nn.Linear(2, 1)), "binary")
     with pytest.raises(ConfigError, match="needs a multi-class task, this one is binary"):
         composed(task, federation((2,)), "fedevg")
+
+
+def test_features_beyond_the_clipping_are_refused():
+    raw = {"method": {"name": "fedevg"}, "data": {"name": "digits", "normalise": True}}
+    with pytest.raises(ConfigError, match=r"fedevg.*\[0, 1\].*clip_pixels"):
+        experiment(parse(raw))
+    experiment(parse({**raw, "method": {"name": "fedevg", "clip_pixels": False}}))
+
+
+def test_the_last_step_is_the_last_value():
+    assert cosine_step(499, 500, 10.0, 0.01) == 0.01

@@ -193,6 +193,21 @@ def test_judged_at_a_point_of_the_line() -> None:
         assert distance({**want, **buffers}, judged) < 1e-6
 
 
+def test_weights_by_loss_see_the_received_model() -> None:
+    """Not the point of the line that the client is judged by, half of which never was sent."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "superfed_mm", "term", **sampled(1.0))
+    played = play(recipe, data, 1)
+    x, y = data.examples.x, data.examples.y
+    rows = [data.rows.of(i) for i in range(data.n_clients)]
+    w = played.states[0].servers[0].x
+    F = torch.stack([task.per_example(task.logits(w, x[r]), y[r]).mean() for r in rows]).double()
+    sizes = torch.tensor([float(len(r)) for r in rows])
+    tilt = recipe.mixing.tilt  # type: ignore[attr-defined]
+    want = sizes * torch.exp(tilt * F)
+    assert torch.allclose(played.rounds[0].weights.double(), want / want.sum(), atol=1e-6)
+
+
 def test_mixing_moves_the_local_end() -> None:
     """From the start round on, and not before."""
     task, data = network_task("dense")

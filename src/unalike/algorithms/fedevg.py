@@ -167,8 +167,7 @@ def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008
     def f(k: int) -> float:
         return math.cos((k / rounds + s) / (1 + s) * math.pi / 2) ** 2
 
-    b = 1.0 if t >= rounds - 1 else 1 - f(t + 1) / f(t)
-    return first + b * (last - first)
+    return last if t >= rounds - 1 else first + (1 - f(t + 1) / f(t)) * (last - first)
 
 
 class FedEvgMethod(Method):

@@ -74,6 +74,10 @@ class SuPerFed(Wrapper):
         up = Up(tree.sub({**ends.f, **buffers}, down.x))
         return up, {"steps": k}, ends.l
 
+    def received(self, down: Down, mine: Params) -> Params:
+        """The global model: the other end of the line is not a received one."""
+        return down.x
+
     def personal(self, down: Down, mine: Params) -> Params:
         """The point ``at`` of the line from the global model to this client's own."""
         x, buffers = self.task.split(down.x)

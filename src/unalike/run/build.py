@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from unalike import rng
+from unalike.algorithms.fedevg import FedEvg
 from unalike.algorithms.method import Draft, Method, compose
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.evaluate import Evaluator
@@ -151,6 +152,15 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
             "the chosen weights need the clients' losses of a received model, "
             "but method 'fedevg' sends none."
         )
+    x = data.examples.x
+    if isinstance(done.algorithm, FedEvg) and done.algorithm.clip_pixels and len(x):
+        low, high = float(x.min()), float(x.max())
+        if low < 0 or high > 1:
+            raise ConfigError(
+                "method 'fedevg' keeps synthetic features in [0, 1] but those of "
+                f"'{data.examples.name}' go from {low:.3g} to {high:.3g}; "
+                "set data.normalise = false or method.clip_pixels = false."
+            )
     return done, draft
 
 

@@ -31,6 +31,8 @@ class QFair(Memoryless):
         """Weights that need not sum to one."""
         q, L = self.q, self.lipschitz
         F = cohort.stats["loss"].double().clamp(min=_LEAST)
-        power = F**q * cohort.share if self.by_examples else F**q
+        power = (F / F.max()) ** q  # the factor cancels, so that no loss is too large a power
+        if self.by_examples:
+            power = power * cohort.share
         h = power * (q / F * L**2 * cohort.stats["sqnorm"].double() + L)
         return L * power / h.sum(), state
