@@ -69,6 +69,8 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
     ),
     "superfed_mm+aaggff_d": ((("superfed_mm", {"start": 0.0}), "aaggff_d"), HALF),
     "lg_fedavg+fedprox+fedep": ((("lg_fedavg", {"shared": "body"}), "fedprox", "fedep"), HALF),
+    "feddisco+fednova": (("feddisco", "fednova"), {**HALF, **MOMENTUM}),
+    "fednova+aaggff_d": ((("fednova", {"server_lr": 0.5}), "aaggff_d"), HALF),
     "lg_fedavg+fednova": (("lg_fedavg", "fednova"), {**HALF, **MOMENTUM}),
     "fedevg+fedep": ((("fedevg", {"per_class": 2}), "fedep"), HALF),
 }

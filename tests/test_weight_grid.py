@@ -32,12 +32,16 @@ from unalike.errors import ConfigError
 from unalike.models import AUTOENCODERS
 from unalike.network import Network
 from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.task import Task
 
 RULES = sorted(name for name, method in METHODS.items() if method.slot == "weights")
-BESIDE = ["fedprox", "propfair_loss", "scaffold", "fedadam", "fedyogi", "fedadagrad", "fedavgm"]
+BESIDE = [
+    *("fedprox", "propfair_loss", "scaffold", "fednova"),
+    *("fedadam", "fedyogi", "fedadagrad", "fedavgm"),
+]
 FAIR = ["aaggff_d", "aaggff_s", "afl", "fedmgda", "propfair", "qfedavg", "term"]
 
 
@@ -60,7 +64,9 @@ def test_runs_or_is_refused_with_a_reason(rule: str, beside: str) -> None:
         except ConfigError as error:
             refusals.append(str(error))
             continue
-        assert recipe.mixing == composed(task, data, named, **parts).mixing
+        rule_alone = composed(task, data, named, **parts).mixing
+        mixing = recipe.mixing
+        assert (mixing.rule if isinstance(mixing, Nova) else mixing) == rule_alone
         played = play(recipe, data, 2)
         assert all(torch.isfinite(x).all() for x in tree.leaves(played.x))
         assert all((done.weights >= 0).all() and done.weights.sum() > 0 for done in played.rounds)

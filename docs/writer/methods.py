@@ -18,6 +18,7 @@ FAMILY = {
     "private": "θ",
     "algorithm": "θ",
     "weights": "w",
+    "work": "w",
     "data": "D",
 }
 FAMILY_OF = {"fedevg": "D", "local_only": "bound", "pooled": "bound"}

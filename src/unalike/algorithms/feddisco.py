@@ -4,7 +4,7 @@ d_k = KL(q_k || u), divided by its sum over the cohort;   u_k = max(0, n_k / n -
 p_k = u_k / sum of u
 
 The rule is in ``parts/mixing/disco.py``. It replaces n_k / n and nothing else, so it goes with
-FedProx, SCAFFOLD, server optimizers and personal layers. a = b = 0 is FedAvg.
+FedProx, FedNova, SCAFFOLD, server optimizers and personal layers. a = b = 0 is FedAvg.
 """
 
 from dataclasses import replace

@@ -25,7 +25,7 @@ class LgFedAvg(Method):
 
     slot: ClassVar[Slot] = "private"
     accepts: ClassVar[frozenset[str]] = frozenset(
-        {"objective", "server", "weights", "data", "defence", "privacy"}
+        {"objective", "server", "weights", "work", "data", "defence", "privacy"}
     )
     paper: ClassVar[str] = "Liang et al. 2020, arXiv 2001.01523"
 

@@ -28,6 +28,7 @@ Slot = Literal[
     "objective",
     "server",
     "weights",
+    "work",
     "private",
     "data",
     "schedule",
@@ -55,6 +56,7 @@ class Draft:
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
     mixing: Mixing = ByExamples()
+    work: Callable[[Mixing], Mixing] | None = None  # weights of updates from those of an average
     transform: Transform | None = None
     release: Release | None = None
     filters: tuple[Filter, ...] = ()
@@ -76,7 +78,7 @@ class Draft:
             schedule = Phased(self.phases, self.participation, self.epochs)
         made = Recipe(
             algorithm,
-            self.mixing,
+            self.mixing if self.work is None else self.work(self.mixing),
             schedule,
             self.topology,
             self.transform,

@@ -122,7 +122,7 @@ class PhaseShiftMethod(Method):
 
     slot: ClassVar[Slot] = "schedule"
     accepts: ClassVar[frozenset[str]] = frozenset(
-        {"objective", "server", "weights", "data", "defence", "privacy"}
+        {"objective", "server", "weights", "work", "data", "defence", "privacy"}
     )
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"

@@ -23,6 +23,7 @@ SOURCES: dict[str, dict[str, str]] = {
     },
     "fednova": {
         "effective": "text; step counts are what the authors' code takes with a proximal term",
+        "server_lr": "text: the whole step, as FedAvg's",
     },
     "fedavgm": {
         "lr": "our choice: the whole step, as FedAvg's",
