@@ -5,7 +5,8 @@ gamma   = pi_m g_m / sum_j pi_j g_j
 s2_m    = sum gamma (y - mu_m)^2 / sum gamma + e
 Q       = sum gamma (ln(pi_m + e) + ln(g_m + e))         (expected complete-data log-likelihood)
 start   : random pi, means at labels of random examples, the variance of all labels
-stop    : |change of Q| < 1e-6, 1500 steps, or a result that is not finite, which is dropped
+stop    : |change of Q| < 1e-6, 1500 steps, or a result that is not finite, which is dropped:
+          if it is the first one, the start is the answer, with Q = -inf
 parts M : least -2 Q + (M - 1) ln n, which chooses as M ln n does
 
 One start for each M, so unlike ``label_mixture`` the answer depends on the draw.
@@ -26,7 +27,7 @@ def select(labels: np.ndarray, most: int, draw: np.random.Generator, q: int = 1)
     for parts in range(1, most + 1):
         theta, likelihood = fit(y, count, parts, draw)
         bic = -2 * likelihood + q * (parts - 1) * math.log(count.sum())
-        if bic < least:
+        if not len(best) or bic < least:  # infinite where the first step failed
             best, least = theta, bic
     return best[np.argsort(best[:, 1], kind="stable")]
 
