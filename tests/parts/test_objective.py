@@ -41,6 +41,12 @@ def test_five_falls_in_a_row_lower_it() -> None:
     assert strengths(falls) == [0.3] * 5 + [0.4] * 5 + [0.3]
 
 
+def test_an_equal_loss_is_neither_rise_nor_fall() -> None:
+    """It leaves mu alone, and five falls with it in between are not in a row."""
+    assert strengths([1.0] * 8) == [0.3] * 8
+    assert strengths([9, 8, 7, 6, 6, 5, 4, 3, 2, 1]) == [0.3] * 9 + [0.2]
+
+
 def test_it_never_becomes_negative() -> None:
     """From zero, and from less than a step."""
     assert strengths([3, 2, 1], mu=0.05, patience=1) == [0.05, 0.0, 0.0]

@@ -94,7 +94,7 @@ class AdaptiveProximal:
     """The proximal term with FedProx's heuristic for mu (section 5.3.2).
 
     mu grows by ``step`` when the global loss rises, and shrinks by it after ``patience`` falls in
-    a row; it never becomes negative.
+    a row; it never becomes negative. A loss that stays the same is neither: it ends a row of falls.
     """
 
     mu: float
@@ -111,7 +111,7 @@ class AdaptiveProximal:
         mu, loss, falls = state
         new = (cohort.share * cohort.stats["loss"]).sum().to(loss)
         rose = new > loss
-        falls = torch.where(rose, 0.0, falls + 1) if torch.isfinite(loss) else falls
+        falls = torch.where(new < loss, falls + 1, 0.0) if torch.isfinite(loss) else falls
         if rose:
             mu = mu + self.step
         elif falls >= self.patience:
