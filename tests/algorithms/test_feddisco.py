@@ -155,11 +155,28 @@ def test_all_zero_as_an_error():
         Disco(10, 0, "error")(SHARE, D)
 
 
-def test_a_single_client_always_counts():
-    """Also where its own formula gives it nothing: there is nobody else."""
-    p, none = Disco(10, 0, "error")(torch.ones(1), torch.ones(1))
+def test_a_single_client_has_no_other_rule():
+    """1 - 5 x 3 is below zero: the policy decides, as it does for many."""
+    one, three = torch.ones(1), torch.full((1,), 3.0)
+    with pytest.raises(RunError, match="too large for a = 5 and b = 0"):
+        Disco(5, 0, "error")(one, three)
+    p, none = Disco(5, 0)(one, three)
+    assert p.tolist() == [1]
+    assert none
+    p, none = Disco(0.1, 0, "error")(one, three)
     assert p.tolist() == [1]
     assert not none
+
+
+def test_a_zero_that_rounding_hides():
+    """0.3 - 3 x 0.1 and the like are zero in arithmetic, about 1e-17 in floating point."""
+    share = torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64)
+    d = torch.tensor([0.1, 0.1, 0.4 / 3], dtype=torch.float64)
+    hidden = (share - 2.9999999999999996 * d).clamp(min=0)
+    assert 0 < float(hidden.sum()) < 1e-12
+    p, none = Disco(2.9999999999999996, 0)(share, d)
+    assert none
+    assert p.tolist() == share.tolist()
 
 
 @given(

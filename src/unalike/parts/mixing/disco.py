@@ -43,9 +43,8 @@ class Disco:
         >>> [round(float(x), 6) for x in p]
         [0.733333, 0.266667, 0.0]
         """
-        if len(share) == 1:
-            return torch.ones_like(share), False
-        u = (share - self.a * d + self.b).clamp(min=0)
+        u = share - self.a * d + self.b
+        u = torch.where(u > _ROUNDING, u, 0.0)  # a zero in arithmetic may be 1e-17 here
         if float(u.sum()) > 0:
             return u / u.sum(), False
         if self.on_all_zero == "error":
