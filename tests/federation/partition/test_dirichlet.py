@@ -6,7 +6,9 @@ from pydantic import ValidationError
 
 from unalike.errors import ConfigError
 from unalike.federation import skew
+from unalike.federation.partition.base import Partitioner
 from unalike.federation.partition.dirichlet import Dirichlet
+from unalike.federation.partition.niid1 import Niid1
 
 BALANCED = np.arange(60_000) % 10
 
@@ -113,3 +115,13 @@ def test_a_setting_without_effect_is_refused(given: dict, name: str) -> None:
 def test_values_out_of_range_are_refused(given: dict) -> None:
     with pytest.raises(ValidationError):
         Dirichlet(**given)
+
+
+@pytest.mark.parametrize("kind", [Dirichlet, Niid1])
+def test_a_concentration_without_a_finite_sum_is_refused(kind: type[Partitioner]) -> None:
+    """Ten times 1e308 is infinite; at the bound shares are even, to the last example."""
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000000"):
+        kind(clients=10, alpha=1e308)
+    labels = np.arange(60_000) % 10
+    owner = kind(clients=10, alpha=1e12).assign(labels, 10, np.random.default_rng(0))
+    assert np.bincount(owner * 10 + labels, minlength=100).tolist() == [600] * 100

@@ -43,6 +43,7 @@ class TestMixed:
             ({"sizes": [10]}, "got 1 sizes and 2 alphas"),
             ({"sizes": [10, 0]}, "at least 1 client"),
             ({"alphas": [1.0, 0.0]}, "an alpha above 0"),
+            ({"alphas": [1.0, 1e308]}, r"an alpha above 0, up to 1e\+12"),
         ],
     )
     def test_inconsistent_groups_are_refused(self, given: dict[str, Any], message: str) -> None:

@@ -20,12 +20,19 @@ from unalike.federation.partition.mixes import table_of_mixes
 from unalike.federation.partition.rounding import round_columns, truncate_columns
 from unalike.federation.partition.sizes import apportion, even_sizes, lognormal_shares
 
+# Shares then differ by a millionth of themselves; the sum over clients must stay finite.
+MOST_ALPHA = 1e12
+
 
 class Dirichlet(TablePartitioner):
     """Dirichlet label skew, drawn per class over clients or per client over classes."""
 
     alpha: float = Field(
-        default=0.5, gt=0, allow_inf_nan=False, description="concentration; small is skewed"
+        default=0.5,
+        gt=0,
+        le=MOST_ALPHA,
+        allow_inf_nan=False,
+        description="concentration; small is skewed",
     )
     per: Literal["class", "client"] = Field(
         default="class", description="draw a vector over clients per class, or a mix per client"

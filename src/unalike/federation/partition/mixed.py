@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from unalike.errors import ConfigError
 from unalike.federation.partition.base import TablePartitioner
+from unalike.federation.partition.dirichlet import MOST_ALPHA
 from unalike.federation.partition.mixes import table_of_mixes
 from unalike.federation.partition.rounding import round_columns
 from unalike.federation.partition.sizes import even_sizes
@@ -37,10 +38,10 @@ class Mixed(TablePartitioner):
                 f"mixed: sizes and alphas must name the same groups, "
                 f"got {len(self.sizes)} sizes and {len(self.alphas)} alphas."
             )
-        if min(self.sizes) < 1 or min(self.alphas) <= 0 or not np.isfinite(self.alphas).all():
+        if min(self.sizes) < 1 or not all(0 < alpha <= MOST_ALPHA for alpha in self.alphas):
             raise ConfigError(
-                f"mixed: every group needs at least 1 client and an alpha above 0, "
-                f"got sizes {self.sizes} and alphas {self.alphas}."
+                f"mixed: every group needs at least 1 client and an alpha above 0, up to "
+                f"{MOST_ALPHA:g}, got sizes {self.sizes} and alphas {self.alphas}."
             )
         if sum(self.sizes) != self.clients:
             raise ConfigError(

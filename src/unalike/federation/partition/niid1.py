@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from unalike.federation.partition.base import Partitioner
-from unalike.federation.partition.dirichlet import Dirichlet
+from unalike.federation.partition.dirichlet import MOST_ALPHA, Dirichlet
 
 LEAST = {"latent": 40, "feddisco": 10}
 
@@ -22,7 +22,9 @@ class Niid1(Partitioner):
     min_size: int = Field(
         default=0, ge=0, description="fewest examples of a client; 0 takes the reading's 40 or 10"
     )
-    alpha: float = Field(default=0.5, gt=0, allow_inf_nan=False, description="concentration")
+    alpha: float = Field(
+        default=0.5, gt=0, le=MOST_ALPHA, allow_inf_nan=False, description="concentration"
+    )
     reading: Literal["latent", "feddisco"] = Field(
         default="latent", description="which code to follow: VAE-latent weights or FedDisco"
     )
