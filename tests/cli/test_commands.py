@@ -173,14 +173,15 @@ class TestSkew:
         assert re.search(r"q_sampler +│ q = 0\.8 ", shown)  # 1/10 + 1.4/2
         assert_readable(shown.rpartition("for example")[0], 80)
 
-    def test_the_settings_it_names_reach_the_target(self, call: Call):
-        shown = call("skew", "--target", "1.0", "--clients", "10", "--classes", "10")
+    @pytest.mark.parametrize("target", [1.0, 1.8])  # at 1.8, f = 1 without kept examples
+    def test_the_settings_it_names_reach_the_target(self, call: Call, target: float):
+        shown = call("skew", "--target", str(target), "--clients", "10", "--classes", "10")
         found = re.search(r"--set (.*)", shown)
         assert found
         again = call("skew", "--set", *found[1].split())
         reached = re.search(r"│ emd +│ +([\d.]+)", again)
         assert reached
-        assert float(reached[1]) == pytest.approx(1.0, abs=0.05)
+        assert float(reached[1]) == pytest.approx(target, abs=0.05)
 
 
 @pytest.fixture(scope="module")

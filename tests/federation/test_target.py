@@ -1,5 +1,7 @@
 """From a wanted EMD to settings, and back to the EMD of the partition they make."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -70,11 +72,12 @@ def test_every_setting_of_limit_label_q(emd: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("emd", "values"), [(0.1, [0.05, 0.15]), (0.2, [0.0, 0.2]), (0.8, [0.5]), (0.0, [0.1])]
+    ("emd", "values"), [(0.1, [0.15, 0.05]), (0.2, [0.2, 0.0]), (0.8, [0.5]), (0.0, [0.1])]
 )
 def test_both_branches_of_the_q_sampler(emd: float, values: list[float]) -> None:
     found = target.settings_for(emd, "q_sampler", 20, 10)
     assert [s.q for s in found] == pytest.approx(values)
+    assert found[0].q == pytest.approx(emd / 2 + 1 / 10)  # the published inverse comes first
 
 
 @pytest.mark.parametrize(
@@ -143,8 +146,9 @@ def test_a_dirichlet_setting_makes_partitions_of_the_wanted_mean_emd() -> None:
 def test_inverses_undo_the_closed_forms(
     emd: float, clients: int, classes: int, sampler: str
 ) -> None:
+    assume(sampler == "limit_label" or math.gcd(clients, classes) > 1)
     low, high = target.reachable(sampler, clients, classes)
-    assume(low <= emd <= high and high > 0)
+    assume(low <= emd <= high)
     for found in target.settings_for(emd, sampler, clients, classes):
         assert found.t * clients % classes == 0
         reached = (
@@ -172,8 +176,17 @@ def test_only_label_counts_that_can_be_dealt_are_offered() -> None:
         (-0.1, "emd", 20, "use 0 to 1.8"),
         (1.9, "q_sampler", 20, "use 0 to 1.8"),
         (0.5, "q_sampler", 15, "multiple of 10, got 15; nearest valid: 10 and 20"),
-        (0.5, "limit_label", 7, "use 0 to 0"),
+        (
+            0.5,
+            "limit_label",
+            7,
+            "always 0, not 0.5, since no fewer labels than all 10 .*such as 10",
+        ),
+        (0.0, "limit_label_q", 7, "no fewer labels than all 10 can be dealt evenly to 7 client"),
+        (0.5, "limit_label", 1, "always 0, not 0.5, since one client holds all"),
+        (0.5, "dirichlet", 1, "always 0, not 0.5, since one client holds all"),
         (0.0, "dirichlet", 10, "use above 0 and below 1.62"),
+        (1e-6, "dirichlet", 10, r"outside 1e-06 to 1e\+06; use an EMD above 0.000"),
         (float("nan"), "emd", 10, "use 0 to 1.8"),
         (0.5, "limit_labels", 10, "did you mean 'limit_label'"),
         (0.5, "iid", 10, "valid names are dirichlet, emd"),
@@ -189,3 +202,23 @@ def test_unreachable_targets_name_what_can_be_reached(
 def test_one_class_has_no_label_skew() -> None:
     with pytest.raises(ConfigError, match="2 classes"):
         target.reachable("emd", 10, 1)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "clients"), [("limit_label", 7), ("limit_label", 1), ("dirichlet", 1)]
+)
+def test_no_skew_is_reached_where_nothing_else_is(sampler: str, clients: int) -> None:
+    (found,) = target.settings_for(0.0, sampler, clients, 10)
+    labels = np.arange(700) % 10
+    owner = found.assign(labels, 10, np.random.default_rng(0))
+    counts = np.bincount(owner * 10 + labels, minlength=clients * 10).reshape(clients, 10)
+    assert skew.emd(counts) == 0
+
+
+def test_the_greatest_emd_is_reached_with_few_examples() -> None:
+    """With one kept example of each class it would be 1.8 - 2 x 9 x 10 / 600 = 1.5."""
+    labels = np.arange(600) % 10
+    (found,) = target.settings_for(1.8, "limit_label", 10, 10)
+    owner = found.assign(labels, 10, np.random.default_rng(0))
+    counts = np.bincount(owner * 10 + labels, minlength=100).reshape(10, 10)
+    assert skew.emd(counts) == pytest.approx(1.8)

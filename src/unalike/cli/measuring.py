@@ -54,7 +54,9 @@ def reach(target: float, clients: int, classes: int) -> None:
             table.add_row(sampler, f"[dim]{error}[/dim]")
             continue
         for one in settings:
-            values = one.model_dump(include={"t", "f", "q", "alpha", "target"})
+            values = one.model_dump(
+                include={"t", "f", "q", "alpha", "target", "keep_one"}, exclude_none=True
+            )
             table.add_row(sampler, "  ".join(f"{k} = {_short(v)}" for k, v in values.items()))
             found.append(_override(sampler, clients, values))
     if not found:
@@ -70,6 +72,8 @@ def _override(sampler: str, clients: int, values: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -6,7 +6,8 @@ The rule, for a client with n examples and shares s of training, validation and 
    left without a training example gets one back, from validation if it has any, else from test.
 2. The test total is dealt to the client's classes in proportion to their size, rounded by largest
    remainder (ties at random), so each class is within one of its exact share. Then the validation
-   total is dealt in the same way to what is left.
+   total is dealt in the same way to what is left. A class that would lose its last training example
+   by that keeps it, as long as the client's other classes have more than one to give instead.
 3. Within a client and class, who goes where is drawn at random.
 
 So a client of two or three examples may have nothing to test on; it still trains.
@@ -163,11 +164,22 @@ def _deal(owner: np.ndarray, strata: np.ndarray, totals: np.ndarray, lot: np.nda
         wanted = totals[:, which]
         size = np.bincount(client, left, minlength=len(totals))
         exact = left * (wanted / np.maximum(size, 1))[client]
-        share = _apportion(exact, client, wanted, tie)
+        share = _spared(_apportion(exact, client, wanted, tie), left, client, tie)
         upper = np.repeat(taken + share, count)
         part[row[(place >= np.repeat(taken, count)) & (place < upper)]] = which
         taken, left = taken + share, left - share
     return part
+
+
+def _spared(share: np.ndarray, left: np.ndarray, client: np.ndarray, tie: np.ndarray) -> np.ndarray:
+    """The shares with the last example of a cell given back, and taken from cells with more."""
+    last = ((share == left) & (left > 0)).astype(np.int64)
+    spare = np.maximum(left - share - 1, 0)
+    lost, found = (np.bincount(client, n).astype(np.int64) for n in (last, spare))
+    moved = np.minimum(lost, found)
+    back = _apportion(last * (moved / np.maximum(lost, 1))[client], client, moved, tie)
+    instead = _apportion(spare * (moved / np.maximum(found, 1))[client], client, moved, tie)
+    return share - back + instead
 
 
 def _apportion(

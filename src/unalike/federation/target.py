@@ -3,9 +3,12 @@
 Closed forms against a uniform pooled distribution of M classes, K clients:
 
 ll(t, f)     2f (1 - t/M)       f = EMD / (2 (1 - t/M)),  kept if f <= 1
-q(q)         2 |q - 1/M|        q = 1/M + EMD/2 and q = 1/M - EMD/2, kept if in [0, 1]
+q(q)         2 |q - 1/M|        q = 1/M + EMD/2, then q = 1/M - EMD/2, kept if in [0, 1]
 ll_q(t, q)   2 |q - t/M|        q = t/M + EMD/2,          kept if q <= 1 and t < M
 Dir_K(a)     mean by simulation, bisection in log a;  sup = 2 (1 - 1/K)(1 - 1/M) as a -> 0
+
+The form of ll holds without the examples that f = 1 keeps for the other clients, so its settings
+turn ``keep_one`` off there.
 """
 
 from collections.abc import Callable
@@ -82,7 +85,7 @@ def alpha_for(target_emd: float, clients: int, classes: int) -> float:
 
 
 def settings_for(target_emd: float, sampler: str, clients: int, classes: int) -> list[Partitioner]:
-    """Every setting of a sampler that reaches the wanted EMD, by ascending t or q.
+    """Every setting of a sampler that reaches the wanted EMD, by ascending t.
 
     >>> [(s.t, round(s.f, 3)) for s in settings_for(1.4, "limit_label", 20, 10)]
     [(1, 0.778), (2, 0.875), (3, 1.0)]
@@ -91,8 +94,6 @@ def settings_for(target_emd: float, sampler: str, clients: int, classes: int) ->
     if not low - TOLERANCE <= target_emd <= high + TOLERANCE:
         raise _unreachable(target_emd, sampler, clients, classes)
     found = _INVERSES[sampler](min(max(target_emd, low), high), clients, classes)
-    if not found:
-        raise _unreachable(target_emd, sampler, clients, classes)
     return found
 
 
@@ -109,11 +110,26 @@ def reachable(sampler: str, clients: int, classes: int) -> tuple[float, float]:
     if sampler in ("q_sampler", "emd"):
         require_even(sampler, clients, classes)
         return 0.0, 2 - 2 / classes
-    return 0.0, 2 - 2 * _even_label_counts(clients, classes)[0] / classes
+    fewest = _even_label_counts(clients, classes)[0]
+    if sampler == "limit_label_q" and fewest == classes:
+        raise ConfigError(f"limit_label_q: {_coprime(clients, classes)}.")
+    return 0.0, 2 - 2 * fewest / classes
+
+
+def _coprime(clients: int, classes: int) -> str:
+    return (
+        f"no fewer labels than all {classes} can be dealt evenly to {clients} client(s); use a "
+        f"number of clients that has a divisor in common with {classes}, such as {classes}"
+    )
 
 
 def _unreachable(target: float, sampler: str, clients: int, classes: int) -> ConfigError:
     low, high = reachable(sampler, clients, classes)
+    if high == 0:
+        why = "one client holds all examples; use more clients"
+        if clients > 1:
+            why = _coprime(clients, classes)
+        return ConfigError(f"{sampler}: the EMD is always 0, not {target:g}, since {why}.")
     ends = f"above {low:g} and below" if sampler == "dirichlet" else f"{low:g} to"
     return ConfigError(
         f"{sampler}: an EMD of {target:g} cannot be reached with {clients} clients and "
@@ -129,17 +145,21 @@ def _even_label_counts(clients: int, classes: int) -> list[int]:
 
 def _limit_label(target: float, clients: int, classes: int) -> list[Partitioner]:
     return [
-        LimitLabel(clients=clients, t=t, f=min(target / (2 * (1 - t / classes)), 1.0))
+        _without_kept(clients, t, min(target / most, 1.0) if most else 0.0)
         for t in _even_label_counts(clients, classes)
-        if t < classes and target <= emd_limit_label(t, 1.0, classes) + TOLERANCE
+        if target <= (most := emd_limit_label(t, 1.0, classes)) + TOLERANCE
     ]
 
 
+def _without_kept(clients: int, t: int, f: float) -> LimitLabel:
+    return LimitLabel(clients=clients, t=t, f=f, keep_one=False if f == 1 else None)
+
+
 def _q_sampler(target: float, clients: int, classes: int) -> list[Partitioner]:
-    branches = {1 / classes - target / 2, 1 / classes + target / 2}
+    branches = (1 / classes + target / 2, 1 / classes - target / 2)
     return [
         QSampler(clients=clients, q=min(max(q, 0.0), 1.0))
-        for q in sorted(branches)
+        for q in dict.fromkeys(branches)
         if -TOLERANCE <= q <= 1 + TOLERANCE
     ]
 
@@ -153,10 +173,19 @@ def _limit_label_q(target: float, clients: int, classes: int) -> list[Partitione
 
 
 def _dirichlet(target: float, clients: int, classes: int) -> list[Partitioner]:
+    if clients == 1:  # whatever the concentration
+        return [Dirichlet(clients=1)]
     smallest, largest = ALPHA_RANGE
     most = min(emd_dirichlet(smallest, clients, classes), emd_dirichlet_supremum(clients, classes))
-    if not emd_dirichlet(largest, clients, classes) < target < most:
-        return []
+    least = emd_dirichlet(largest, clients, classes)
+    if target in (0.0, emd_dirichlet_supremum(clients, classes)):
+        raise _unreachable(target, "dirichlet", clients, classes)
+    if not least < target < most:
+        raise ConfigError(
+            f"dirichlet: an EMD of {target:g} with {clients} clients and {classes} classes needs a "
+            f"concentration outside {smallest:g} to {largest:g}; use an EMD above {least:.3g} and "
+            f"below {most:.6g}."
+        )
     return [Dirichlet(clients=clients, alpha=alpha_for(target, clients, classes))]
 
 

@@ -39,7 +39,7 @@ def table(
     ],
 )
 def test_limit_label_has_the_published_emd(t: int, f: float, emd: float) -> None:
-    counts = table(LimitLabel(clients=20, t=t, f=f))
+    counts = table(LimitLabel(clients=20, t=t, f=f, keep_one=False))
     assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
     assert np.ptp(counts.sum(axis=1)) <= 2
 
@@ -55,20 +55,36 @@ def test_limit_label_levels_and_owners() -> None:
 
 
 def test_many_classes_and_a_number_of_clients_that_only_suits_t() -> None:
-    assert skew.emd(table(LimitLabel(clients=62, t=2), 62_000, 62)) == pytest.approx(
-        1.935484, abs=1e-3
-    )
-    assert skew.emd(table(LimitLabel(clients=15, t=2))) == pytest.approx(1.6, abs=1e-3)
-    assert skew.emd(table(LimitLabel(clients=5, t=20), 50_000, 100)) == pytest.approx(1.6, abs=1e-3)
+    def emd(n: int, classes: int, clients: int, t: int) -> float:
+        return skew.emd(table(LimitLabel(clients=clients, t=t, keep_one=False), n, classes))
+
+    assert emd(62_000, 62, 62, 2) == pytest.approx(1.935484, abs=1e-3)
+    assert emd(60_000, 10, 15, 2) == pytest.approx(1.6, abs=1e-3)
+    assert emd(50_000, 100, 5, 20) == pytest.approx(1.6, abs=1e-3)
 
 
 def test_pure_limits_give_no_other_class_unless_one_is_kept() -> None:
-    pure = table(LimitLabel(clients=20, t=2, f=1.0))
+    pure = table(LimitLabel(clients=20, t=2, f=1.0, keep_one=False))
     kept = table(LimitLabel(clients=20, t=2, f=1.0, keep_one=True))
     assert ((pure > 0).sum(axis=1) == 2).all()
     assert kept.min() == 1
     assert (kept == 1).sum() == 20 * 8
     assert skew.emd(kept) == pytest.approx(1.6, abs=0.006)
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_left_out_one_is_kept_where_f_is_one(t: int) -> None:
+    """Of 3000 examples a client keeps 10 - t for the others: the EMD falls by twice their share."""
+    kept = table(LimitLabel(clients=20, t=t))
+    assert (kept == 1).sum() == 20 * (10 - t)
+    assert kept.min() == 1
+    assert skew.emd(kept) == pytest.approx(2 * (1 - t / 10 - (10 - t) / 3000), abs=2e-3)
+
+
+def test_left_out_none_is_kept_below_one_or_where_a_class_is_too_small() -> None:
+    """A share of 1/1000 of 6000 examples is 6, less than one for each of 20 clients."""
+    assert (table(LimitLabel(clients=20, t=2, f=0.999)) == 0).any()
+    assert ((table(LimitLabel(clients=20, t=2), n=190) > 0).sum(axis=1) <= 2).all()
 
 
 def test_one_of_each_class_needs_enough_examples() -> None:
