@@ -290,3 +290,49 @@ def test_one_client_and_absent_classes():
         p, _ = rule.weights((), cohort([float(len(y)) for y in clients], survey=answers))
         assert torch.isfinite(p).all()
         assert float(p.sum()) == pytest.approx(1)
+
+
+def test_a_listing_that_fails_at_once_answers_with_its_start():
+    """2000 zeros and a nine: at 9 the density about 0 is e^-804, so 0 / 0, and theta never moves.
+
+    The variance of all labels is 81/2001 - (9/2001)^2 = 0.040459.
+    """
+    labels = np.array([0] * 2000 + [9])
+    for seed in range(3):
+        answer = LabelMixture(0.5, listing=True).draw(labels, 10, rng.key(seed))
+        assert answer[0].tolist() == pytest.approx([1, 0, 81 / 2001 - (9 / 2001) ** 2], abs=1e-7)
+        assert (answer[1:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5])
+def test_the_inverse_direction_has_the_setting_under_it(epsilon):
+    """Divergences of 0.5 and 2: weights as 1 / (0.5 + e) to 1 / (2 + e)."""
+    p = pool(torch.tensor([0.5, 2.0]), torch.tensor([10.0, 10]), "inverse", epsilon)
+    first, second = 1 / (0.5 + epsilon), 1 / (2 + epsilon)
+    assert p.tolist() == pytest.approx([first / (first + second), second / (first + second)])
+    rule = EntropyPool(10, direction="inverse", epsilon=epsilon)
+    kl = divergences(ONE_PART, torch.full((3,), 100.0), torch.arange(10), "floor", epsilon)
+    found, _ = rule.weights(rule.init(3), cohort([100] * 3, survey=survey(ONE_PART)))
+    assert found.tolist() == pytest.approx(
+        (1 / (kl + epsilon) / (1 / (kl + epsilon)).sum()).tolist()
+    )
+
+
+def test_divergences_that_are_no_numbers_are_noted():
+    """A mixture that a client sent as NaN spoils all of them; the sizes are used, and said so."""
+    rule, broken = EntropyPool(10), ONE_PART.clone()
+    broken[1] = torch.nan
+    before = rule.init(3)
+    p, after = rule.weights(before, cohort([10, 20, 30], survey=survey(broken)))
+    assert p.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6])
+    assert "not finite, so they were weighted by sizes" in rule.note(before, after)
+    _, later = rule.weights(after, cohort([10, 20, 30], survey=survey(ONE_PART)))
+    assert rule.note(after, later) == ""
+
+
+@pytest.mark.parametrize("floor", [0.01, 0.25])
+def test_the_least_variance_is_a_setting(floor):
+    """A single label has no variance of its own; B with one part has 0.61, above both floors."""
+    question = EntropyPool(10, variance_floor=floor, rho=0.1).survey[0]
+    assert question.answer(np.full(5, 3), 10)[0].tolist() == pytest.approx([1, 3, floor])
+    assert question.answer(B, 10)[0].tolist() == pytest.approx([1, 0.7, 0.61])

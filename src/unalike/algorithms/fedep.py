@@ -29,7 +29,12 @@ class FedEp(Method):
     rho: float = Field(
         default=0.5, gt=0, le=1, description="mixture parts at most, as a share of the labels"
     )
-    epsilon: float = Field(default=0.01, gt=0, description="the floor under every probability")
+    epsilon: float = Field(
+        default=0.01,
+        gt=0,
+        description="the floor under every probability, and under divergences where the direction "
+        "is inverse",
+    )
     survey_epsilon: float = Field(
         default=0.0, ge=0, description="differential privacy of the label survey; 0: no noise"
     )
@@ -45,6 +50,11 @@ class FedEp(Method):
     )
     renormalise: bool = Field(
         default=True, description="let the weights of those that answered sum to one"
+    )
+    variance_floor: float = Field(
+        default=0.01,
+        ge=1e-6,
+        description="least variance of a mixture's part, except in the listing, which adds 0.01",
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -55,6 +55,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "label_set": "text: the formula's; the listing takes the aggregator's own",
         "bic": "our choice: the textbook's count in the formula, the text's in the listing",
         "renormalise": "our choice: else the weights of those that answer sum to less than one",
+        "variance_floor": "our choice: what the listing adds to every variance; the text has none",
     },
     "feddisco": {
         "a": "authors' code",

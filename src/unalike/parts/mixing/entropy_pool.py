@@ -3,6 +3,7 @@
 client, once:  y ~ sum_m pi_m N(mu_m, s2_m) by EM, the number of parts by BIC; sends (pi, mu, s2)
 server, once:  P(y) = sum_k p_k P_k(y),   KL_k = sum_y P(y) ln(P(y) / P_k(y))
                a_k = KL_k / sum_j KL_j                      (a_k = p_k if all divergences are zero)
+               or a_k ~ 1 / (KL_k + epsilon), the inverse direction
 
 The thesis describes the method in formulas and prints a listing that computes something else; both
 readings are here. ``floor`` normalises every P_k over the labels and lifts it by ``epsilon``, since
@@ -18,7 +19,8 @@ import torch
 from torch import Tensor
 
 from unalike.parts.mixing.base import Cohort, Memoryless, Question
-from unalike.parts.mixing.label_mixture import Bic, LabelMixture
+from unalike.parts.mixing.disco import Fallbacks
+from unalike.parts.mixing.label_mixture import FLOOR, Bic, LabelMixture
 from unalike.parts.mixing.questions import LabelSet, Size
 
 Mode = Literal["floor", "raw", "normalised", "listing"]
@@ -65,12 +67,17 @@ def _listed(theta: Tensor, p: Tensor, labels: Tensor) -> Tensor:
     return (whole * torch.log2((whole + _NOISE) / (P + _NOISE))).sum(1)
 
 
-def pool(divergence: Tensor, n: Tensor, direction: Direction = "proportional") -> Tensor:
+def pool(
+    divergence: Tensor,
+    n: Tensor,
+    direction: Direction = "proportional",
+    epsilon: float = 0.01,
+) -> Tensor:
     """Weights from divergences; the sizes where nobody diverges."""
     divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
     if float(divergence.sum()) < 1e-9:
         return n.double() / n.double().sum()
-    d = divergence if direction == "proportional" else 1 / (divergence + _NOISE)
+    d = divergence if direction == "proportional" else 1 / (divergence + epsilon)
     return d / d.sum()
 
 
@@ -91,28 +98,48 @@ class EntropyPool(Memoryless):
     label_set: Labels = "global"
     bic: Bic = "auto"
     renormalise: bool = True
+    variance_floor: float = FLOOR
     needs: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def survey(self) -> tuple[Question, ...]:
         """Mixture parameters and size, once; who uses its own labels needs to know them."""
         listing = self.mode == "listing"
-        mixture = LabelMixture(self.rho, listing, epsilon=self.survey_epsilon, bic=self.bic)
+        mixture = LabelMixture(
+            self.rho,
+            listing,
+            epsilon=self.survey_epsilon,
+            bic=self.bic,
+            variance_floor=self.variance_floor,
+        )
         own = (LabelSet(self.survey_epsilon),) if self.label_set == "own" else ()
         return mixture, Size(), *own
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+    def init(self, n_clients: int) -> Fallbacks:  # type: ignore[override]
+        """No fallback yet."""
+        return Fallbacks(torch.zeros((), dtype=torch.int64))
+
+    def weights(self, state: Fallbacks, cohort: Cohort) -> tuple[Tensor, Fallbacks]:
         """The pooled weights, restricted to the cohort and renormalised."""
         known = cohort.known
         theta = cohort.survey["label_mixture"][known]
         n = cohort.survey["size"][known][:, 0]
         kl = divergences(theta, n, self._labels(cohort), self.mode, self.epsilon)
         a = torch.zeros(len(cohort.survey["size"]), dtype=torch.float64)
-        a[known] = pool(kl, n, self.direction).to(a)
+        a[known] = pool(kl, n, self.direction, self.epsilon).to(a)
         a = a[cohort.ids]
         if not float(a.sum()) > 0:
-            return cohort.share, state
+            return cohort.share, Fallbacks(state.fallbacks + 1)
         return (a / a.sum() if self.renormalise else a), state
+
+    def note(self, before: Any, after: Any) -> str:
+        """One sentence if the divergences gave nobody a weight."""
+        if int(after.fallbacks) == int(before.fallbacks):
+            return ""
+        return (
+            "the divergences of those that answered are zero or not finite, so they were weighted "
+            "by sizes"
+        )
 
     def _labels(self, cohort: Cohort) -> Tensor:
         if self.label_set == "global":

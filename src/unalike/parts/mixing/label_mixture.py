@@ -20,7 +20,7 @@ from unalike.rng import Key
 Bic = Literal["auto", "3m-1", "m"]
 
 _TRIAL, _FINALISTS = 30, 4  # after so many EM steps, so many of the starts go on
-_FLOOR = 0.01  # the least variance: a client with a single label has none of its own
+FLOOR = 0.01  # the least variance: a client with a single label has none of its own
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class LabelMixture:
     restarts: int = 32
     epsilon: float = 0.0
     bic: Bic = "auto"
+    variance_floor: float = FLOOR
     name: ClassVar[str] = "label_mixture"
 
     @property
@@ -52,7 +53,7 @@ class LabelMixture:
             lot = np.random.default_rng(int(key) % 2**64)
             theta = listed_mixture.select(labels, most, lot, 1 if thesis else 3)
         else:
-            theta = select(labels, self.rho, self.restarts, q=1 if thesis else 3)
+            theta = select(labels, self.rho, self.restarts, 1 if thesis else 3, self.variance_floor)
         out = np.zeros((most_parts(self.rho, classes), 3), dtype=np.float32)
         out[:, 2] = 1.0
         out[: len(theta)] = theta
@@ -64,7 +65,13 @@ def most_parts(rho: float, labels: int) -> int:
     return max(1, math.ceil(rho * labels - 1e-9))
 
 
-def select(labels: np.ndarray, rho: float = 0.5, restarts: int = 32, q: int = 3) -> np.ndarray:
+def select(
+    labels: np.ndarray,
+    rho: float = 0.5,
+    restarts: int = 32,
+    q: int = 3,
+    floor: float = FLOOR,
+) -> np.ndarray:
     """The mixture with the least BIC, rows (pi, mu, variance) ordered by mean.
 
     ``q`` parameters are counted for each part; a number added for all M alike would not matter.
@@ -73,7 +80,9 @@ def select(labels: np.ndarray, rho: float = 0.5, restarts: int = 32, q: int = 3)
     n = count.sum()
     best, least = np.empty((0, 3)), np.inf
     for parts in range(1, most_parts(rho, len(y)) + 1):
-        theta, log_likelihood = fit(y.astype(float), count.astype(float), parts, restarts)
+        theta, log_likelihood = fit(
+            y.astype(float), count.astype(float), parts, restarts, floor=floor
+        )
         bic = -2 * log_likelihood + (q * parts - 1) * math.log(n)
         if bic < least:
             best, least = theta, bic
@@ -86,13 +95,14 @@ def fit(
     parts: int,
     restarts: int = 32,
     iterations: int = 300,
+    floor: float = FLOOR,
 ) -> tuple[np.ndarray, float]:
     """The best of several EM runs at once: (rows (pi, mu, variance), log-likelihood).
 
     A variance is at least the floor.
     """
     n = count.sum()
-    pi, mu, s2 = _starts(y, count / n, parts, restarts).transpose(2, 0, 1)
+    pi, mu, s2 = _starts(y, count / n, parts, restarts, floor).transpose(2, 0, 1)
     before = -np.inf
     for turn in range(iterations):
         log = (
@@ -112,12 +122,12 @@ def fit(
         mass = np.maximum(gamma.sum(1), 1e-12)
         pi, mu = mass / n, (gamma * y[:, None]).sum(1) / mass
         s2 = (gamma * (y[:, None] - mu[:, None]) ** 2).sum(1) / mass
-        s2 = np.maximum(s2, _FLOOR)
+        s2 = np.maximum(s2, floor)
     i = int(np.argmax(likelihood))
     return np.stack([pi[i], mu[i], s2[i]], 1), float(likelihood[i])
 
 
-def _starts(y: np.ndarray, p: np.ndarray, parts: int, restarts: int) -> np.ndarray:
+def _starts(y: np.ndarray, p: np.ndarray, parts: int, restarts: int, floor: float) -> np.ndarray:
     """Rows (pi, mu, variance) to start from, [restarts, parts, 3].
 
     Labels are whole numbers, so a good mixture often has narrow parts on single labels and a broad
@@ -129,14 +139,14 @@ def _starts(y: np.ndarray, p: np.ndarray, parts: int, restarts: int) -> np.ndarr
     def moments(some: np.ndarray) -> tuple[float, float, float]:
         mass = max(float(p[some].sum()), 1e-3)
         mean = float(p[some] @ y[some]) / mass
-        return mass, mean, max(float(p[some] @ (y[some] - mean) ** 2) / mass, _FLOOR)
+        return mass, mean, max(float(p[some] @ (y[some] - mean) ** 2) / mass, floor)
 
     def alike(mu: np.ndarray, variance: float) -> np.ndarray:
-        return np.stack(np.broadcast_arrays(1 / parts, mu, max(variance, _FLOOR)), 1)
+        return np.stack(np.broadcast_arrays(1 / parts, mu, max(variance, floor)), 1)
 
     def singled_out(some: np.ndarray) -> np.ndarray:
         rest = np.setdiff1d(np.arange(len(y)), some)
-        own = np.stack(np.broadcast_arrays(p[some], y[some], _FLOOR), 1)
+        own = np.stack(np.broadcast_arrays(p[some], y[some], floor), 1)
         return np.vstack([own, moments(rest)])
 
     _, mean, variance = moments(np.arange(len(y)))
