@@ -71,6 +71,10 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
     "lg_fedavg+fedprox+fedep": ((("lg_fedavg", {"shared": "body"}), "fedprox", "fedep"), HALF),
     "feddisco+fednova": (("feddisco", "fednova"), {**HALF, **MOMENTUM}),
     "fednova+aaggff_d": ((("fednova", {"server_lr": 0.5}), "aaggff_d"), HALF),
+    "lg_fedavg in turns+fedprox": (
+        (("lg_fedavg", {"step": "sequential"}), ("fedprox", {"mu": 0.1})),
+        {**HALF, **MOMENTUM},
+    ),
     "lg_fedavg+fednova": (("lg_fedavg", "fednova"), {**HALF, **MOMENTUM}),
     "fedevg+fedep": ((("fedevg", {"per_class": 2}), "fedep"), HALF),
 }

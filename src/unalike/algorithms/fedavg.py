@@ -8,22 +8,27 @@ optimizer (FedAdam), a private part (LG-FedAvg); mixing weights, schedule, topol
 transform are parts of the recipe around it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches
-from unalike.parts.local import descend
+from unalike.parts.local import Descent, descend
 from unalike.parts.mixing.base import Cohort
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
+from unalike.parts.turns import in_turns
 from unalike.rng import Key
 from unalike.task import Task
 from unalike.tree import Params
+
+Step = Literal["joint", "sequential"]
 
 
 class Server(NamedTuple):
@@ -49,13 +54,17 @@ class Up(NamedTuple):
 
 @dataclass(frozen=True)
 class FedAvg:
-    """Local descent, weighted averaging, a server step."""
+    """Local descent, weighted averaging, a server step.
+
+    Private and shared leaves take one ``joint`` step on a batch, or the private ones go first.
+    """
 
     task: Task
     opt: Optimizer = Sgd(0.1)
     term: Term = Nothing()
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
+    step: Step = "joint"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -81,7 +90,10 @@ class FedAvg:
         """Descend from the received model; keep the private leaves, send the others' change."""
         x = self.personal(down, mine)
         anchor = self.task.weights(x)
-        end = descend(
+        train: Callable[..., Descent] = descend
+        if self.step == "sequential":
+            train = partial(in_turns, first=self.private)
+        end = train(
             self.task,
             x,
             data,

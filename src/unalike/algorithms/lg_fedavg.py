@@ -1,7 +1,8 @@
 """LG-FedAvg (Liang et al. 2020): local representations, a global head.
 
 theta_f stays on the client and persists; theta_g is downloaded, trained jointly with it, averaged:
-(theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step)
+(theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step, or
+theta_f first and theta_g from the new theta_f; that is in ``parts/turns.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
 The authors begin with FedAvg on all of it; that is in ``warm_start.py``.
 """
@@ -11,6 +12,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from unalike.algorithms.fedavg import Step
 from unalike.algorithms.method import Draft, Method, Slot
 from unalike.algorithms.warm_start import WarmStart
 from unalike.errors import ConfigError
@@ -34,6 +36,11 @@ class LgFedAvg(Method):
     )
     weights: Literal["size", "uniform"] = Field(
         default="size", description="averaging by examples (text) or plain mean (authors' code)"
+    )
+    step: Step = Field(
+        default="joint",
+        description="private and shared part step together on a batch (authors' code), or the "
+        "private one first (text)",
     )
     warm_start: int = Field(
         default=0, ge=0, description="of the rounds, how many are FedAvg on the whole model first"
@@ -59,7 +66,7 @@ class LgFedAvg(Method):
         else:
             private = Private(network.head, others=self.shared == "head")
         mixing = Uniform() if self.weights == "uniform" else draft.mixing
-        draft = replace(draft, private=private, mixing=mixing)
+        draft = replace(draft, private=private, mixing=mixing, step=self.step)
         return self._warmed(draft) if self.warm_start else draft
 
     def _warmed(self, draft: Draft) -> Draft:

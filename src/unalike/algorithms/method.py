@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from unalike.algorithm import Algorithm
-from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fedavg import FedAvg, Step
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -55,6 +55,7 @@ class Draft:
     term: Term = Nothing()
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
+    step: Step = "joint"
     mixing: Mixing = ByExamples()
     work: Callable[[Mixing], Mixing] | None = None  # weights of updates from those of an average
     transform: Transform | None = None
@@ -68,7 +69,7 @@ class Draft:
 
     def fedavg(self) -> FedAvg:
         """The composed default."""
-        return FedAvg(self.task, self.opt, self.term, self.server_opt, self.private)
+        return FedAvg(self.task, self.opt, self.term, self.server_opt, self.private, self.step)
 
     def recipe(self) -> Recipe:
         """The finished recipe."""

@@ -115,6 +115,7 @@ SOURCES: dict[str, dict[str, str]] = {
     "lg_fedavg": {
         "shared": "text; the authors' code shares the convolutions on CIFAR-10",
         "weights": "text; the authors' code takes the plain mean",
+        "step": "authors' code, which is back-propagation; the text lists one update after another",
         "warm_start": "text; the authors' code begins with a model of FedAvg",
     },
     "superfed_mm": {

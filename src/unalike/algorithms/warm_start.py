@@ -67,7 +67,7 @@ class WarmStart(Wrapper):
     @property
     def whole(self) -> FedAvg:
         """The first stage."""
-        return replace(self.base, private=SHARED)
+        return replace(self.base, private=SHARED, step="joint")
 
     def server_init(self, w: Params, key: Key) -> Staged:
         """The initial model."""
