@@ -131,3 +131,14 @@ def test_a_model_without_a_head_is_refused() -> None:
     task = Task(Network(torch.nn.Linear(2, 2)))
     with pytest.raises(ConfigError, match="needs to know the model's head"):
         composed(task, federation((2,)), "lg_fedavg")
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_two_rules_for_the_weights_are_refused(turn: int) -> None:
+    """In either order, instead of dropping one of them."""
+    task, data = network_task("dense")
+    both = ("feddisco", ("lg_fedavg", {"weights": "uniform"}))[::turn]
+    with pytest.raises(ConfigError, match="another method sets the weights; leave weights out"):
+        composed(task, data, *both)
+    composed(task, data, *("feddisco", "lg_fedavg")[::turn])
+    assert isinstance(composed(task, data, both[::turn][1]).mixing, Uniform)

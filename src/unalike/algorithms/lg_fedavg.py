@@ -16,7 +16,7 @@ from unalike.algorithms.fedavg import Step
 from unalike.algorithms.method import Draft, Method, Slot
 from unalike.algorithms.warm_start import WarmStart
 from unalike.errors import ConfigError
-from unalike.parts.mixing.examples import Uniform
+from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.private import Private
 from unalike.parts.topology import Star
 from unalike.recipe import Recipe
@@ -65,9 +65,24 @@ class LgFedAvg(Method):
             )
         else:
             private = Private(network.head, others=self.shared == "head")
-        mixing = Uniform() if self.weights == "uniform" else draft.mixing
-        draft = replace(draft, private=private, mixing=mixing, step=self.step)
+        draft = replace(draft, private=private, step=self.step)
+        if self.weights == "uniform":
+            draft = self._plain_mean(draft)
         return self._warmed(draft) if self.warm_start else draft
+
+    def _plain_mean(self, draft: Draft) -> Draft:
+        """The draft with equal weights, which no method before or after may have set."""
+
+        def check(draft: Draft, recipe: Recipe) -> None:
+            if not isinstance(draft.mixing, Uniform):
+                raise ConfigError(
+                    "method.weights = 'uniform' of 'lg_fedavg' is the plain mean, but another "
+                    "method sets the weights; leave weights out or drop that method."
+                )
+
+        untouched = isinstance(draft.mixing, ByExamples)
+        mixing = Uniform() if untouched else draft.mixing
+        return replace(draft, mixing=mixing, checks=(*draft.checks, check))
 
     def _warmed(self, draft: Draft) -> Draft:
         """The draft with a first stage, in which everything travels, the buffers too."""
