@@ -15,7 +15,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -27,6 +27,7 @@ from unalike.engine.loop import Loop
 from unalike.parts.mixing.disco import Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco
 from unalike.parts.mixing.latents import LatentDistance, Latents, encoder_of
+from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, assemble, federation, task
 from unalike.run.config import Config, parse
 from unalike.run.rounds import rounds
@@ -63,11 +64,37 @@ def weighted(made: Experiment, model: dict, chosen: argparse.Namespace, alpha: f
     simulation = replace(made.simulation, recipe=recipe, kept={})
     config, guard = made.config, made.loop.guard
     loop = Loop(recipe, simulation, config.rounds, config.seed, guard)
+    if chosen.alone:
+        recipe = replace(recipe, schedule=alone(loop, simulation.sizes.cpu(), chosen, alpha))
+        simulation = replace(simulation, recipe=recipe, kept={})
+        loop = Loop(recipe, simulation, config.rounds, config.seed, guard)
     judge = Evaluator(made.federation, simulation, loop, config.seed)
     earlier = Spent(loop.asked)  # the encoder to everybody, a number back
     return replace(
         made, recipe=recipe, simulation=simulation, loop=loop, evaluator=judge, earlier=earlier
     )
+
+
+@dataclass(frozen=True)
+class One:
+    """A schedule in which one client works."""
+
+    client: int
+    epochs: float
+
+    def plan(self, t: int, rounds: int, n: int, key: torch.Tensor) -> Plan:
+        """The same in every round."""
+        one = torch.tensor([self.client])
+        return Plan(one, one * 0, one >= 0, torch.tensor([self.epochs], dtype=torch.float64))
+
+
+def alone(loop: Loop, sizes: torch.Tensor, chosen: argparse.Namespace, alpha: float) -> One:
+    """The one client with a weight, if it is one: what the others compute is multiplied by zero."""
+    left = sizes / sizes.sum() - alpha * loop.survey["latent"][:, 0].cpu() + chosen.b
+    ids = (left > 0).nonzero().flatten().tolist()
+    if len(ids) != 1:
+        sys.exit(f"--alone: {len(ids)} clients have a weight at alpha {alpha:g}")
+    return One(ids[0], chosen.epochs)
 
 
 def run(made: Experiment) -> tuple[dict, dict]:
@@ -126,6 +153,9 @@ def main() -> None:
     options.add_argument("--b", type=float, default=0.0)
     options.add_argument("--embed", default="sample", choices=["sample", "mean"])
     options.add_argument("--on-all-zero", default="size", choices=["size", "one_hot_min_d"])
+    options.add_argument(
+        "--alone", action="store_true", help="compute only the client that has all the weight"
+    )
     options.add_argument("--keep", help="folder for encoders of stage one, used again if there")
     options.add_argument("--device", default="cpu")
     options.add_argument("--engine", default="auto", choices=["auto", "sequential", "vectorized"])
