@@ -8,15 +8,38 @@ from hypothesis import strategies as st
 from unalike import rng
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Participation, Sampled
+from unalike.run.build import experiment
+from unalike.run.config import parse
 
 
 @pytest.mark.parametrize(
     ("fraction", "n", "count"),
-    [(0.29, 100, 29), (0.1, 100, 10), (0.07, 100, 7), (0.001, 100, 1), (1.0, 7, 7), (0.5, 7, 3)],
+    [
+        (0.29, 100, 29),
+        (0.1, 100, 10),
+        (0.07, 100, 7),
+        (0.001, 100, 1),
+        (0.0, 100, 1),
+        (1.0, 7, 7),
+        (0.5, 7, 3),
+    ],
 )
 def test_fractions_of_clients(fraction: float, n: int, count: int) -> None:
     """max(1, floor(C n)), safe from binary fractions."""
     assert Participation(fraction).count(n) == count
+
+
+def test_a_file_may_ask_for_a_fraction_of_zero() -> None:
+    """m = max(floor(0 K), 1): one client a round, not always the same."""
+    made = experiment(parse({"data": "digits", "participation": {"fraction": 0.0}}))
+    state, ids = made.loop.begin(made.w), []
+    for t in range(4):
+        state, report = made.loop.advance(state, t)
+        assert len(report.ids) == 1
+        ids.append(int(report.ids))
+    assert len(set(ids)) > 1
+    with pytest.raises(ConfigError, match=r"participation\.fraction"):
+        parse({"participation": {"fraction": -0.1}})
 
 
 def test_a_number_of_clients() -> None:

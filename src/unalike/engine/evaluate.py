@@ -6,17 +6,19 @@ global      the servers' model on data of no known client: the dataset's own tes
 new         the servers' model on whole clients that never trained
 
 A method in which only the clients hold whole models (LG-FedAvg) is judged on the last two by the
-ensemble of the clients: the mean of their class probabilities, or for an autoencoder of its terms.
+ensemble of the clients: the mean of their class probabilities, or for an autoencoder of its terms;
+the shares of their votes; or one model, the mean of their weights. Every client counts the same.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
@@ -31,6 +33,7 @@ from unalike.metrics.classification import per_client, pooled_reliability
 from unalike.metrics.fairness import summarise
 from unalike.tree import Params
 
+Ensemble = Literal["probabilities", "votes", "weights"]
 AT_ONCE = 4096  # rows in one forward pass
 LOWER_IS_BETTER = frozenset({"loss", "ece", "mce", "reconstruction", "kl"})
 
@@ -55,8 +58,16 @@ class Judged(NamedTuple):
 class Evaluator:
     """Judges a state of the servers and the clients' kept states."""
 
-    def __init__(self, federation: Federation, simulation: Simulation, loop: Loop, seed: int):
+    def __init__(
+        self,
+        federation: Federation,
+        simulation: Simulation,
+        loop: Loop,
+        seed: int,
+        ensemble: Ensemble = "probabilities",
+    ):
         """The rows of each section are gathered once."""
+        self.ensemble = ensemble
         self.federation, self.simulation, self.loop = federation, simulation, loop
         self.algorithm = simulation.recipe.algorithm
         self.task = self.algorithm.task
@@ -109,6 +120,8 @@ class Evaluator:
             logits = self._personal(rows, downs, models)
             labels = self.simulation.y[rows.order.to(self.simulation.device)]
             found[name] = self._judge(logits, labels, rows.owner, len(rows.sizes))
+        if models[0] is None and self.ensemble == "weights":
+            models = [self._mean_weights(downs)]
         rows_of_all = (self.global_x, self.global_noise, self.global_y)
         found["global"] = self._shared(*rows_of_all, None, downs, models)
         if self.new is not None:
@@ -237,7 +250,7 @@ class Evaluator:
         return [out[j, :n] for j, n in enumerate(sizes.tolist())]
 
     def _ensemble(self, x: Tensor, noise: Tensor, downs: list[Any]) -> Tensor:
-        """Logits of the mean class probabilities of all clients' models."""
+        """Logits of the mean class probabilities of all clients' models, or of their votes."""
         sim = self.simulation
 
         def probability(i: int) -> Tensor:
@@ -246,6 +259,8 @@ class Evaluator:
             out = self._forward(w, x, noise)
             if self.task.kind == "autoencoding":
                 return out
+            if self.ensemble == "votes":  # 0 * out: a model that has diverged must not vote
+                return _vote(out, self.task.kind) + 0 * out
             return torch.sigmoid(out) if self.task.kind == "binary" else out.softmax(-1)
 
         total = torch.zeros(())
@@ -256,6 +271,22 @@ class Evaluator:
             return total / sim.n_clients
         mean = (total / sim.n_clients).clamp(1e-12, 1 - 1e-7)
         return torch.logit(mean) if self.task.kind == "binary" else mean.log()
+
+    def _mean_weights(self, downs: list[Any]) -> Params:
+        """The mean of all clients' models, leaf by leaf."""
+        total, n = self._weights_of(0, downs), self.simulation.n_clients
+        assert total is not None
+        for i in range(1, n):
+            total = tree.add(total, self._weights_of(i, downs))
+        mean: Params = tree.scale(1 / n, total)
+        return mean
+
+
+def _vote(out: Tensor, kind: str) -> Tensor:
+    """All of a row's probability on the class a model takes it for."""
+    if kind == "binary":
+        return (out > 0).to(out.dtype)
+    return one_hot(out.argmax(-1), out.shape[-1]).to(out.dtype)
 
 
 def _of_clients(federation: Federation, part: int, first: int, last: int) -> Rows:

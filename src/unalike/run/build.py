@@ -231,7 +231,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     explode = math.inf if done.guarantee else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
     loop = Loop(done, transport, config.rounds, config.seed, guard)
-    judge = Evaluator(data, simulation, loop, config.seed)
+    judge = Evaluator(data, simulation, loop, config.seed, config.evaluation.ensemble)
     accountant = None
     if done.guarantee is not None:
         n = draft.n_clients
@@ -257,6 +257,11 @@ def _refuse_evaluation(settings: EvaluationSettings, made: Task) -> None:
         if select not in ("auto", "loss"):
             raise ConfigError(
                 f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
+            )
+        if settings.ensemble == "votes":
+            raise ConfigError(
+                "evaluation.ensemble is 'votes', but an autoencoder takes rows for no class; use "
+                "probabilities (the mean of its terms) or weights."
             )
         return
     if select == "auroc" and made.kind == "characters":

@@ -58,7 +58,9 @@ class Local(Settings):
 class ParticipationSettings(Settings):
     """Who takes part in a round: a fraction of the clients, or a number."""
 
-    fraction: float = Field(default=1.0, gt=0, le=1, description="share of all clients")
+    fraction: float = Field(
+        default=1.0, ge=0, le=1, description="share of all clients, but at least one; 0: just one"
+    )
     number: int | None = Field(default=None, ge=1, description="how many, instead of a fraction")
 
     @model_validator(mode="after")
@@ -95,6 +97,11 @@ class EvaluationSettings(Settings):
         default="auto",
         description="validation metric (mean over clients) that selects; auto: accuracy, or loss "
         "where nothing is classified",
+    )
+    ensemble: Literal["probabilities", "votes", "weights"] = Field(
+        default="probabilities",
+        description="how clients judge strangers where only they hold whole models: mean class "
+        "probabilities, majority vote, or one model of their mean weights",
     )
     target: float | None = Field(
         default=None, ge=0, description="accuracy (or loss) to count the rounds and bytes to"
