@@ -20,15 +20,16 @@ def again(body: Callable[[], None], times: int) -> None:
         body()
 
 
-# One of each kind of carry: weights alone, a shift, two models, moments, changed rows, features.
+# Carries of every kind: moments, a shift, two models, weights, two parts, changed rows, features.
 KINDS = ["fedavg", "scaffold", "superfed_mm", "term", "lg_fedavg", "fedaug", "fedevg"]
 
 
 @pytest.mark.parametrize("method", KINDS)
 def test_methods_in_place(method, monkeypatch):
     task, data = network_task("dense")
-    settings = {"per_class": 2} if method == "fedevg" else {}
-    parts = {"opt": Adam(0.01)} if method == "fedavg" else {}
+    special = {"fedevg": {"per_class": 2}, "lg_fedavg": {"step": "sequential"}}
+    settings = special.get(method, {})
+    parts = {"opt": Adam(0.01)} if method in ("fedavg", "lg_fedavg") else {}
     recipe = composed(task, data, (method, settings), rounds=2, **sampled(1.0, 2.0), **parts)
     looped = play(recipe, data, 2, batch_size=3)
     prepare = Simulation.__post_init__

@@ -30,10 +30,10 @@ class FedNova(Method):
         "defence": "its weights hold the step length, which a defence would replace",
         "privacy": "its weights follow the local steps, and its noise would too",
         "phase_shift": "an upload there holds several rounds of work, which no step count tells",
-        "qfedavg": "its weights are no average's, they hold a step length that fits the updates "
+        "qfedavg": "that rule's weights are no average's, they hold a step length for the updates "
         "as they were sent",
-        "fedmgda": "its weights are no average's, they bring every update to length one, whatever "
-        "work is behind it",
+        "fedmgda": "that rule's weights are no average's, they bring every update to length one, "
+        "whatever work is behind it",
     }
     topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # weights for updates, not models
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
