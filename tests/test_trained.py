@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_data import FOLDER, needs_data
 
 from unalike.algorithms.table import METHODS
 from unalike.run.config import parse
 from unalike.run.execute import start
 from unalike.run.folder import read_json
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not DATA.is_dir(), reason="no ../shared/data beside this checkout"),
+    needs_data,
 ]
 CONFIG: dict[str, Any] = {
     "rounds": 12,
     "seed": 1,
-    "data": {"name": "mnist", "folder": str(DATA)},
+    "data": {"name": "mnist", "folder": str(FOLDER)},
     "partition": {"name": "dirichlet", "clients": 20, "alpha": 0.3, "min_size": 50},
     "split": {"validation": 0.1, "test": 0.4},
     "model": {"name": "mlp", "hidden": [64]},

@@ -4,24 +4,23 @@ from pathlib import Path
 
 import pytest
 import torch
+from real_data import FOLDER, needs_data
 
 from unalike.run.config import parse
 from unalike.run.execute import start
 from unalike.run.folder import read_json, read_lines
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data is not beside this checkout")
+@needs_data
 def test_loss_falls_in_both_stages(tmp_path: Path) -> None:
     """Two stages of a few short rounds, with inputs standardised as in the published setting."""
     torch.set_num_threads(2)
     config = parse(
         {
             "rounds": 3,
-            "data": {"name": "fashion_mnist", "folder": str(SHARED), "normalise": True},
+            "data": {"name": "fashion_mnist", "folder": str(FOLDER), "normalise": True},
             "partition": {"name": "niid2"},
             "split": {"validation": 0.0, "test": 0.0},
             "model": {"name": "vae", "beta": 10.0},

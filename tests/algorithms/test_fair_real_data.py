@@ -7,17 +7,16 @@ Heart 84.4 to 85.0, Berka about 80 with a worst region that varies by 25 points 
 features here are not the published ones, so the bounds are wide.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real_data import FOLDER, needs_data
 
 from unalike.run.build import experiment
 from unalike.run.config import parse
 
 pytestmark = pytest.mark.slow
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 SETTINGS: dict[str, dict[str, Any]] = {
     "heart": {
         "rounds": 200,
@@ -41,7 +40,7 @@ def auroc(data: str, method: dict[str, Any], seed: int) -> tuple[float, float, n
         {
             "seed": seed,
             "rounds": chosen["rounds"],
-            "data": {"name": data, "folder": str(SHARED), "normalise": "client"},
+            "data": {"name": data, "folder": str(FOLDER), "normalise": "client"},
             "partition": {"name": "natural"},
             "split": {"validation": 0.0, "test": 0.2},
             "model": {"name": "logistic"},
@@ -57,11 +56,10 @@ def auroc(data: str, method: dict[str, Any], seed: int) -> tuple[float, float, n
     return spread["weighted_mean"], spread["min"], done.weights.numpy()
 
 
+@needs_data
 @pytest.mark.parametrize("data", SETTINGS)
 def test_fair_weights_on_real_clients(data: str) -> None:
     """Both learn; the fair one is no worse on average than chance would explain."""
-    if not SHARED.is_dir():
-        pytest.skip("the folder ../shared/data with the real data is not beside this checkout")
     fair = {"name": "aaggff_s", "cdf": SETTINGS[data]["cdf"]}
     found = {
         name: [auroc(data, method, seed) for seed in (2, 4, 6)]

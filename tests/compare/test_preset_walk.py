@@ -2,16 +2,15 @@
 
 import json
 import math
-import os
 from pathlib import Path
 
 import pytest
 from interrupted import process
+from real_data import FOLDER, MISSING
 
 from unalike.compare.presets import names, text
 from unalike.compare.spec import loads
 
-DATA = Path(os.environ.get("UNALIKE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 SHORT = ("rounds=2", "compare.seeds=1", "local.epochs=0.2", "evaluation.every=2")
 
 
@@ -23,9 +22,9 @@ def test_a_preset_ends_with_tables_and_a_report(
 ) -> None:
     made = loads(text(name), name, "small", SHORT)
     needed = {c.config.data.name for c in made.cells} - {"digits"}
-    if needed and not DATA.is_dir():
-        pytest.skip(f"set UNALIKE_DATA to the folder with {', '.join(sorted(needed))}")
-    monkeypatch.setenv("UNALIKE_DATA", str(DATA))
+    if needed and not FOLDER.is_dir():
+        pytest.skip(MISSING)
+    monkeypatch.setenv("UNALIKE_DATA", str(FOLDER))
     place = tmp_path / name
     words = ["compare", name, "--scale", "small", "--folder", str(place), "--set", *SHORT]
     with process(words, tmp_path) as running:

@@ -1,11 +1,9 @@
 """Every preset, at both scales: its file, its cells, and that each kind of cell can be built."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from real_data import FOLDER, needs_data
 
 from unalike.compare.conduct import preflight
 from unalike.compare.presets import about, names, text
@@ -23,7 +21,6 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "berka": ((15,), 2, 7, 621),
     "heart": ((13,), 2, 4, 920),
 }
-DATA = Path(os.environ.get("UNALIKE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def preset(name: str, scale: str) -> Comparison:
@@ -167,9 +164,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", names())
+@needs_data
 def test_presets_build_on_the_real_data(name, monkeypatch):
-    if not DATA.is_dir():
-        pytest.skip("set UNALIKE_DATA to the folder with the datasets")
-    monkeypatch.setenv("UNALIKE_DATA", str(DATA))
+    monkeypatch.setenv("UNALIKE_DATA", str(FOLDER))
     made = preset(name, "small")
     preflight([c for c in made.cells if c.seed == made.cells[0].seed], Budget("rounds"))

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
 import pytest
+from real_data import FOLDER, MISSING
 
 from unalike.errors import UnalikeError
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -19,9 +17,9 @@ def no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shared() -> str:
-    if not SHARED.is_dir():
-        pytest.skip("the folder ../shared/data with the real data is not beside this checkout")
-    return str(SHARED)
+    if not FOLDER.is_dir():
+        pytest.skip(MISSING)
+    return str(FOLDER)
 
 
 @pytest.fixture
