@@ -19,7 +19,7 @@ def test_loss_falls_in_both_stages(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     config = parse(
         {
-            "rounds": 3,
+            "rounds": 5,
             "data": {"name": "fashion_mnist", "folder": str(FOLDER), "normalise": True},
             "partition": {"name": "niid2"},
             "split": {"validation": 0.0, "test": 0.0},
