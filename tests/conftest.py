@@ -1,11 +1,15 @@
 """What every test runs under."""
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
+from command_line import Unalike
 from hypothesis import settings
+
+from unalike.cli.main import main
 
 # A fixed set of examples: a test that fails must fail again.
 settings.register_profile("unalike", deadline=None, derandomize=True, max_examples=40)
@@ -20,3 +24,16 @@ def _quiet_and_single() -> Iterator[None]:
     dtype = torch.get_default_dtype()
     yield
     torch.set_default_dtype(dtype)
+
+
+@pytest.fixture
+def unalike(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Unalike:
+    """Run a command line in this process; (exit code, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["unalike", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    return run

@@ -10,7 +10,6 @@ from unalike.advise import tournament
 from unalike.advise.entrants import PERSONAL, SHARED, Entrant, lineup
 from unalike.advise.pages import notes
 from unalike.advise.tournament import Outcome, Result, _better_half, play
-from unalike.cli import main as command
 from unalike.cli.advising import configuration
 from unalike.errors import ConfigError, RunError
 from unalike.run.build import federation
@@ -34,23 +33,6 @@ RAW = {
     "partition": {"clients": 4, "alpha": 0.1, "min_size": 20},
     "model": {"hidden": [4]},
 }
-
-
-@pytest.fixture
-def unalike(monkeypatch, capsys):
-    """Run a command line; (exit code, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["unalike", *arguments])
-        try:
-            command.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -2,41 +2,17 @@
 
 import pytest
 import torch
-from federations import Data, Product, at, composed, federation, network_task, play, scalars
+from federations import Data, composed, federation, network_task, play
+from private_factor import PRIVATE_F, traced
 
 from unalike import rng, tree
-from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
 from unalike.recipe import Recipe
 from unalike.task import Task
-
-# One sample each, (x, y) = (1, 2) and (1, -1), sizes 1 : 3.
-TWO = scalars([[1.0, 2.0], [1.0, -1.0]], [1, 3])
-PRIVATE_F = FedAvg(Product(("f", "g")), Sgd(0.1), private=Private(("f",)))
-
-
-def started(recipe: Recipe, rounds: int, data: Data = TWO):
-    """A run from f = (1, 2) and g = 0.5."""
-    from unalike.engine.guard import Guard
-    from unalike.engine.loop import Loop
-    from unalike.engine.simulate import Simulation
-
-    w = at(f=1.0, g=0.5)
-    simulation = Simulation(recipe, data.examples, data.rows, w, 2, batch_size=4)
-    simulation.kept = {0: {"f": at(f=1.0)["f"]}, 1: {"f": at(f=2.0)["f"]}}
-    loop = Loop(recipe, simulation, rounds, 0, Guard())
-    state, trace = loop.begin(w), []
-    for t in range(rounds):
-        state, _ = loop.advance(state, t)
-        f = [float(simulation.kept[i]["f"]) for i in (0, 1)]
-        trace.append((*f, float(state.servers[0].x["g"])))
-    return trace
 
 
 def test_joint_steps_for_three_rounds() -> None:
@@ -46,13 +22,13 @@ def test_joint_steps_for_three_rounds() -> None:
         (1.116436, 1.865533, 0.077585),
         (1.131281, 1.856651, -0.029176),
     ]
-    for got, want in zip(started(Recipe(PRIVATE_F), 3), expected, strict=True):
+    for got, want in zip(traced(Recipe(PRIVATE_F), 3), expected, strict=True):
         assert got == pytest.approx(want, abs=1e-6)
 
 
 def test_plain_mean_of_the_copies() -> None:
     """The copies of g are 0.65 and 0.1 after one round."""
-    *_, g = started(Recipe(PRIVATE_F, Uniform()), 1)[0]
+    *_, g = traced(Recipe(PRIVATE_F, Uniform()), 1)[0]
     assert g == pytest.approx((0.65 + 0.1) / 2, abs=1e-6)
 
 

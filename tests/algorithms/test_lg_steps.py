@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from federations import (
-    Product,
     at,
     composed,
     dense,
@@ -15,41 +14,21 @@ from federations import (
     play,
     same,
     sampled,
-    scalars,
 )
+from private_factor import PRIVATE_F, TWO, traced
 from torch import nn
 from torch.func import functional_call
 
 from unalike import rng
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.warm_start import WarmStart
-from unalike.engine.guard import Guard
-from unalike.engine.loop import Loop
-from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.simulate import Engine
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.private import EVERYTHING, SHARED, Private
 from unalike.parts.schedule import Sampled
 from unalike.recipe import Recipe
 
-# y^ = g f_k x with one sample each, (x, y) = (1, 2) and (1, -1), sizes 1 : 3.
-TWO = scalars([[1.0, 2.0], [1.0, -1.0]], [1, 3])
-IN_TURNS = FedAvg(Product(("f", "g")), Sgd(0.1), private=Private(("f",)), step="sequential")
-
-
-def started(
-    algorithm: FedAvg, rounds: int, engine: Engine = "vectorized", epochs: float = 1.0
-) -> list[tuple[float, ...]]:
-    """(f_1, f_2, g) after every round from f = (1, 2) and g = 0.5."""
-    recipe, w = Recipe(algorithm, schedule=Sampled(epochs=epochs)), at(f=1.0, g=0.5)
-    simulation = Simulation(recipe, TWO.examples, TWO.rows, w, 2, batch_size=4, engine=engine)
-    simulation.kept = {0: at(f=1.0), 1: at(f=2.0)}
-    loop = Loop(recipe, simulation, rounds, 0, Guard())
-    state, trace = loop.begin(w), []
-    for t in range(rounds):
-        state, _ = loop.advance(state, t)
-        f = [float(simulation.kept[i]["f"]) for i in (0, 1)]
-        trace.append((*f, float(state.servers[0].x["g"])))
-    return trace
+IN_TURNS = replace(PRIVATE_F, step="sequential")
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])
@@ -63,7 +42,7 @@ def test_three_rounds_in_turns(engine: Engine) -> None:
         (1.11993880, 1.86087139, 0.10176700),
         (1.13913233, 1.84876747, -0.00932284),
     ]
-    for got, want in zip(started(IN_TURNS, 3, engine), expected, strict=True):
+    for got, want in zip(traced(Recipe(IN_TURNS), 3, engine), expected, strict=True):
         assert got == pytest.approx(want, abs=1e-8)
 
 
@@ -71,15 +50,15 @@ def test_joint_steps_are_other_numbers() -> None:
     """All gradients at the same point: 0.65 and 0.1 instead of 0.65721875 and 0.1295."""
     joint = replace(IN_TURNS, step="joint")
     expected = [(1.075, 1.9, 0.2375), (1.116436, 1.865533, 0.077585)]
-    for got, want in zip(started(joint, 2), expected, strict=True):
+    for got, want in zip(traced(Recipe(joint), 2), expected, strict=True):
         assert got == pytest.approx(want, abs=1e-6)
 
 
 def test_each_part_has_its_own_momentum() -> None:
     """Three steps of a round by a loop on plain numbers."""
-    heavy = replace(IN_TURNS, opt=Sgd(0.1, 0.9))
+    heavy = Recipe(replace(IN_TURNS, opt=Sgd(0.1, 0.9)), schedule=Sampled(epochs=3.0))
     want = (1.444144276, 1.708438817, -0.404128607)
-    assert started(heavy, 1, epochs=3.0)[0] == pytest.approx(want, abs=1e-7)
+    assert traced(heavy, 1)[0] == pytest.approx(want, abs=1e-7)
 
 
 @pytest.mark.parametrize("private", [SHARED, EVERYTHING])

@@ -9,7 +9,6 @@ from federations import (
     Data,
     Named,
     Played,
-    Product,
     at,
     composed,
     distance,
@@ -17,16 +16,15 @@ from federations import (
     play,
     same,
     sampled,
-    scalars,
 )
 from interrupted import assert_same_run, raw, whole
+from private_factor import PRIVATE_F, TWO
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.warm_start import WarmStart
 from unalike.errors import ConfigError
-from unalike.parts.optim import Adam, Sgd
-from unalike.parts.private import Private
+from unalike.parts.optim import Adam
 from unalike.parts.schedule import Participation
 from unalike.parts.topology import Ring
 from unalike.recipe import Recipe
@@ -34,9 +32,7 @@ from unalike.run.config import parse
 from unalike.run.execute import Silent, resume, start
 from unalike.task import Task
 
-# One sample each, (x, y) = (1, 2) and (1, -1), sizes 1 : 3; y^ = g f x from f = 1, g = 0.5.
-TWO = scalars([[1.0, 2.0], [1.0, -1.0]], [1, 3])
-TARGETS, SIZES = (2.0, -1.0), (1, 3)
+TARGETS, SIZES = (2.0, -1.0), (1, 3)  # of TWO
 
 
 def stepped(f: float, g: float, y: float) -> tuple[float, float]:
@@ -47,8 +43,7 @@ def stepped(f: float, g: float, y: float) -> tuple[float, float]:
 
 def test_one_round_of_each_by_hand() -> None:
     """Round 1 averages f and g to 0.9625 and 0.425; round 2 starts there and averages g alone."""
-    base = FedAvg(Product(("f", "g")), Sgd(0.1), private=Private(("f",)))
-    played = play(Recipe(WarmStart(base, 1)), TWO, 3, at(f=1.0, g=0.5), batch_size=4)
+    played = play(Recipe(WarmStart(PRIVATE_F, 1)), TWO, 3, at(f=1.0, g=0.5), batch_size=4)
     warm = played.states[1].servers[0].x
     assert (float(warm["f"]), float(warm["g"])) == pytest.approx((0.9625, 0.425), abs=1e-7)
     f, g = [0.9625, 0.9625], 0.425

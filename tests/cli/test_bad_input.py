@@ -1,8 +1,5 @@
 """What a person can get wrong: one line that names it, exit code 2, no traceback, no litter."""
 
-import fcntl
-import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,20 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from interrupted import SMALL, raw, write_toml
-from safetensors.torch import load_file, save_file
-
-from unalike.cli.main import main
-from unalike.engine.loop import Loop
-from unalike.run.config import parse
-from unalike.run.execute import start
+from command_line import TABLE, Unalike, mistake
+from interrupted import SMALL, write_toml
 
 Case = tuple[Callable[[Path], list[str]], str]
-TABLE = "x1,x2,hospital,label\n" + "".join(
-    f"{i % 7},{i % 5 - 2},{'north' if i % 2 else 'south'},{'sick' if i % 3 else 'well'}\n"
-    for i in range(60)
-)
 
 
 def run(*overrides: str, **settings: Any) -> Callable[[Path], list[str]]:
@@ -238,226 +225,22 @@ def calls(table: dict[str, Case]) -> list[Any]:
     return [pytest.param(*case, id=name) for name, case in table.items()]
 
 
-def mistake(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
-    """What ``unalike`` says, which must be one line of the right kind."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["unalike", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-    out, said = capsys.readouterr()
-    assert end.value.code == 2, said
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    assert said.rstrip().endswith((".", "?"))
-    assert "Traceback" not in said + out
-    return said
-
-
 @pytest.mark.parametrize(("made", "named"), calls({**SETTINGS, **FILES, **COMMANDS}))
 def test_a_mistake_is_named_and_leaves_nothing_behind(
     made: Callable[[Path], list[str]],
     named: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    unalike: Unalike,
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("UNALIKE_DATA", raising=False)
     arguments = made(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    said = mistake(capsys, arguments)
+    said = mistake(unalike, *arguments)
     assert named in said
     left = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in str(p)]
     assert left == before
-
-
-# Folders of runs, tampered with.
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on a table of one's own that died in its fourth round."""
-    place = tmp_path_factory.mktemp("stopped")
-    (place / "a.csv").write_text(TABLE)
-    data = {"name": "files", "path": str(place / "a.csv"), "client": "hospital"}
-    changes = {"data": data, "partition": "natural", "model": "logistic", "method": "scaffold"}
-    changes |= {"participation": {}, "faults": {}}
-    advance = Loop.advance
-
-    def dying(self: Loop, state: Any, t: int) -> Any:
-        if t == 3:
-            raise ZeroDivisionError
-        return advance(self, state, t)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "advance", dying)
-        with pytest.raises(ZeroDivisionError):
-            start(parse(raw(place / "run", changes)))
-    return place
-
-
-@pytest.fixture
-def folder(stopped: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
-    shutil.copytree(stopped / "run", tmp_path / "run")
-    return tmp_path / "run"
-
-
-STATE = "checkpoint/state.safetensors"
-
-
-def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    def spoil(place: Path) -> None:
-        (place / name).write_bytes(change((place / name).read_bytes()))
-
-    return spoil
-
-
-def setting(key: str, value: Any) -> Callable[[Path], None]:
-    """Another value in config.json."""
-
-    def spoil(place: Path) -> None:
-        config = json.loads((place / "config.json").read_text())
-        (place / "config.json").write_text(json.dumps({**config, key: value}, indent=2))
-
-    return spoil
-
-
-def tensors(
-    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], **notes: str | None
-) -> Callable[[Path], None]:
-    """Other tensors, or other notes, in an intact safetensors file."""
-
-    def spoil(place: Path) -> None:
-        from safetensors import safe_open
-
-        with safe_open(place / STATE, "pt") as f:
-            found = {k: v for k, v in {**f.metadata(), **notes}.items() if v is not None}
-        save_file(change(load_file(place / STATE)), place / STATE, found)
-
-    return spoil
-
-
-def same(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return flat
-
-
-SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "no config": (lambda p: (p / "config.json").unlink(), "it has no config.json"),
-    "config is a folder": (
-        lambda p: (p / "config.json").rename(p / "other") and (p / "config.json").mkdir(),
-        "config.json' cannot be read",
-    ),
-    "config is cut": (edit("config.json", lambda b: b[:50]), "config.json' is damaged"),
-    "config is binary": (edit("config.json", lambda b: b"\xff\xfe"), "config.json' is damaged"),
-    "config is a list": (edit("config.json", lambda b: b"[1]"), "is not a configuration"),
-    "config has a new key": (setting("speed", 3), "was changed: unknown setting 'speed'"),
-    "config is out of range": (setting("rounds", 0), "was changed: 'rounds' must be"),
-    "config has other rounds": (setting("rounds", 7), "config.json' was changed"),
-    "config has another seed": (setting("seed", 7), "config.json' was changed"),
-    "config is respelled": (edit("config.json", lambda b: b + b"\n"), "config.json' was changed"),
-    "rounds are cut": (edit("rounds.jsonl", lambda b: b[:100]), "rounds.jsonl' is not what"),
-    "rounds are edited": (
-        edit("rounds.jsonl", lambda b: b.replace(b'"round": 1', b'"round": 9')),
-        "rounds.jsonl' is not what",
-    ),
-    "rounds are gone": (lambda p: (p / "rounds.jsonl").unlink(), "rounds.jsonl' is not what"),
-    "clients are edited": (
-        edit("clients.jsonl", lambda b: b.replace(b"0.", b"1.", 1)),
-        "clients.jsonl' is not what",
-    ),
-    "clients are gone": (lambda p: (p / "clients.jsonl").unlink(), "clients.jsonl' is not what"),
-    "checkpoint is cut": (edit(STATE, lambda b: b[: len(b) // 2]), "state.safetensors' is damaged"),
-    "checkpoint is empty": (edit(STATE, lambda b: b""), "state.safetensors' is damaged"),
-    "checkpoint is text": (edit(STATE, lambda b: b"hello, hello"), "state.safetensors' is damaged"),
-    "checkpoint is foreign": (
-        lambda p: save_file({"a": torch.ones(2)}, p / STATE),
-        "no checkpoint of this version",
-    ),
-    "checkpoint of another version": (tensors(same, format="0"), "no checkpoint of this version"),
-    "checkpoint without a round": (tensors(same, round=None), "does not hold the state"),
-    "checkpoint with a strange round": (tensors(same, round="two"), "does not hold the state"),
-    "checkpoint without logs": (
-        tensors(same, **{"rounds.jsonl:size": None}),
-        "does not hold the state",
-    ),
-    "checkpoint of other shapes": (
-        tensors(lambda flat: {k: torch.zeros(*v.shape, 2) for k, v in flat.items()}),
-        "does not hold the state",
-    ),
-    "checkpoint of other numbers": (
-        tensors(lambda flat: {k: v.double() for k, v in flat.items()}),
-        "does not hold the state",
-    ),
-    "checkpoint lacks a tensor": (
-        tensors(lambda flat: dict(list(flat.items())[:-1])),
-        "does not hold the state",
-    ),
-    "checkpoint of a client too many": (
-        tensors(
-            lambda flat: flat | {k.replace("kept/0", "kept/9"): v.clone() for k, v in flat.items()}
-        ),
-        "does not hold the state",
-    ),
-    "checkpoint of other data": (tensors(same, data="0"), "the data changed"),
-}
-
-
-@pytest.mark.parametrize(("spoil", "named"), SPOILED.values(), ids=SPOILED)
-def test_a_folder_that_was_tampered_with(
-    spoil: Callable[[Path], None],
-    named: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-):
-    spoil(folder)
-    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    assert named in mistake(capsys, ["resume", str(folder)])
-    after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    assert after == before | {folder / ".lock": b""}
-
-
-def test_data_that_changed_since(stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    shutil.copytree(stopped, tmp_path / "here")
-    place = tmp_path / "here"
-    config = (place / "run" / "config.json").read_text()
-    (place / "run" / "config.json").write_text(config)
-    table = (stopped / "a.csv").read_text()
-    (stopped / "a.csv").write_text(table.replace("0,0,north,sick", "5,0,north,sick", 1))
-    try:
-        said = mistake(capsys, ["resume", str(place / "run")])
-    finally:
-        (stopped / "a.csv").write_text(table)
-    assert "the data changed" in said
-
-
-def test_a_folder_in_use(folder: Path, capsys: pytest.CaptureFixture[str]):
-    with (folder / ".lock").open("w") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        assert "is in use by another process" in mistake(capsys, ["resume", str(folder)])
-
-
-def test_a_file_instead_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert "there is no run folder" in mistake(capsys, ["resume", str(folder / "config.json")])
-
-
-def test_a_new_run_over_an_old_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(folder.parent)
-    said = mistake(capsys, run("run.folder=run")(folder.parent))
-    assert "'run' holds a run already: go on with 'unalike resume run'" in said
-
-
-def test_a_disk_that_is_full(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    def full(number: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    said = mistake(capsys, ["resume", str(folder)])
-    assert "cannot be written: No space left on device" in said
 
 
 @pytest.mark.parametrize(
@@ -475,16 +258,12 @@ def test_training_that_cannot_go_on(
     named: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    unalike: Unalike,
 ):
     monkeypatch.chdir(tmp_path)
     write_toml(tmp_path / "c.toml", {**SMALL, **settings})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["unalike", "run", "c.toml"])
-        with pytest.raises(SystemExit) as end:
-            main()
-    _, said = capsys.readouterr()
-    assert end.value.code == 2
+    code, _, said = unalike("run", "c.toml")
+    assert code == 2
     assert named in said
     assert "Traceback" not in said
 
@@ -509,7 +288,3 @@ def test_the_same_in_a_process_of_its_own(name: str, place: Path):
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert named in done.stderr
-
-
-def test_there_are_many_cases():
-    assert len({**SETTINGS, **FILES, **COMMANDS}) + len(SPOILED) >= 100

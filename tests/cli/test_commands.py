@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Unalike
 from interrupted import SMALL, raw, write_toml
 from rich.console import Console
 
-from unalike.cli.main import app, main
+from unalike.cli.main import app
 from unalike.cli.outcome import conclude, number, size
 from unalike.cli.view import View, scores
 from unalike.run.config import parse, tables
@@ -27,20 +28,13 @@ Call = Callable[..., str]
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(unalike: Unalike, monkeypatch: pytest.MonkeyPatch) -> Call:
     """``unalike ARGUMENTS`` in this process: what it prints, if all goes well."""
 
     def called(*arguments: str, columns: int = 80) -> str:
         monkeypatch.setenv("COLUMNS", str(columns))
-        monkeypatch.setattr(sys, "argv", ["unalike", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        assert not code, capsys.readouterr().err
-        out, said = capsys.readouterr()
-        assert said == ""
+        code, out, said = unalike(*arguments)
+        assert (code, said) == (0, "")
         return out
 
     return called

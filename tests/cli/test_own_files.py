@@ -1,15 +1,14 @@
 """A table and a network of one's own, named in a file and run from the command line."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from command_line import Unalike
 from safetensors.torch import load_file
 
-from unalike.cli.main import main
 from unalike.run.build import federation
 from unalike.run.config import load
 
@@ -75,19 +74,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def unalike(*arguments: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["unalike", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-    return int(end.value.code or 0)
-
-
-def test_a_table_and_a_network(place: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_table_and_a_network(place: Path, unalike: Unalike):
     data = federation(load("c.toml"))
     assert data.names == ("east", "north", "west")
     assert data.examples.x.shape == (300, 4)  # age, pressure, sex as two columns
-    assert unalike("run", "c.toml", "--set", "method.name=fedavg") == 0
+    code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")
+    assert code == 0
+    assert "3 clients" in out
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["global"]["accuracy"]["mean"] > 0.85
     model = load_file(place / "out" / "model.safetensors")
@@ -97,11 +90,10 @@ def test_a_table_and_a_network(place: Path, capsys: pytest.CaptureFixture[str]):
         "last.weight": (1, 6),
         "last.bias": (1,),
     }
-    assert "3 clients" in capsys.readouterr().out
 
 
-def test_private_bodies_leave_no_shared_model(place: Path):
-    assert unalike("run", "c.toml") == 0
+def test_private_bodies_leave_no_shared_model(place: Path, unalike: Unalike):
+    assert unalike("run", "c.toml")[0] == 0
     assert not (place / "out" / "model.safetensors").exists()
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["local"]["accuracy"]["mean"] > 0.8
@@ -109,19 +101,19 @@ def test_private_bodies_leave_no_shared_model(place: Path):
     assert summary["bytes_down"] == sent
 
 
-def test_the_config_that_was_written_runs_again(place: Path):
+def test_the_config_that_was_written_runs_again(place: Path, unalike: Unalike):
     """Every default is spelled out in it, also those that mean nothing for a table."""
-    assert unalike("run", "c.toml", "--set", "rounds=2") == 0
+    assert unalike("run", "c.toml", "--set", "rounds=2")[0] == 0
     written = json.loads((place / "out" / "config.json").read_text())
     assert written["data"]["layout"] == "auto"
     for name in ("summary.json", "checkpoint/state.safetensors"):
         (place / "out" / name).unlink()
-    assert unalike("resume", "out") == 0
+    assert unalike("resume", "out")[0] == 0
     assert (place / "out" / "summary.json").exists()
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])
-def test_images_in_an_archive(place: Path, engine: str):
+def test_images_in_an_archive(place: Path, engine: str, unalike: Unalike):
     draw = np.random.default_rng(0)
     y = draw.integers(0, 3, 120)
     x = draw.integers(0, 50, (120, 6, 6)).astype(np.uint8)
@@ -132,7 +124,7 @@ def test_images_in_an_archive(place: Path, engine: str):
         'data = {name = "files", path = "scans.npz", client = "scanner"}\n'
         'local = {lr = 0.3, batch_size = 8, epochs = 2}\nrun = {folder = "out"}\n'
     )
-    assert unalike("run", "c.toml", "--engine", engine) == 0
+    assert unalike("run", "c.toml", "--engine", engine)[0] == 0
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["local"]["accuracy"]["mean"] > 0.9
     assert torch.isfinite(load_file(place / "out" / "model.safetensors")["features.1.weight"]).all()

@@ -6,30 +6,12 @@ from shutil import copytree
 import pytest
 from comparisons import TINY, run_here
 
-from unalike.cli import main as command
 from unalike.cli.comparing import source
 from unalike.compare import folder as place
 from unalike.compare.analysis import Analysis
 from unalike.compare.conduct import Outcome
 from unalike.compare.presets import names
 from unalike.compare.spec import loads
-
-
-@pytest.fixture
-def unalike(monkeypatch, capsys):
-    """Run a command line; (exit code, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["unalike", *arguments])
-        try:
-            command.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -5,22 +5,19 @@ A row is a unit vector, the head 10 I. Client 0 takes a row for its own class, t
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
 from unalike.engine.evaluate import Evaluation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, Examples, Federation
-from unalike.run.build import Experiment, assemble, experiment
+from unalike.run.build import Experiment, experiment
 from unalike.run.config import parse
-from unalike.run.fit import fit
 
-EYE = torch.eye(3)
-SWAP = EYE[[1, 0, 2]]
 # (client, part, feature, label); clients 3 and 4 are new.
 ROWS = [
     *[(k, TRAIN, c, c) for k in range(3) for c in range(3)],
@@ -32,39 +29,10 @@ ROWS = [
 ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorized"])
 
 
-def linear(weight: Tensor) -> nn.Linear:
-    """W x without bias."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-    layer.weight.data = weight.clone()
-    return layer
-
-
-class Two(nn.Module):
-    """A private body and a shared head, both linear."""
-
-    head = ("top.",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = linear(EYE)
-        self.top = linear(10 * EYE)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.top(self.body(x))
-
-
-def built(data: Federation, module: nn.Module, ensemble: str, **settings: Any) -> Experiment:
-    """An experiment that starts from the module's own weights."""
-    raw = {"run": {"init": "given"}, "evaluation": {"ensemble": ensemble}, **settings}
-    return assemble(parse(raw), data, fit(module, data.examples, "the model"))
-
-
 def judged(ensemble: str, bodies: list[Tensor], engine: str = "auto") -> Evaluation:
     """Three clients with these bodies."""
-    owner, part, feature, label = (np.array(c) for c in zip(*ROWS, strict=True))
-    examples = Examples(EYE[torch.from_numpy(feature)], torch.from_numpy(label), 3)
-    data = Federation(examples, owner, part.astype(np.int8), 3, 2)
-    made = built(data, Two(), ensemble, method="lg_fedavg", engine={"kind": engine})
+    settings = {"evaluation": {"ensemble": ensemble}, "engine": {"kind": engine}}
+    made = built(federation(ROWS, 3, 2), Two(), method="lg_fedavg", **settings)
     made.simulation.kept = {k: {"body.weight": w} for k, w in enumerate(bodies)}
     return made.evaluator(made.loop.begin(made.w))
 
@@ -120,7 +88,8 @@ def binary(ensemble: str) -> Experiment:
     part = np.array([TRAIN, TRAIN, TRAIN, TEST, TEST, TEST], np.int8)
     y = torch.tensor([1, 0, 1, 1, 1, 1])
     data = Federation(Examples(x, y, 2, "binary"), np.array([0, 1, 2, 0, 1, 2]), part, 3)
-    return built(data, linear(torch.ones(1, 1)), ensemble, method="local_only")
+    evaluation = {"ensemble": ensemble}
+    return built(data, linear(torch.ones(1, 1)), method="local_only", evaluation=evaluation)
 
 
 @pytest.mark.parametrize(

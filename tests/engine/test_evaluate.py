@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
 from unalike.api import train
 from unalike.engine import evaluate
@@ -20,28 +21,6 @@ from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.run.build import Experiment, assemble
 from unalike.run.config import parse
 from unalike.run.fit import fit
-
-EYE = torch.eye(3)
-
-
-def linear(weight: Tensor) -> nn.Linear:
-    """Logits W x without bias: with W = 10 I an example of feature c is taken for class c."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-    layer.weight.data = weight.clone()
-    return layer
-
-
-def federation(rows: list[tuple[int, int, int, int]], n: int, new: int = 0, **more: Any):
-    """Rows of (client, part, feature, label); a feature is a unit vector."""
-    owner, part, feature, label = (np.array(c) for c in zip(*rows, strict=True))
-    examples = Examples(EYE[torch.from_numpy(feature)], torch.from_numpy(label), 3, **more)
-    return Federation(examples, owner, part.astype(np.int8), n, new)
-
-
-def built(data: Federation, module: nn.Module, **settings: Any) -> Experiment:
-    """An experiment that starts from the module's own weights."""
-    config = parse({"run": {"init": "given"}, **settings})
-    return assemble(config, data, fit(module, data.examples, "the model"))
 
 
 def judged(made: Experiment, state: State | None = None) -> Evaluation:
@@ -109,23 +88,6 @@ def test_a_diverged_model_is_called_so(weight: float):
         made.simulation.x.mul_(100)
     with pytest.raises(RunError, match=r"diverged; lower local\.lr"):
         judged(made, state)
-
-
-class Two(nn.Module):
-    """A private body and a shared head, both linear."""
-
-    head = ("top.",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = linear(EYE)
-        self.top = linear(10 * EYE)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.top(self.body(x))
-
-
-SWAP = EYE[[1, 0, 2]]  # takes class 0 for class 1 and the other way round
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from unalike.cli import main as command
 from unalike.engine.evaluate import Evaluator
 from unalike.errors import ConfigError, RunError
 from unalike.run.config import parse
@@ -172,16 +171,13 @@ def test_without_optuna_one_sentence(monkeypatch):
         searching.optuna()
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_command(tmp_path, unalike):
     file, place = tmp_path / "a.toml", tmp_path / "out"
     file.write_text(
         'rounds = 2\n[partition]\nclients = 4\n[model]\nname = "mlp"\nhidden = [4]\n'
         '[tune]\ntrials = 2\nsearch = { "local.lr" = [0.01, 0.5, "log"] }\n'
     )
-    monkeypatch.setattr("sys.argv", ["unalike", "tune", str(file), "--folder", str(place)])
-    with pytest.raises(SystemExit, match="0"):
-        command.main()
-    out, err = capsys.readouterr()
-    assert err == ""
+    code, out, err = unalike("tune", str(file), "--folder", str(place))
+    assert (code, err) == (0, "")
     for words in ("[local]\nlr = ", "unalike run", "test rows took no part"):
         assert words in out
