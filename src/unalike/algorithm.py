@@ -88,6 +88,15 @@ class Receives(Protocol):
         ...
 
 
+@runtime_checkable
+class Staged(Protocol):
+    """An algorithm whose messages change their size on the way."""
+
+    def stages(self, server: Any) -> dict[int, Any]:
+        """The rounds from which on they do, and a server whose messages are of that size."""
+        ...
+
+
 class Stateless:
     """A client keeps nothing and is judged by the download; the server sends all it has."""
 

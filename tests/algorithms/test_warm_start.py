@@ -63,10 +63,11 @@ def lg(warm_start: int, **settings: Any) -> Named:
     return "lg_fedavg", {"warm_start": warm_start, **settings}
 
 
-def run(setting: tuple[Task, Data], *methods: Named, rounds: int = 4, **parts: Any) -> Played:
+def run(setting: tuple[Task, Data], *methods: Named, **parts: Any) -> Played:
+    """The first four of ten rounds."""
     task, data = setting
-    recipe = composed(task, data, *methods, rounds=rounds, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, rounds, engine="sequential", batch_size=16)
+    recipe = composed(task, data, *methods, rounds=10, **{**sampled(0.5, 1.5), **parts})
+    return play(recipe, data, 4, engine="sequential", batch_size=16)
 
 
 @pytest.mark.parametrize("network", ["conv", "dense"])
@@ -196,6 +197,13 @@ def test_a_killed_run_ends_the_same(rounds: int, engine: str, tmp_path: Path) ->
     with pytest.raises(Gone):
         start(parse(raw(folder, changes)), DieAfter(rounds))
     assert_same_run(whole(tmp_path / "whole", changes), resume(folder))
+
+
+@pytest.mark.parametrize("warm_start", [4, 9])
+def test_a_start_that_never_ends_is_refused(warm_start: int) -> None:
+    """It would be FedAvg under another name."""
+    with pytest.raises(ConfigError, match=f"is {warm_start} of 4 rounds"):
+        composed(*network_task("dense"), lg(warm_start), rounds=4)
 
 
 def test_a_ring_is_refused() -> None:

@@ -86,6 +86,11 @@ class LgFedAvg(Method):
 
     def _warmed(self, draft: Draft) -> Draft:
         """The draft with a first stage, in which everything travels, the buffers too."""
+        if self.warm_start >= draft.rounds:
+            raise ConfigError(
+                f"method.warm_start of 'lg_fedavg' is {self.warm_start} of {draft.rounds} rounds, "
+                "so that no round would be LG-FedAvg's; lower it or raise rounds."
+            )
         if not isinstance(draft.topology, Star):
             raise ConfigError(
                 "method.warm_start of 'lg_fedavg' needs a server that all clients share; "

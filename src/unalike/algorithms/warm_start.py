@@ -89,6 +89,11 @@ class WarmStart(Wrapper):
         first = done == self.rounds
         return Parts(x, coefficient, private if first else {}, {} if first else private)
 
+    def stages(self, server: Staged) -> dict[int, Staged]:
+        """FedAvg, the one round in which the private leaves are news, and the rounds after it."""
+        rounds = (0, self.rounds, self.rounds + 1)
+        return {t: server._replace(rounds=torch.full_like(server.rounds, t)) for t in rounds}
+
     def client(
         self, down: Down | Parts, mine: Mine, data: Batches, ctx: Ctx
     ) -> tuple[Up, dict[str, Tensor], Mine]:

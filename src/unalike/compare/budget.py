@@ -5,17 +5,16 @@ everybody in the last round, learning rates decay over all rounds). So one clien
 examples to see how large a message is; who takes part in which round is a pure function anyway.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from unalike import tree
-from unalike.algorithms.warm_start import WarmStart
+from unalike.algorithm import Staged
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import traffic
 from unalike.engine.loop import Replies
-from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, experiment
 from unalike.run.config import Config
@@ -42,18 +41,29 @@ class Forecast:
         self.loop, self.recipe, self.n = made.loop, made.recipe, made.simulation.n_clients
         self.sizes, self.earlier = made.simulation.sizes.cpu(), made.earlier
         self.state = made.loop.begin(made.w)
-        self.downs = made.loop.downs(self.state)
         one = torch.zeros(1, dtype=torch.long)
         plan = Plan(one, one, torch.ones(1, dtype=torch.bool), 2 / self.sizes[:1].double())
-        self.message = made.simulation.train(0, plan, self.downs, made.loop.home)
+        self.messages: dict[int, tuple[list[Any], Replies]] = {}  # from this round on
+        for t, servers in self._stages().items():
+            downs = made.loop.downs(self.state._replace(servers=servers))
+            self.messages[t] = downs, made.simulation.train(0, plan, downs, made.loop.home)
+
+    def _stages(self) -> dict[int, tuple[Any, ...]]:
+        """The rounds from which on messages have another size, and servers that send them."""
+        algorithm, servers = self.recipe.algorithm, self.state.servers
+        if not isinstance(algorithm, Staged):
+            return {0: servers}
+        each = [algorithm.stages(s) for s in servers]
+        return {t: tuple(stages[t] for stages in each) for t in each[0]}
 
     def round(self, t: int, last: bool) -> Use:
         """Round ``t``, which is or is not the last."""
+        downs, message = self.messages[max(start for start in self.messages if start <= t)]
         plan = self.recipe.schedule.plan(t, t + 1 if last else t + 2, self.n, self.loop.cohorts)
         ids = plan.ids[plan.reply]
         ups, stats = (
             tree.map(lambda x: x.expand(len(ids), *x.shape[1:]), part)
-            for part in (self.message.ups, self.message.stats)
+            for part in (message.ups, message.stats)
         )
         links, heard = self.recipe.topology.links(t, self.n), None
         if links is not None:
@@ -62,11 +72,12 @@ class Forecast:
         cost = traffic(
             self.recipe.topology,
             plan,
-            self.downs,
+            downs,
             sent,
             heard,
             self.state.servers,
             self.loop.hosts(t),
+            self.n,
         ).total
         samples = int(work(self.sizes[plan.ids], plan.epochs).sum())
         if t == 0:
@@ -95,13 +106,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     amount = budget.amount
     if amount is None:
         amount = getattr(Forecast(experiment(baseline)).total(baseline.rounds), budget.kind)
-    made = experiment(config)
-    if budget.kind == "bytes" and isinstance(made.recipe.algorithm, WarmStart):
-        raise ConfigError(
-            "equal bytes cannot be forecast for 'lg_fedavg' with warm_start, whose messages change "
-            "size on the way; set compare.budget = 'rounds' or 'samples', or warm_start = 0."
-        )
-    forecast = Forecast(made)
+    forecast = Forecast(experiment(config))
     if not getattr(forecast.total(config.rounds), budget.kind):
         return config  # a method that uses nothing cannot use up its budget
     rounds = forecast.rounds(budget.kind, amount, budget.longest * config.rounds)
