@@ -35,6 +35,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "latent_disco": {"refresh": "every"},
 }
 MODELS = {"latent_disco": {"name": "vae", "hidden": [16]}}  # it measures an autoencoder's latents
+SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {  # through other code than the defaults
+    "lg_fedavg in turns": ("lg_fedavg", {"settings": {"step": "sequential"}}),
+    "lg_fedavg warm": ("lg_fedavg", {"settings": {"warm_start": 2}}),
+    "fednova with feddisco": ("fednova", {"plus": ["feddisco"]}),
+    "spectral fedevg": (
+        "fedevg",
+        {
+            "data": {"name": "digits", "size": 16},
+            "model": {"name": "resnet10", "width": 8, "spectral": True},
+        },
+    ),
+}
 ENGINES = {
     "sequential": {"kind": "sequential"},
     "vectorized": {"kind": "vectorized", "graphs": False},
@@ -43,11 +55,13 @@ ENGINES = {
 CPU = {"kind": "sequential", "device": "cpu"}
 
 
-def made(method: str, engine: dict[str, Any], **more: Any) -> Experiment:
+def made(
+    method: str, engine: dict[str, Any], settings: dict[str, Any] | None = None, **more: Any
+) -> Experiment:
     raw = {
         **CONFIG,
         "model": MODELS.get(method, CONFIG["model"]),
-        "method": {"name": method, **SETTINGS.get(method, {})},
+        "method": {"name": method, **(settings or SETTINGS.get(method, {}))},
         "engine": {"device": "cuda", **engine},
         **more,
     }
@@ -85,6 +99,30 @@ def test_cuda_equals_cpu(method, record_property):
     gaps = {name: gap(alone, precisely(made(method, e))) for name, e in ENGINES.items()}
     record_property("gaps", gaps)
     assert max(gaps.values()) <= 1e-6, gaps  # noise is drawn in single precision
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switches(name, record_property):
+    method, more = SWITCHES[name]
+    alone = precisely(made(method, CPU, **more))
+    gaps = {kind: gap(alone, precisely(made(method, e, **more))) for kind, e in ENGINES.items()}
+    record_property("gaps", gaps)
+    assert max(gaps.values()) <= 1e-6, gaps
+
+
+@pytest.mark.parametrize("ensemble", ["probabilities", "votes", "weights"])
+def test_strangers_are_judged_alike(ensemble):
+    """By all clients' own models, after a round on the CPU."""
+    parts = {"evaluation": {"ensemble": ensemble}, "split": {"new_clients": 1}}
+    alone, there = (made("lg_fedavg", engine, **parts) for engine in (CPU, {}))
+    state, _ = alone.loop.advance(alone.loop.begin(alone.w), 0)
+    one = alone.evaluator(state).clients
+    cuda = torch.device("cuda")
+    there.simulation.kept = {k: tree.to(v, cuda) for k, v in alone.simulation.kept.items()}
+    two = there.evaluator(tree.to(state, cuda)).clients
+    for section in ("local", "global", "new"):
+        assert two[section]["accuracy"] == one[section]["accuracy"]
+        assert two[section]["loss"] == pytest.approx(one[section]["loss"], rel=1e-3)
 
 
 @pytest.mark.parametrize("network", ["conv", "dense", "lstm"])
