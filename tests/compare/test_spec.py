@@ -235,10 +235,6 @@ def test_overrides_reach_the_base_and_the_comparison():
         ('methods = ["fedavgg"]', "did you mean 'fedavg'"),
         ('methods = [{ name = "fedprox", nu = 1.0 }]', "method 'fedprox' on 'dirichlet': unknown"),
         ('methods = ["fedavg", "fedavg"]', "two entries called 'fedavg'; give one a label"),
-        (
-            'methods = [{name="fedavg",label="A b"}, {name="fedavg",label="a-b"}]',
-            "two entries called 'a-b'",
-        ),
         ('methods = [{ name = "fedavg", label = "" }]', "'compare.methods[0].label' must be"),
         ('methods = [{ name = "fedavg", plus = 3 }]', "'compare.methods[0].plus' must be a list"),
         ('methods = [{ name = "fedavg", topology = 3 }]', "'compare.methods[0].topology' must be"),

@@ -17,13 +17,14 @@ rounds = 500
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from unalike.compare import settings as read
 from unalike.compare.merge import flat, merge
 from unalike.compare.settings import Budget, CompareSettings, Judging
-from unalike.compare.variants import Variant, look_up, methods, partitions, swept
+from unalike.compare.variants import Variant, look_up, methods, overlap, partitions, swept
 from unalike.errors import ConfigError, unknown
 from unalike.run.config import Config, parse
 from unalike.run.explain import check
@@ -77,7 +78,7 @@ class Comparison:
     budget: Budget
     baseline: str
     cells: list[Cell]
-    source: dict[str, Any]  # where it came from: name, scale, overrides
+    source: dict[str, Any]  # where it came from: name, preset or not, scale, overrides
 
     @property
     def labels(self) -> list[str]:
@@ -88,6 +89,11 @@ class Comparison:
     def conditions(self) -> list[str]:
         """The conditions, in the file's order."""
         return list(dict.fromkeys(c.condition for c in self.cells))
+
+    @cached_property
+    def baselines(self) -> dict[tuple[str, int], Cell]:
+        """The baseline's cells by condition and seed."""
+        return {(c.condition, c.seed): c for c in self.cells if c.label == self.baseline}
 
     def as_dict(self) -> dict[str, Any]:
         """As compare.json stores it."""
@@ -127,9 +133,13 @@ def text_of(path: Path) -> str:
 
 
 def loads(
-    text: str, name: str, scale: str | None = None, overrides: Sequence[str] = ()
+    text: str,
+    name: str,
+    scale: str | None = None,
+    overrides: Sequence[str] = (),
+    preset: bool = False,
 ) -> Comparison:
-    """The comparison in the text of a file called ``name``."""
+    """The comparison in the text of a file, or of a preset, called ``name``."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -137,7 +147,8 @@ def loads(
     raw, chosen = scaled(raw, scale)
     override(raw, *overrides)
     made = comparison(raw)
-    return replace(made, source={"name": name, "scale": chosen, "overrides": list(overrides)})
+    source = {"name": name, "preset": preset, "scale": chosen, "overrides": list(overrides)}
+    return replace(made, source=source)
 
 
 def scaled(raw: Mapping[str, Any], scale: str | None) -> tuple[dict[str, Any], str | None]:
@@ -177,10 +188,10 @@ def comparison(raw: Mapping[str, Any]) -> Comparison:
     base = merge({"engine": {"workers": 1}}, base)  # cells are spread over the cores instead
     first = parse(base)
     _check(settings, first)
-    listed, placed = swept(
-        settings.sweep, methods(settings.methods, base), partitions(settings.partitions, base)
-    )
-    _no_conflict(settings, listed)
+    listed, placed = methods(settings.methods, base), partitions(settings.partitions, base)
+    for kind, variants in (("method", listed), ("partition", placed)):
+        _no_conflict(settings, budget, kind, variants)
+    listed, placed = swept(settings.sweep, listed, placed)
     cells = [
         _cell(base, method, condition, seed)
         for seed in read.seeds(settings.seeds, first.seed)
@@ -222,12 +233,24 @@ def _check(settings: CompareSettings, config: Config) -> None:
         raise ConfigError("compare.section is 'new' but split.new_clients is 0; raise it.")
 
 
-def _no_conflict(settings: CompareSettings, listed: Sequence[Variant]) -> None:
-    """A swept setting that a method fixes would silently not be swept."""
-    for method in listed:
-        fixed = flat(method.changes).keys() - method.sweep.keys()
-        for key in flat(settings.sweep).keys() & fixed:
-            raise ConfigError(
-                f"'compare.sweep' varies '{key}', which method '{method.label}' sets itself; "
-                "drop one of them."
-            )
+def _no_conflict(
+    settings: CompareSettings, budget: Budget, kind: str, variants: Sequence[Variant]
+) -> None:
+    """What an entry sets itself would silently not be swept, or outdo the budget."""
+    for variant in variants:
+        for key in flat(settings.sweep):
+            if overlap(key, variant.sets):
+                raise ConfigError(
+                    f"'compare.sweep' varies '{key}', which {kind} '{variant.label}' sets itself; "
+                    "drop one of them."
+                )
+    if budget.kind != "rounds" or budget.amount is None:
+        return
+    but = next((f"{kind} '{v.label}' sets its own" for v in variants if "rounds" in v.sets), "")
+    if "rounds" in settings.sweep:
+        but = "'compare.sweep' varies them"
+    if but:
+        raise ConfigError(
+            f"'compare.budget' gives everybody {budget.amount:.0f} rounds, but {but}; drop one of "
+            "the two."
+        )

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import product
 from typing import Any
+from unicodedata import normalize
 
 from unalike.compare.merge import flat, merge, nested
 from unalike.errors import ConfigError, unknown
@@ -13,6 +15,8 @@ from unalike.run.config import tables
 METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")
 FIXED = ("seed", "run", "compare", "method.name")  # what a sweep cannot vary
+SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
+LONGEST = 100  # bytes of a slug: a folder's name is two of them and a seed, and has at most 255
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,9 @@ class Variant:
     label: str
     name: str
     changes: dict[str, Any]
+    sets: frozenset[str] = frozenset()  # the keys that its entry gives itself
     sweep: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def slug(self) -> str:
-        """The label as part of a folder's name."""
-        return re.sub(r"[^a-z0-9.+=_]+", "-", self.label.lower()).strip("-.") or "x"
+    slug: str = ""  # the label as part of a folder's name
 
 
 def methods(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
@@ -44,9 +45,10 @@ def methods(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
             changes["plus"] = [*base.get("plus", []), *map(_table, plus)]
         if "topology" in extra:
             changes["topology"] = _one(f"{key}[{i}].topology", extra["topology"])
-        changes = merge(_set(f"{key}[{i}].set", extra), changes)
+        changes = merge(_paired(f"{key}[{i}].set", _set(f"{key}[{i}].set", extra)), changes)
         name = "+".join([str(given["name"]), *(str(_table(p).get("name")) for p in plus)])
-        out.append(Variant(str(extra.get("label", "")), name, changes))
+        sets = frozenset(flat(changes))
+        out.append(Variant(str(extra.get("label", "")), name, changes, sets))
     return _labelled(out, key)
 
 
@@ -58,14 +60,17 @@ def partitions(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]
         return [Variant(str(usual.get("name", "")), str(usual.get("name", "")), {})]
     for i, entry in enumerate(entries):
         given, extra = _entry(f"{key}[{i}]", entry, PARTITION_KEYS)
-        partition = merge(usual, given)
-        changes: dict[str, Any] = {"partition": partition}
-        changes |= {k: _one(f"{key}[{i}].{k}", extra[k]) for k in ("data", "model") if k in extra}
+        others = _set(f"{key}[{i}].set", extra)
+        given = merge(_one(f"{key}[{i}].set.partition", others.get("partition", {})), given)
+        own: dict[str, Any] = {"partition": given}
+        own |= {k: _one(f"{key}[{i}].{k}", extra[k]) for k in ("data", "model") if k in extra}
         if "shift" in extra:
-            changes["shift"] = [_table(s) for s in _list(f"{key}[{i}].shift", extra["shift"])]
-        changes = merge(_set(f"{key}[{i}].set", extra), changes)
-        name = str(partition.get("name", ""))
-        out.append(Variant(str(extra.get("label", "")), name, changes))
+            own["shift"] = [_table(s) for s in _list(f"{key}[{i}].shift", extra["shift"])]
+        own = merge(others, own)
+        changes = own | {"partition": merge(usual, given)}
+        name = str(changes["partition"].get("name", ""))
+        sets = frozenset(flat(own)) - {"partition"}
+        out.append(Variant(str(extra.get("label", "")), name, changes, sets))
     return [replace(v, name=v.label) for v in _labelled(out, key)]
 
 
@@ -93,7 +98,17 @@ def swept(
             f"'compare.sweep' varies '{key}', but no compared method has a setting "
             f"'{key.removeprefix('method.')}'; see: unalike list NAME."
         )
-    return methods, [c for p in placed for c in _spread(p, outer, ", ", 0)]
+    conditions = [c for p in placed for c in _spread(p, outer, ", ", 0)]
+    return _slugged(methods, "methods"), _slugged(conditions, "conditions")
+
+
+def overlap(key: str, keys: Iterable[str]) -> bool:
+    """Whether a setting is one of these, a part of one, or has one as its part.
+
+    >>> overlap("data", {"data.name"}), overlap("data.name", {"data"}), overlap("data", {"dat"})
+    (True, True, False)
+    """
+    return any(key == k or key.startswith(f"{k}.") or k.startswith(f"{key}.") for k in keys)
 
 
 def _sweep(sweep: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -119,8 +134,38 @@ def _spread(variant: Variant, values: Mapping[str, list[Any]], sep: str, cut: in
         for key, value in chosen.items():
             changes = merge(changes, nested(key, value))
         words = [variant.label, *(f"{k[cut:]}={_text(v)}" for k, v in chosen.items())]
-        out.append(Variant(sep.join(words), variant.name, changes, chosen))
+        out.append(replace(variant, label=sep.join(words), changes=changes, sweep=chosen))
     return out
+
+
+def _slugged(variants: Sequence[Variant], kind: str) -> list[Variant]:
+    """Variants with a slug each, which stays the same when more of them follow."""
+    out: list[Variant] = []
+    labels: set[str] = set()
+    slugs: set[str] = set()
+    for v in variants:
+        if v.label in labels:
+            raise ConfigError(
+                f"'compare.sweep' makes two {kind} called '{v.label}'; give one entry another "
+                "label, or drop a value."
+            )
+        slug = _slug(v.label)
+        if slug in slugs or len(slug.encode()) > LONGEST:
+            slug = _marked(slug, v.label)
+        labels.add(v.label)
+        slugs.add(slug)
+        out.append(replace(v, slug=slug))
+    return out
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^\w.+=]+", "-", normalize("NFC", label).lower()).strip("-.") or "x"
+
+
+def _marked(slug: str, label: str) -> str:
+    """A slug that is too long, or another label's too, with a mark of its own."""
+    mark = "-" + sha256(label.encode()).hexdigest()[:8]
+    return slug.encode()[: LONGEST - len(mark)].decode(errors="ignore") + mark
 
 
 def _entry(key: str, value: Any, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -149,6 +194,17 @@ def _set(key: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _paired(key: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """What a method changes, if it leaves the clients and their data as they are."""
+    for dotted in flat(changes):
+        if dotted.partition(".")[0] in SHARED:
+            raise ConfigError(
+                f"'{key}' cannot change '{dotted}', which all methods have in common; list it "
+                "under compare.partitions."
+            )
+    return changes
+
+
 def _labelled(variants: Sequence[Variant], key: str) -> list[Variant]:
     """Variants with a label each: their name, and what sets those of one name apart."""
     out: list[Variant] = []
@@ -157,11 +213,10 @@ def _labelled(variants: Sequence[Variant], key: str) -> list[Variant]:
         mine = flat(v.changes)
         apart = [k for k in mine if any(o.get(k, ...) != mine[k] for o in alike)]
         words = [v.name, *(f"{k.rpartition('.')[2]}={_text(mine[k])}" for k in apart)]
-        out.append(Variant(v.label or " ".join(words), v.name, v.changes))
-    for kind in (lambda v: v.label, lambda v: v.slug):
-        for i, v in enumerate(out):
-            if any(kind(v) == kind(o) for o in out[:i]):
-                raise ConfigError(f"'{key}' has two entries called '{v.label}'; give one a label.")
+        out.append(replace(v, label=v.label or " ".join(words)))
+    for i, v in enumerate(out):
+        if any(v.label == o.label for o in out[:i]):
+            raise ConfigError(f"'{key}' has two entries called '{v.label}'; give one a label.")
     return out
 
 
@@ -185,7 +240,8 @@ def _list(key: str, value: Any) -> list[Any]:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        short = f"{value:g}"  # 1, not 1.0
+        return short if float(short) == value else repr(value)
     if isinstance(value, list):
         return "/".join(map(_text, value))
     return str(value)
