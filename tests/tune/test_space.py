@@ -47,7 +47,8 @@ def test_keys_may_be_quoted_or_nested():
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        ({}, "'tune.search' must be"),
+        ({}, "'tune.search' is empty"),
+        ({"locl.lr": [0.1, 0.2]}, "unknown section .* 'locl': did you mean 'local'"),
         ({"local.lrr": [0.1, 0.2]}, "did you mean 'lr'"),
         ({"local.lr": [-1.0, 0.2]}, "'local.lr' must be a number > 0"),
         ({"local.lr": [0.0, 0.2, "log"]}, "low must be above 0"),

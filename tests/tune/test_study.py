@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from unalike.engine.evaluate import Evaluator
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.config import parse
 from unalike.tune import study as searching
 from unalike.tune.space import tuning
@@ -108,22 +108,61 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
     assert search(found, tmp_path / "halves") == whole
 
 
+@pytest.mark.parametrize("at", [1, 2, 3])
 @pytest.mark.parametrize(
     ("raised", "seen"),
     [(KeyboardInterrupt, Stopped), (SystemExit, SystemExit)],
     ids=["by Ctrl-C", "by a kill, which leaves it running"],
 )
-def test_an_interrupted_trial_does_not_count(tmp_path, monkeypatch, raised, seen):
-    found, real = made(trials=2), Trials.scores
+def test_an_interrupted_trial_is_done_again(tmp_path, monkeypatch, raised, seen, at):
+    found, real, calls = made(), Trials.scores, []
+    whole = search(found, tmp_path / "whole")
+    assert whole[0]["settings"] == {"local.lr": 0.05}
 
     def interrupted(self, values):
-        raise raised
+        calls.append(values)
+        yield from real(self, values)
+        if len(calls) == at:
+            raise raised
 
     monkeypatch.setattr(Trials, "scores", interrupted)
     with pytest.raises(seen):
-        search(found, tmp_path / "a")
-    monkeypatch.setattr(Trials, "scores", real)
-    assert [r["state"] for r in search(found, tmp_path / "a")] == ["complete"] * 2
+        search(found, tmp_path / "halves")
+    assert search(found, tmp_path / "halves") == whole
+
+
+def test_own_settings_that_wait_are_not_tried_twice(tmp_path, monkeypatch):
+    """The first search ends before its first trial begins."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(searching, "_attempt", interrupted)
+        with pytest.raises(Stopped, match="0 of 3 trials done"):
+            search(made(), tmp_path)
+    records = search(made(), tmp_path)
+    assert [r["settings"]["local.lr"] == 0.05 for r in records] == [True, False, False]
+
+
+def test_only_one_search_at_a_time_in_a_folder(tmp_path, monkeypatch):
+    def scores(self, values):
+        with pytest.raises(RunError, match="is in use by another process"):
+            search(made(), tmp_path)
+        yield 1, 0.5
+
+    monkeypatch.setattr(Trials, "scores", scores)
+    assert [r["state"] for r in search(made(), tmp_path)] == ["complete"] * 3
+
+
+def test_data_that_cannot_be_had_are_no_failed_trials(tmp_path):
+    path = tmp_path / "wards.csv"
+    raw = {**RAW, "data": {"name": "files", "path": str(path), "label": "sick"}}
+    found = tuning({**raw, "tune": {"search": {"local.lr": [0.01, 1.0]}, "trials": 1}})
+    with pytest.raises(UnalikeError, match=r"wards\.csv"):
+        search(found, tmp_path / "out")
+    path.write_text("x,sick\n" + "".join(f"{i},{i % 2}\n" for i in range(200)))
+    assert [r["state"] for r in search(found, tmp_path / "out")] == ["complete"]
 
 
 def test_trials_below_the_median_are_pruned(tmp_path, monkeypatch):
@@ -152,10 +191,16 @@ def test_settings_that_cannot_be_trained_are_written_down(tmp_path, monkeypatch)
 
 
 def test_another_search_in_the_folder_is_refused(tmp_path):
-    search(made(trials=1), tmp_path)
-    assert len(search(made(trials=2), tmp_path)) == 2  # more trials are welcome
+    place = tmp_path / "here" / "search"
+    search(made(trials=1), place)
+    assert len(search(made(trials=2), place)) == 2  # more trials are welcome
     with pytest.raises(RunError, match="holds a search of other settings"):
-        search(made(trials=1, seeds=2), tmp_path)
+        search(made(trials=1, seeds=2), place)
+    with pytest.raises(RunError, match="is not empty"):
+        search(made(), place.parent)
+    assert list(place.parent.iterdir()) == [place]
+    with pytest.raises(RunError, match="is a file"):
+        search(made(), place / "tune.json")
 
 
 def test_without_optuna_one_sentence(monkeypatch):
@@ -172,12 +217,13 @@ def test_without_optuna_one_sentence(monkeypatch):
 
 
 def test_the_command(tmp_path, unalike):
-    file, place = tmp_path / "a.toml", tmp_path / "out"
+    file, place = tmp_path / "a.toml", tmp_path / "[/out]"
     file.write_text(
         'rounds = 2\n[partition]\nclients = 4\n[model]\nname = "mlp"\nhidden = [4]\n'
         '[tune]\ntrials = 2\nsearch = { "local.lr" = [0.01, 0.5, "log"] }\n'
     )
     code, out, err = unalike("tune", str(file), "--folder", str(place))
     assert (code, err) == (0, "")
-    for words in ("[local]\nlr = ", "unalike run", "test rows took no part"):
+    for words in ("[local]\nlr = ", f"unalike run {place}", "test rows took no part"):
         assert words in out
+    assert "trial 2 of 2: local.lr = " in out  # a log is told of every trial

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from unalike.cli.outcome import number, plain_table
 from unalike.run.config import read
@@ -19,9 +20,16 @@ def tune(file: str, overrides: list[str], folder: str | None) -> None:
     """Search as a file says; print the trials and the best settings."""
     made = tuning(read(Path(file)), overrides)
     optuna()  # refuse early: the data may take a while
-    place, console = Path(folder or f"runs/tune-{Path(file).stem}"), Console(highlight=False)
+    place = Path(folder or f"runs/tune-{Path(file).stem}")
+    console = Console(highlight=False, markup=False)
     with console.status("loading the data") as status:
-        records = search(made, place, lambda text: status.update(text))
+
+        def tell(text: str, ends: bool) -> None:
+            status.update(Text(text))
+            if ends and not console.is_terminal:
+                console.print(text, soft_wrap=True)
+
+        records = search(made, place, tell)
     _conclude(console, made, records, place)
 
 
@@ -41,7 +49,7 @@ def _conclude(console: Console, made: Tuning, records: list[dict[str, Any]], fol
         "trained; test rows took no part in the choice"
     )
     console.print(f"best: trial {winner['trial']}, validation {metric} {winner['score']:.4f}")
-    console.print(as_toml(made.changed(winner["settings"])), markup=False)
+    console.print(as_toml(made.changed(winner["settings"])))
     console.print(f"run it: unalike run {folder / 'best.toml'}", soft_wrap=True)
     console.print(f"files: {folder}", soft_wrap=True)
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from unalike.compare.merge import flat
-from unalike.errors import ConfigError, UnalikeError
+from unalike.errors import ConfigError, UnalikeError, unknown
 from unalike.run.config import Config, parse
 from unalike.run.explain import check, shown
 from unalike.run.overrides import override
@@ -39,7 +39,6 @@ class TuneSettings(Settings):
         default=True, description="end a trial that is below the median of the others so far"
     )
     search: dict[str, Any] = Field(
-        min_length=1,
         description='setting -> [low, high], [low, high, "log"], choices or { choices = [...] }',
     )
 
@@ -135,6 +134,8 @@ def tuning(file: Mapping[str, Any], overrides: Sequence[str] = ()) -> Tuning:
             'search = { "local.lr" = [0.001, 1.0, "log"] }.'
         )
     settings = check(TuneSettings, section, "tune")
+    if not settings.search:
+        raise ConfigError("'tune.search' is empty; name a setting and what it may be.")
     config = parse(raw)
     space = {key: _dimension(key, value) for key, value in _dotted(settings.search).items()}
     if config.split.validation == 0:
@@ -157,7 +158,10 @@ def _dotted(search: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _dimension(key: str, value: Any) -> Range | Choices:
-    if key.partition(".")[0] not in SEARCHED:
+    section = key.partition(".")[0]
+    if section not in Config.model_fields:
+        raise unknown("section in 'tune.search'", section, SEARCHED)
+    if section not in SEARCHED:
         raise ConfigError(
             f"'tune.search' holds '{key}', but scores of different data are not comparable; "
             f"settings of {', '.join(SEARCHED)} can be searched."

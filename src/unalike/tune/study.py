@@ -1,8 +1,8 @@
 """A search by Optuna: tree-structured Parzen estimators, and a median rule that ends bad trials.
 
 Bergstra et al. 2011 (Algorithms for hyper-parameter optimization); pruning as in Golovin et al.
-2017 (Google Vizier). A trial's random numbers belong to its number, so that a search which was
-stopped between trials goes on as if it had not been.
+2017 (Google Vizier). A trial's random numbers belong to the number of trials finished before it, so
+that a search which was stopped goes on as if it had not been.
 
 study.jsonl   Optuna's journal: what a stopped search goes on with
 trials.jsonl  one line a trial: settings, state, score, scores of its rounds
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from unalike.errors import ConfigError, RunError, UnalikeError
-from unalike.run.folder import dumps, plain, read_json, write
+from unalike.run.folder import alone, dumps, plain, read_json, write
 from unalike.tune.space import Choices, Tuning
 from unalike.tune.toml import as_toml
 from unalike.tune.trial import Trials
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STARTUP = 4  # trials that are never pruned, so that there is a median
 
-Tell = Callable[[str], None]
+Tell = Callable[[str, bool], None]  # what is going on, and whether it ends a trial
 
 
 class Stopped(KeyboardInterrupt):
@@ -50,13 +50,28 @@ def optuna() -> ModuleType:
     return library
 
 
-def search(tuning: Tuning, folder: Path, tell: Tell = lambda text: None) -> list[dict[str, Any]]:
+def search(
+    tuning: Tuning, folder: Path, tell: Tell = lambda text, ends: None
+) -> list[dict[str, Any]]:
     """Run what is left of the trials in a folder; every trial as a record."""
     library = optuna()
+    _make(folder)
+    with alone(folder):
+        _settle(tuning, folder)
+        return _search(library, tuning, folder, tell)
+
+
+def best(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The record of the best trial; of equals the first."""
+    return next(r for r in records if r["best"])
+
+
+def _search(library: ModuleType, tuning: Tuning, folder: Path, tell: Tell) -> list[dict[str, Any]]:
     trials = Trials(tuning)
-    _settle(tuning, folder)
     study = _study(library, tuning, folder, trials.higher)
     try:
+        if len(_finished(study)) < tuning.settings.trials:
+            trials.load()
         while (done := len(_finished(study))) < tuning.settings.trials:
             _attempt(library, study, trials, done, tell)
             _write(study, tuning, folder)
@@ -68,29 +83,29 @@ def search(tuning: Tuning, folder: Path, tell: Tell = lambda text: None) -> list
     return records
 
 
-def best(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The record of the best trial; of equals the first."""
-    return next(r for r in records if r["best"])
+def _make(folder: Path) -> None:
+    """The folder, which may be new or hold a search, but nothing else."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"'{folder}' is a file; name another by --folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        visible = any(not path.name.startswith(".") for path in folder.iterdir())
+    except OSError as error:
+        raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
+    if visible and not (folder / "tune.json").is_file():
+        raise RunError(f"'{folder}' is not empty; name another by --folder.")
 
 
 def _settle(tuning: Tuning, folder: Path) -> None:
-    """Make the folder, or see that it holds a search of the same things."""
+    """Write down what is searched, or see that it is what the folder was made for."""
     asked = plain(_question(tuning))
-    if (folder / "tune.json").is_file():
-        before = read_json(folder / "tune.json")
-        if before != asked:
-            raise RunError(
-                f"'{folder}' holds a search of other settings; name another by --folder. (The "
-                "number of trials may be changed.)"
-            )
-        return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"'{folder}' is not empty; name another by --folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
-    write(folder / "tune.json", dumps(asked, indent=2))
+    if not (folder / "tune.json").is_file():
+        write(folder / "tune.json", dumps(asked, indent=2))
+    elif read_json(folder / "tune.json") != asked:
+        raise RunError(
+            f"'{folder}' holds a search of other settings; name another by --folder. (The "
+            "number of trials may be changed.)"
+        )
 
 
 def _question(tuning: Tuning) -> dict[str, Any]:
@@ -112,16 +127,21 @@ def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "
         if trial.state == library.trial.TrialState.RUNNING:  # left behind by a killed process
             study.tell(trial.number, state=library.trial.TrialState.FAIL)
     own = tuning.own()
-    if not study.trials and own is not None:
+    if own is not None and not any(_holds(trial, own) for trial in study.trials):
         study.enqueue_trial(own)
     return study
+
+
+def _holds(trial: "FrozenTrial", values: dict[str, Any]) -> bool:
+    """Whether a trial that counts, or one that waits to be run, has these settings."""
+    waiting = trial.system_attrs.get("fixed_params") if trial.state.name == "WAITING" else None
+    return values == waiting or (values == trial.params and _state(trial) != "interrupted")
 
 
 def _attempt(library: ModuleType, study: "Study", trials: Trials, done: int, tell: Tell) -> None:
     """One trial, from its settings to its score; what cannot be trained is written down."""
     tuning, state = trials.tuning, library.trial.TrialState
-    seed = tuning.config.seed + len(study.trials)
-    study.sampler = library.samplers.TPESampler(seed=seed % 2**32)
+    study.sampler = library.samplers.TPESampler(seed=(tuning.config.seed + done) % 2**32)
     trial = study.ask()
     values = {key: _suggest(trial, key, one) for key, one in tuning.space.items()}
     head = f"trial {done + 1} of {tuning.settings.trials}: " + ", ".join(
@@ -131,19 +151,22 @@ def _attempt(library: ModuleType, study: "Study", trials: Trials, done: int, tel
     try:
         for number, score in trials.scores(values):
             scores.append(score)
-            tell(f"{head}; round {number}, validation {trials.metric} {score:.4f}")
+            tell(f"{head}; round {number}, validation {trials.metric} {score:.4f}", False)
             trial.report(score, number)
             if trial.should_prune():
                 study.tell(trial, state=state.PRUNED)
+                tell(f"{head}; pruned after round {number}", True)
                 return
     except UnalikeError as error:
         trial.set_user_attr("error", str(error))
         study.tell(trial, state=state.FAIL)
+        tell(f"{head}; {error}", True)
         return
     except KeyboardInterrupt:
         study.tell(trial, state=state.FAIL)
         raise
     study.tell(trial, trials.best(scores))
+    tell(f"{head}; validation {trials.metric} {trials.best(scores):.4f}", True)
 
 
 def _suggest(trial: "Trial", key: str, one: Any) -> Any:
@@ -171,7 +194,7 @@ def _write(study: "Study", tuning: Tuning, folder: Path) -> list[dict[str, Any]]
     leader = study.best_trial.number if complete else None
     records = [
         {
-            "trial": t.number,
+            "trial": i,
             "state": _state(t),
             "score": t.value if _state(t) == "complete" else None,
             "settings": t.params,
@@ -179,7 +202,7 @@ def _write(study: "Study", tuning: Tuning, folder: Path) -> list[dict[str, Any]]
             "error": t.user_attrs.get("error", ""),
             "best": t.number == leader,
         }
-        for t in _finished(study)
+        for i, t in enumerate(_finished(study), 1)
     ]
     write(folder / "trials.jsonl", "".join(dumps(r) + "\n" for r in records))
     if leader is not None:

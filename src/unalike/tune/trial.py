@@ -24,6 +24,11 @@ class Trials:
         self.higher = self.metric not in LOWER_IS_BETTER
         self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
 
+    def load(self) -> None:
+        """The data of every seed; data that cannot be had are no fault of a trial's settings."""
+        for seed in range(self.tuning.settings.seeds):
+            self.data(seed)
+
     def best(self, scores: list[float]) -> float:
         """Of the scores of a trial's rounds, that of the round it would select."""
         return (max if self.higher else min)(scores)
