@@ -1,10 +1,14 @@
-"""Settings, environments and commands as the report tells them."""
+"""Gaps, budgets, environments and commands as the report tells them."""
 
+import json
 import tomllib
 
 import pytest
-from written_runs import config, write_comparison, write_run
+from written_runs import COMPARISON, config, write_comparison, write_run
 
+from unalike.cli.comparing import source as source_of
+from unalike.compare import folder as comparison
+from unalike.compare.spec import loads
 from unalike.report.html import facts
 from unalike.report.records import Reader
 from unalike.run.config import parse
@@ -24,31 +28,6 @@ def test_a_written_configuration_reads_the_same(tmp_path, changes):
     assert parse(tomllib.loads(facts.toml(made.resolved()))) == made
 
 
-def test_methods_are_described_with_their_settings(tmp_path):
-    write_run(config(tmp_path, method={"name": "fedprox", "mu": 0.5}, plus=[{"name": "fedadam"}]))
-    (method,) = facts.methods(Reader(tmp_path).read())
-    assert method.label == "fedprox + fedadam"
-    assert [name for name, _, _ in method.parts] == ["fedprox", "fedadam"]
-    assert ("fedprox.mu", "0.5") in method.settings
-    assert "arXiv 1812.06127" in method.parts[0][2]
-
-
-def test_a_method_this_version_does_not_know_is_shown_by_name(tmp_path):
-    folder = write_run(config(tmp_path))
-    text = (folder / "config.json").read_text().replace('"fedavg"', '"of the future"')
-    (folder / "config.json").write_text(text)
-    (method,) = facts.methods(Reader(tmp_path).read())
-    assert method.parts == [("of the future", "", "")]
-
-
-def test_settings_in_which_runs_differ_are_all_shown(tmp_path):
-    write_run(config(tmp_path / "a", local={"lr": 0.1}))
-    write_run(config(tmp_path / "b", local={"lr": 0.2}))
-    shown = dict(facts.common(Reader(tmp_path).read()))
-    assert shown["local.lr"] == "0.1 or 0.2"
-    assert shown["rounds"] == "6"
-
-
 def test_the_command_of_a_run_is_the_one_that_was_typed(tmp_path):
     folder = write_run(config(tmp_path / "a"))
     assert facts.commands(Reader(folder).read())[0] == "unalike run config.toml"
@@ -56,14 +35,101 @@ def test_the_command_of_a_run_is_the_one_that_was_typed(tmp_path):
     assert facts.commands(Reader(folder).read())[0] == "unalike run my.toml"
 
 
-def test_the_command_of_a_comparison_names_its_file_or_preset(tmp_path):
+def test_runs_without_a_recorded_command_have_a_file_each(tmp_path):
+    for name in ("a", "b"):
+        write_run(config(tmp_path / name))
+    study = Reader(tmp_path).read()
+    assert facts.commands(study)[:2] == ["unalike run a.toml", "unalike run b.toml"]
+    assert [name for name, _ in facts.files(study)] == ["a.toml", "b.toml"]
+
+
+def test_the_command_of_a_comparison_names_its_file(tmp_path):
     study = Reader(write_comparison(tmp_path / "my folder", finished=1)).read()
-    typed = ["unalike compare compare.toml", f"unalike report '{tmp_path}/my folder'"]
+    typed = ["unalike compare skews.toml", f"unalike report '{tmp_path}/my folder'"]
     assert facts.commands(study) == typed
-    study.plan["source"] |= {"name": "quickstart", "scale": "small", "overrides": ["rounds=3"]}
+    assert "[compare]" in dict(facts.files(study))["skews.toml"]
+
+
+@pytest.mark.parametrize("source", [{}, {"preset": False}])
+def test_a_file_with_the_name_of_a_preset_is_a_file(tmp_path, source):
+    study = Reader(write_comparison(tmp_path, finished=0)).read()
+    study.plan["source"] = {"name": "quickstart", "scale": None, "overrides": [], **source}
+    assert facts.commands(study)[0] == "unalike compare quickstart.toml"
+    ((name, text),) = facts.files(study)
+    (tmp_path / name).write_text(text)
+    assert loads(*source_of(str(tmp_path / name))).labels == study.methods
+
+
+def test_the_command_of_a_preset_names_it(tmp_path):
+    study = Reader(write_comparison(tmp_path, finished=0)).read()
+    study.plan["source"] = {
+        "name": "quickstart",
+        "preset": True,
+        "scale": "small",
+        "overrides": ["rounds=3"],
+    }
     again = "unalike compare quickstart --scale small --set rounds=3"
     assert facts.commands(study)[0] == again
-    assert "[compare]" in dict(facts.files(study))["compare.toml"]
+
+
+def budget(folder, changes):
+    text = COMPARISON.replace('label = "FedProx"', f'label = "FedProx"{changes}')
+    return facts.budget(Reader(write_comparison(folder, text, finished=0)).read())
+
+
+def test_equal_rounds_are_told(tmp_path):
+    assert budget(tmp_path, "") == "All methods were given equal rounds (6)."
+
+
+def test_a_method_with_rounds_of_its_own_is_named(tmp_path):
+    said = budget(tmp_path, ", set = { rounds = 4 }")
+    assert said == "All methods were given equal rounds (6), except FedProx (4)."
+
+
+def test_rounds_that_a_partition_sets_are_equal_for_all(tmp_path):
+    text = COMPARISON.replace("alpha = 1.0", "alpha = 1.0, set = { rounds = 9 }")
+    said = facts.budget(Reader(write_comparison(tmp_path, text, finished=0)).read())
+    assert said == "All methods were given equal rounds (6 or 9)."
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('"bytes"', "equal bytes (as many as FedAvg uses in its rounds)"),
+        ('{ bytes = "1 MB" }', "equal bytes (1 MB)"),
+        ("{ samples = 50000 }", "equal samples (50,000)"),
+    ],
+)
+def test_other_budgets(tmp_path, given, said):
+    text = COMPARISON.replace("seeds = 3", f"seeds = 3\nbudget = {given}")
+    study = Reader(write_comparison(tmp_path, text, finished=0)).read()
+    assert facts.budget(study) == f"All methods were given {said}."
+
+
+def test_runs_that_are_missing_are_told_with_their_reason(tmp_path):
+    folder = write_comparison(tmp_path, finished=14)
+    plan = comparison.read(folder)
+    failed = {c.id: "the loss is not finite." for c in plan.cells[-3:-1]}
+    failed[plan.cells[0].id] = "told of a run that was finished since."
+    (folder / "failed.json").write_text(json.dumps(failed))
+    write_run(plan.cells[14].config, rounds=2)
+    one, two = "dirichlet alpha=0.1", "dirichlet alpha=1"
+    assert facts.gaps(Reader(folder).read(), {}) == [
+        ("Failed: the loss is not finite.", f"FedAvg on {two}, seed 2; FedProx on {two}, seed 2"),
+        ("Begun, not finished.", f"SCAFFOLD on {one}, seed 2"),
+        ("Not begun.", f"SCAFFOLD on {two}, seed 2"),
+    ]
+
+
+def test_seeds_of_one_reason_are_told_together(tmp_path):
+    study = Reader(write_comparison(tmp_path, finished=0)).read()
+    ((reason, runs),) = facts.gaps(study, {})
+    assert reason == "Not begun."
+    assert runs.startswith("FedAvg on dirichlet alpha=0.1, seeds 0, 1 and 2; ")
+
+
+def test_a_finished_comparison_has_no_gaps(comparison_folder):
+    assert facts.gaps(Reader(comparison_folder).read(), {}) == []
 
 
 def test_the_environment_leaves_out_what_is_not_there(run_folder):

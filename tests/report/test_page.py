@@ -7,11 +7,13 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from command_line import mistake
 from written_runs import COMPARISON, config, write_comparison, write_run
 
-from unalike.errors import RunError
+from unalike.compare import folder as comparison
+from unalike.errors import RunError, RunWarning
 from unalike.report.html import page, write_report
-from unalike.report.html.page import SECTIONS, content, render
+from unalike.report.html.page import DETAILS, SECTIONS, content, render
 from unalike.report.records import Reader
 
 
@@ -118,6 +120,60 @@ def test_what_cannot_be_trusted_is_escaped(tmp_path):
     assert data["classes"][0] == "class 0"
 
 
+def test_runs_that_are_missing_are_named_and_their_reasons_escaped(tmp_path):
+    folder = write_comparison(tmp_path / "c", finished=16)
+    nasty = "it said <script>alert(1)</script> & stopped."
+    failed = comparison.read(folder).cells[16].id
+    (folder / "failed.json").write_text(json.dumps({failed: nasty}))
+    html = write_report(folder).read_text()
+    Outline(html)
+    assert "16 of 18 runs finished, 1 failed." in html
+    assert "Failed: it said &lt;script&gt;alert(1)&lt;/script&gt; &amp; stopped." in html
+    assert "FedProx on dirichlet alpha=1, seed 2." in html
+    assert "Not begun." in html
+    assert "<script>alert" not in html
+
+
+def test_a_finished_run_without_the_compared_number_is_told_not_fatal(tmp_path):
+    folder = write_comparison(tmp_path / "c")
+    path = folder / comparison.read(folder).cells[0].folder / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "selected": None}))
+    html = write_report(folder).read_text()
+    assert "no client has validation data; set compare.round" in html
+    assert "FedAvg on dirichlet alpha=0.1, seed 0." in html
+
+
+def picture_text(html, id):
+    return re.search(rf'<figure id="{id}-figure".*?</figure>', html, re.S)[0]
+
+
+def test_where_less_is_better_the_frontier_says_so(tmp_path):
+    text = COMPARISON.replace("seeds = 3", 'seeds = 2\nmetric = "ece"')
+    html = write_report(write_comparison(tmp_path / "c", text)).read_text()
+    assert "down and to the left is better" in picture_text(html, "frontier-0")
+    assert "up and to the right" not in html
+    assert "ECE against bytes" in html
+
+
+def test_one_global_number_has_no_pictures_of_clients(tmp_path):
+    text = COMPARISON.replace("seeds = 3", 'seeds = 2\nsection = "global"')
+    html = write_report(write_comparison(tmp_path / "c", text)).read_text()
+    drawn = {re.sub(r"-\d+$", "", c) for c in charts(html)}
+    assert not drawn & {"clients", "frontier"}
+    assert {"curves", "cost", "reliability"} <= drawn
+    assert "the global test of 2 seeds" in picture_text(html, "reliability-0")
+    words = html.split('<script type="application/json"')[0]
+    assert "Every client" not in words
+    assert "worst tenth" not in words
+    assert "Fairness" not in words
+
+
+def test_partitions_and_shared_settings_are_in_sight(html):
+    seen = re.sub(r"<details>.*?</details>", "", html, flags=re.S)
+    assert "dirichlet, clients = 10, min_size = 1, alpha = 0.1" in seen
+    assert "<dt>rounds</dt><dd>6</dd>" in seen
+
+
 def test_a_run_shows_its_clients(run_folder, tmp_path):
     html = write_report(run_folder, tmp_path / "r.html").read_text()
     outline = Outline(html)
@@ -177,6 +233,35 @@ def test_a_large_comparison_keeps_to_the_limit_by_drawing_fewer_partitions(tmp_p
     assert {c.split("-")[1] for c in charts(html) if c.startswith("curves")} == {"0"}
 
 
+def test_without_room_for_pictures_the_tables_stay(tmp_path, monkeypatch):
+    folder = write_comparison(tmp_path / "c", finished=6)
+    study = Reader(folder).read()
+    least = content(study, DETAILS[-1])
+    monkeypatch.setattr(page, "LIMIT", len(render(study, least).encode()))
+    html = write_report(folder).read_text()
+    Outline(html)
+    assert len(html.encode()) <= page.LIMIT
+    assert set(charts(html)) == {"topology-0"}
+    assert "Pictures of partitions and results would make this page too large" in html
+    assert "Scores and costs on" in html
+
+
+def test_a_page_that_stays_too_large_is_written_with_a_warning(tmp_path, monkeypatch):
+    folder = write_comparison(tmp_path / "c", finished=6)
+    monkeypatch.setattr(page, "LIMIT", 100_000)
+    with pytest.warns(RunWarning, match=r"has \d+ kB where 100 kB are .* chart library \d+ kB"):
+        assert write_report(folder).exists()
+
+
+def test_of_many_runs_settings_are_written_once_if_room_is_scarce(tmp_path):
+    for name in ("a", "b", "c"):
+        write_run(config(tmp_path / name))
+    study = Reader(tmp_path).read()
+    whole, least = (content(study, d).sections["commands"] for d in (DETAILS[0], DETAILS[-1]))
+    assert (whole.count("<details>"), least.count("<details>")) == (3, 1)
+    assert "The settings of 2 more runs are in the config.json" in least
+
+
 def test_the_same_records_give_the_same_page(run_folder, tmp_path):
     pages = [write_report(run_folder, tmp_path / n).read_bytes() for n in ("a.html", "b.html")]
     assert pages[0] == pages[1]
@@ -185,3 +270,10 @@ def test_the_same_records_give_the_same_page(run_folder, tmp_path):
 def test_a_folder_as_output_is_refused(run_folder, tmp_path):
     with pytest.raises(RunError, match="is a folder; name the file to write"):
         write_report(run_folder, tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_named(unalike, run_folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in ("/proc/x/r.html", str(tmp_path / "file" / "r.html")):
+        said = mistake(unalike, "report", str(run_folder), "--output", place)
+        assert f"'{place}' cannot be written: " in said

@@ -46,6 +46,22 @@ def test_png_and_pdf(tmp_path):
     assert save(chart, str(tmp_path / "a.pdf")).read_bytes().startswith(b"%PDF")
 
 
+def test_of_very_many_classes_the_rarest_share_a_row():
+    counts = np.ones((3, 250))
+    counts[:, [7, 240]] = 5
+    marks = tables(partition_plot(counts))[0]
+    labels = {row["label"] for row in marks}
+    assert len(labels) == 100
+    assert {"7", "240", "151 rarer classes"} <= labels
+    assert sum(row["examples"] for row in marks) == counts.sum()
+
+
+def test_a_coarse_heat_map_has_fewer_cells():
+    counts = np.ones((300, 60))
+    cells = [len(tables(partition_plot(counts, coarse=coarse))[0]) for coarse in (False, True)]
+    assert cells == [150 * 60, 50 * 33]
+
+
 def test_html_needs_nothing_from_elsewhere(tmp_path):
     html = save(CHARTS["bubbles"](), tmp_path / "a.html").read_text()
     assert "<script src=" not in html

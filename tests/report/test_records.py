@@ -130,3 +130,21 @@ def test_damage_in_the_middle_is_named(tmp_path):
     with pytest.raises(RunError, match=r"line 2 of .* is damaged"):
         Reader(folder).read()
     assert json.loads(lines[0])["round"] == 1
+
+
+def test_cells_that_failed_are_read_with_their_reasons(tmp_path):
+    reader = Reader(write_comparison(tmp_path, finished=1))
+    assert reader.read().failed == {}
+    before = reader.signature()
+    (tmp_path / "failed.json").write_text(json.dumps({"a cell": "a reason."}))
+    assert reader.signature() != before
+    assert reader.read().failed == {"a cell": "a reason."}
+    (tmp_path / "failed.json").write_text("[]")
+    with pytest.raises(RunError, match="does not tell cells and reasons"):
+        reader.read()
+
+
+def test_a_cell_has_its_planned_configuration_until_it_begins(tmp_path):
+    first, *_, last = Reader(write_comparison(tmp_path, finished=1)).read().cells
+    assert first.config is first.run.config
+    assert (last.run, last.config["rounds"], last.config["seed"]) == (None, 6, 2)

@@ -49,6 +49,13 @@ def test_the_frontier_has_a_point_per_seed(study):
     assert all(r["worst"] < r["mean"] for r in rows)
 
 
+def test_one_test_for_all_clients_has_no_spread_over_them(study):
+    overall = replace(study, section="global")
+    assert series.frontier(overall, study.partitions[0]) == []
+    assert series.clients(overall, study.partitions[0]) == {}
+    assert len(series.curves(overall, study.partitions[0])) == 3 * 3 * 6
+
+
 def test_bins_are_pooled_by_their_counts():
     one = {"counts": [0, 1, 3], "accuracy": [None, 1.0, 0.5], "confidence": [None, 0.4, 0.6]}
     two = {"counts": [0, 3, 0], "accuracy": [None, 0.0, None], "confidence": [None, 0.8, None]}

@@ -14,6 +14,7 @@ from unalike.run.sections import EvaluationSettings
 from unalike.run.summary import summarise
 
 Record = dict[str, Any]
+FAILED = "failed.json"  # of a comparison: cells that ended with an error
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class Cell:
     partition: str
     seed: int
     run: Run | None
+    planned: Record = field(default_factory=dict)  # its configuration before it began
+
+    @property
+    def config(self) -> Record:
+        """What it runs with: equal budgets may buy other rounds than were planned."""
+        return self.planned if self.run is None else self.run.config
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class Study:
     question: str
     cells: list[Cell]
     plan: Record = field(default_factory=dict)  # compare.json without its cells
+    failed: Mapping[str, str] = field(default_factory=dict)  # cell -> why
     metric: str = "accuracy"
     section: str = "local"
     statistic: str = "mean"
@@ -137,6 +145,7 @@ class Reader:
                     str(c.get("condition", c["partition"])),
                     int(c["seed"]),
                     self._run(path) if (path / "config.json").exists() else None,
+                    dict(c.get("config", {})),
                 )
                 for c in plan.pop("cells")
                 for path in [self.folder / c["folder"]]
@@ -153,6 +162,7 @@ class Reader:
             plan.get("question") or "Which method is best on data skewed like these?",
             cells,
             plan,
+            _failed(self.folder),
             metric=plan.get("metric", "accuracy"),
             section=plan.get("section", "local"),
             statistic=plan.get("statistic", "mean"),
@@ -193,6 +203,15 @@ def read_run(folder: Path) -> Run:
     )
 
 
+def _failed(folder: Path) -> dict[str, str]:
+    """Why each cell that failed did, as the comparison last left it."""
+    path = folder / FAILED
+    told = read_json(path) if path.exists() else {}
+    if not isinstance(told, dict):
+        raise RunError(f"'{path}' does not tell cells and reasons; restore it or delete it.")
+    return {str(cell): str(why) for cell, why in told.items()}
+
+
 def _maybe(path: Path) -> Record:
     return dict(read_json(path)) if path.exists() else {}
 
@@ -201,6 +220,7 @@ def _stamp(folder: Path) -> tuple[Any, ...]:
     """Sizes and times of the records, which no change leaves alone."""
     names = (
         "compare.json",
+        FAILED,
         "config.json",
         "skew.json",
         "rounds.jsonl",

@@ -37,6 +37,11 @@ def section_of(study: Study) -> str:
     return study.section
 
 
+def spread_over_clients(study: Study) -> bool:
+    """Whether a run has a number for each client; the global test has one for all of them."""
+    return section_of(study) != "global"
+
+
 def curves(study: Study, partition: str) -> list[Record]:
     """The metric of every evaluated round of every cell, with the bytes sent by then."""
     section, out = section_of(study), []
@@ -73,7 +78,7 @@ def tests(study: Study) -> list[Record]:
 def frontier(study: Study, partition: str) -> list[Record]:
     """Mean over clients and mean of the worst tenth of every cell."""
     section, out = section_of(study), []
-    for cell, run in study.begun:
+    for cell, run in study.begun if spread_over_clients(study) else ():
         record = judged(study, run)
         if cell.partition == partition and record is not None:
             spread = record["metrics"].get(section, {}).get(study.metric, {})
@@ -88,7 +93,7 @@ def clients(study: Study, partition: str) -> dict[str, tuple[list[float], list[f
     """By method, every client's metric and its number of test examples, seeds one after another."""
     section = section_of(study)
     out: dict[str, tuple[list[float], list[float]]] = {}
-    for cell, run in study.begun:
+    for cell, run in study.begun if spread_over_clients(study) else ():
         record = judged(study, run)
         if cell.partition != partition or record is None:
             continue

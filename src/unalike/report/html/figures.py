@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.compare.analysis import higher
+from unalike.compare.tables import NAMES, SHARES
 from unalike.errors import DataError
 from unalike.federation.skew import emd_per_client
 from unalike.report import plots, series
-from unalike.report.html.results import percent
+from unalike.report.html.settings import worded
 from unalike.report.records import Record, Run, Study
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Figure(NamedTuple):
     wide: bool  # whether it needs a row of its own
 
 
-def data_figures(study: Study, partition: str, number: int) -> list[Figure]:
+def data_figures(study: Study, partition: str, number: int, coarse: bool = False) -> list[Figure]:
     """Who holds what."""
     run = series.first_run(study, partition)
     if run is None:
@@ -46,7 +47,7 @@ def data_figures(study: Study, partition: str, number: int) -> list[Figure]:
             "Who holds which class",
             f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd:.3f} "
             "from the classes of all clients together.",
-            lambda: plots.partition_plot(counts, classes, title=""),
+            lambda: plots.partition_plot(counts, classes, title="", coarse=coarse),
         )
     ]
     if len(counts) >= SPREAD_FROM:
@@ -71,11 +72,15 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
     pooled = f" of {seeds} seeds" if seeds > 1 else ""
     which = "the round selected on validation data"
     which = which if study.chosen == "selected" else "the last round"
-    higher = metric not in LOWER_IS_BETTER
-    share = percent(metric)
+    more, share = higher(metric), metric in SHARES
+    better = "up and to the right" if more else "down and to the left"
+    several_tests = series.spread_over_clients(study)
+    whose = f"all clients{pooled} together" if several_tests else f"the global test{pooled}"
     single = len(study.cells) == 1
     rows = series.tests(study) if single else series.curves(study, partition)
-    tested = metric.capitalize() if single else f"{_test(study)} {metric}"
+    named = NAMES.get(metric, metric)
+    title = named[0].upper() + named[1:]
+    tested = title if single else f"{_test(study)} {named}"
     each = series.clients(study, partition)
     bins = series.reliability(study, partition)
     points = series.frontier(study, partition)
@@ -83,9 +88,7 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
 
     def strip() -> "ChartType":
         values, sizes = ({m: pair[i] for m, pair in each.items()} for i in (0, 1))
-        return plots.client_strip(
-            values, metric, sizes=sizes, higher_is_better=higher, percent=share
-        )
+        return plots.client_strip(values, metric, sizes=sizes, higher_is_better=more, percent=share)
 
     found = [
         _figure(
@@ -96,42 +99,42 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
         ),
         _figure(
             f"cost-{number}",
-            f"{metric.capitalize()} against bytes",
-            f"The same {metric} against everything sent until then{band}.",
+            f"{title} against bytes",
+            f"The same {named} against everything sent until then{band}.",
             lambda: plots.cost_curves(rows, metric, target=target, percent=share),
         ),
         _figure(
             f"clients-{number}",
             "Every client",
-            f"{metric.capitalize()} of each client{pooled} in {which}.",
+            f"{title} of each client{pooled} in {which}.",
             strip,
         ),
         _figure(
             f"frontier-{number}",
             "Fairness frontier",
-            f"Average client against the worst tenth, in {which}; up and to the right is better."
+            f"Average client against the worst tenth, in {which}; {better} is better."
             + (" Faint points are single seeds." if seeds > 1 else "")
             + " The dashed line joins methods that no other beats in both.",
-            lambda: plots.fairness_frontier(points, metric, higher_is_better=higher, percent=share),
+            lambda: plots.fairness_frontier(points, metric, higher_is_better=more, percent=share),
         )
         if several
         else None,
         _figure(
             f"reliability-{number}",
             "Reliability",
-            f"Accuracy of predictions by their confidence, all clients{pooled} together, in "
-            f"{which}; the larger a point, the more predictions (bins of fewer than ten are left "
-            "out). Above the dotted line a method is too modest, below it too sure.",
+            f"Accuracy of predictions by their confidence, {whose}, in {which}; the larger a "
+            "point, the more predictions (bins of fewer than ten are left out). Above the dotted "
+            "line a method is too modest, below it too sure.",
             lambda: plots.reliability_diagram(bins),
         ),
     ]
     return [f for f in found if f is not None]
 
 
-def weight_figures(study: Study, partition: str, number: int) -> list[Figure]:
+def weight_figures(study: Study, partition: str, number: int, coarse: bool = False) -> list[Figure]:
     """How much the clients counted."""
     found = []
-    for i, group in enumerate(series.weights(study, partition)[:WEIGHTS]):
+    for i, group in enumerate(series.weights(study, partition)[: 1 if coarse else WEIGHTS]):
         made = _figure(
             f"weights-{number}-{i}",
             f"Weights: {', '.join(group.methods)}",
@@ -161,7 +164,7 @@ def topology_figures(study: Study) -> list[Figure]:
         _figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
-            f"Who exchanges models with whom: {_settings(table)}.",
+            f"Who exchanges models with whom: {worded(table)}.",
             lambda run=run, table=table: _graph(table, int(run.data["clients"])),  # type: ignore[misc]
             square=True,
         )
@@ -179,10 +182,6 @@ def _graph(table: Record, n: int) -> "ChartType":
     made = TOPOLOGIES[name](**{k: v for k, v in table.items() if k != "name"}).build()
     links = next((x for t in range(100) if (x := made.links(t, n)) is not None), None)
     return plots.topology_plot(made.home(n), links, made.local)
-
-
-def _settings(table: Record) -> str:
-    return ", ".join([str(table["name"]), *(f"{k} = {v}" for k, v in table.items() if k != "name")])
 
 
 def _target(study: Study) -> float | None:

@@ -7,22 +7,23 @@ else, and lets it fetch nothing; so the file shows the same wherever and wheneve
 import base64
 import hashlib
 import json
+import warnings
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unalike.errors import RunError
+from unalike.compare.tables import size
+from unalike.errors import RunError, RunWarning
 from unalike.report import series
-from unalike.report.html import facts, figures, results
+from unalike.report.html import facts, figures, results, settings
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study
 from unalike.report.tables import SKEW_COUNTS, SKEW_MEANINGS
 from unalike.run.folder import write
 
 LIMIT = 5_000_000  # characters of a page
-PICTURED = (8, 4, 2, 1)  # partitions with pictures; fewer if the page would grow too large
 CLIENTS = 200  # rows of the table of clients
 NAME = "report.html"
 
@@ -37,6 +38,17 @@ SECTIONS = {
     "environment": "Environment",
     "commands": "Commands",
 }
+
+
+class Detail(NamedTuple):
+    """How much a page shows: partitions with pictures, cells of a picture, files of settings."""
+
+    partitions: int
+    coarse: bool = False
+
+
+# The first that keeps a page within the limit is taken.
+DETAILS = (*map(Detail, (8, 4, 2, 1)), Detail(1, coarse=True), Detail(0, coarse=True))
 
 
 class Content(NamedTuple):
@@ -54,19 +66,39 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     place = Path(folder) / NAME if path is None else Path(path)
     if place.is_dir():
         raise RunError(f"'{place}' is a folder; name the file to write, such as {place}/{NAME}.")
-    place.parent.mkdir(parents=True, exist_ok=True)
     most = len(study.partitions)
-    for pictured in sorted({min(most, n) for n in PICTURED}, reverse=True):
-        text = render(study, content(study, pictured))
+    for detail in dict.fromkeys(d._replace(partitions=min(most, d.partitions)) for d in DETAILS):
+        made = content(study, detail)
+        text = render(study, made)
         if len(text.encode()) <= LIMIT:
             break
-    write(place, text)
+    else:
+        _warn_of_size(place, text, made)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write(place, text)
+    except OSError as error:
+        why = error.strerror or error
+        raise RunError(f"'{place}' cannot be written: {why}; name another --output.") from None
     return place
 
 
-def content(study: Study, pictured: int = PICTURED[0]) -> Content:
+def _warn_of_size(place: Path, text: str, made: Content) -> None:
+    pictures = len(json.dumps(made.charts).encode())
+    tables = sum(len(html.encode()) for html in made.sections.values())
+    library = sum(len(script.encode()) for script in scripts())
+    warnings.warn(
+        f"'{place}' has {size(len(text.encode()))} where {size(LIMIT)} are meant to be the most: "
+        f"tables and text take {size(tables)}, the pictures that are left {size(pictures)}, the "
+        f"chart library {size(library)}; report fewer runs at a time.",
+        RunWarning,
+        stacklevel=3,
+    )
+
+
+def content(study: Study, detail: Detail = DETAILS[0]) -> Content:
     """All sections of a study as it stands, with pictures of its first partitions."""
-    values, found = _values(study, pictured)
+    values, found = _values(study, detail)
     shown = [id for id in SECTIONS if id != "clients" or values["clients"] is not None]
     made = {
         id: _template(f"sections/{id}.html.j2").render(**values, section=id, title=SECTIONS[id])
@@ -108,11 +140,13 @@ def status(study: Study) -> str:
     going = [
         f"{cell.id} in round {len(run.rounds)} of {run.config['rounds']}"
         for cell, run in study.begun
-        if not run.finished
+        if not run.finished and cell.id not in study.failed
     ]
+    lost = sum(c.id in study.failed and not (c.run and c.run.finished) for c in study.cells)
+    failed = f", {lost} failed" if lost else ""
     more = f" and {len(going) - 3} more" if len(going) > 3 else ""
     under_way = f"; under way: {', '.join(going[:3])}{more}" if going else ""
-    return f"{done} of {total} {runs} finished{under_way}."
+    return f"{done} of {total} {runs} finished{failed}{under_way}."
 
 
 def policy(live: bool) -> str:
@@ -138,15 +172,16 @@ def scripts() -> tuple[str, str]:
     return f"(()=>{{{bundle}\n}})();", _asset("report.js")
 
 
-def _values(study: Study, pictured: int) -> tuple[dict[str, Any], list[figures.Figure]]:
+def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.Figure]]:
     found = results.results(study)
-    places = study.partitions[:pictured]
-    data = {p: figures.data_figures(study, p, i) for i, p in enumerate(places)}
+    places, coarse = study.partitions[: detail.partitions], detail.coarse
+    data = {p: figures.data_figures(study, p, i, coarse) for i, p in enumerate(places)}
     outcome = {p: figures.result_figures(study, p, i) for i, p in enumerate(places)}
-    weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i)]
+    weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
     topology = figures.topology_figures(study)
     only = study.begun[0][1] if len(study.cells) == 1 and study.begun else None
     clients = None if only is None else results.clients(series.client_rows(only), CLIENTS)
+    files = facts.files(study)
     values = {
         "study": study,
         "results": found,
@@ -157,12 +192,17 @@ def _values(study: Study, pictured: int) -> tuple[dict[str, Any], list[figures.F
         "mixing_figures": [*weights, *topology],
         "regrets": results.regrets(study),
         "clients": clients,
-        "methods": facts.methods(study),
-        "common": facts.common(study),
+        "gaps": facts.gaps(study, found.unusable) if len(study.cells) > 1 else [],
+        "partitions": settings.partitions(study),
+        "methods": settings.methods(study),
+        "shared": settings.shared(study),
+        "everything": settings.everything(study),
+        "budget": facts.budget(study),
         "ledger": results.ledger(study),
         "environment": facts.environment(study),
         "commands": facts.commands(study),
-        "files": facts.files(study),
+        "files": files[:1] if coarse else files,
+        "files_left_out": len(files) - 1 if coarse and files else 0,
     }
     all_figures = [f for group in (data, outcome) for some in group.values() for f in some]
     return values, [*all_figures, *weights, *topology]

@@ -8,7 +8,7 @@ from unalike.compare.analysis import analyse
 from unalike.compare.results import finished, record
 from unalike.compare.tables import (
     NOTHING,
-    SHARES,
+    TESTS,
     Entry,
     Grid,
     count,
@@ -20,10 +20,10 @@ from unalike.compare.tables import (
     scores,
     size,
 )
+from unalike.errors import RunError
 from unalike.report.html.sheets import Sheet, sheet
 from unalike.report.records import Record, Run, Study
 
-TESTS = {"local": "clients' own", "global": "global", "new": "new clients"}
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric the study looks at
 HEADS = {"std": "std", "worst10": "worst 10 %", "gini": "Gini"}
 BESIDE = ("accuracy", "loss", "f1", "auroc", "ece", "reconstruction", "kl")  # their means
@@ -38,6 +38,7 @@ class Results(NamedTuple):
     overview: Sheet | None
     by_partition: dict[str, list[Sheet]]
     notes: list[str]
+    unusable: dict[str, str]  # finished cells without the compared number, and why
 
 
 def results(study: Study) -> Results:
@@ -47,9 +48,15 @@ def results(study: Study) -> Results:
 
 def _compared(study: Study) -> Results:
     made = comparison.read(study.folder)
-    found = [record(made, study.folder, c) for c in made.cells if finished(study.folder, c)]
+    found, unusable = [], {}
+    for cell in made.cells:
+        if finished(study.folder, cell):
+            try:
+                found.append(record(made, study.folder, cell))
+            except RunError as error:
+                unusable[cell.id] = str(error)
     if not found:
-        return Results([], None, {}, [])
+        return Results([], None, {}, [], unusable)
     analysis = analyse(made, found)
     labels = study.methods
     sentences = [f"{v.condition}: {v.sentence}" for v in analysis.verdicts]
@@ -71,7 +78,7 @@ def _compared(study: Study) -> Results:
     if len(tables) > 1:
         grid = pivot(made, analysis)._replace(notes=[])
         overview = sheet(grid, labels, f"{name(study.metric)} of every method on every partition")
-    return Results(sentences, overview, tables, notes)
+    return Results(sentences, overview, tables, notes, unusable)
 
 
 def _single(study: Study) -> Results:
@@ -102,7 +109,7 @@ def _single(study: Study) -> Results:
             "Mean, standard deviation and worst tenth are over clients. Single runs say nothing "
             "about chance: repeat them with other seeds (unalike compare)."
         )
-    return Results(sentences, None, tables, notes)
+    return Results(sentences, None, tables, notes, {})
 
 
 def _tests(summary: Record, head: list[str], columns: list[tuple[str, str]]) -> list[list[Entry]]:
@@ -111,7 +118,7 @@ def _tests(summary: Record, head: list[str], columns: list[tuple[str, str]]) -> 
         chosen = summary[which]
         if chosen is None or (which == "last" and chosen == summary["selected"]):
             continue
-        for section, words in TESTS.items():
+        for section, test in TESTS.items():
             if section not in chosen:
                 continue
             spread = section != "global"  # one test set has no spread over clients
@@ -121,7 +128,7 @@ def _tests(summary: Record, head: list[str], columns: list[tuple[str, str]]) -> 
                 else NOTHING
                 for metric, statistic in columns
             ]
-            texts = [*head, f"{chosen['round']} ({which})", words, *cells]
+            texts = [*head, f"{chosen['round']} ({which})", test.removesuffix(" test data"), *cells]
             rows.append([Entry(text) for text in texts])
     return rows
 
@@ -134,7 +141,7 @@ def _sentence(label: str, summary: Record, metric: str) -> str:
     which = "selected" if summary["selected"] else "last"
     chosen = summary[which]
     words = [
-        f"{number(chosen[s][metric]['mean'], metric)} on {text} test data"
+        f"{number(chosen[s][metric]['mean'], metric)} on {text}"
         for s, text in TESTS.items()
         if metric in chosen.get(s, {})
     ]
@@ -145,7 +152,7 @@ def _sentence(label: str, summary: Record, metric: str) -> str:
 def _reached(target: Record | None, metric: str) -> str:
     if target is None or metric not in target:
         return ""
-    goal = f" {number(target[metric], metric)} on {TESTS[target['section']]} test data was"
+    goal = f" {number(target[metric], metric)} on {TESTS[target['section']]} was"
     if target["round"] is None:
         return f"{goal} not reached."
     return f"{goal} reached in round {target['round']} after {size(target['bytes'])}."
@@ -259,8 +266,3 @@ def clients(rows: list[Record], most: int) -> Sheet | None:
     return sheet(
         grid, (), "Every client after the last evaluation" if len(rows) <= most else "Clients"
     )
-
-
-def percent(metric: str) -> bool:
-    """Whether a metric is read in per cent."""
-    return metric in SHARES

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 BUBBLES_UP_TO = 40  # clients
 COLUMNS = 150  # of a heat map; with more clients, neighbours share a column
+ROWS = 100  # of any picture; with more classes, the rarest share the last row
+COARSE = 3  # times fewer columns and rows where room is scarce
 SHADES = ("#F3F7FA", "#9CCAE6", "#0072B2", "#00304D")  # of one hue, so grey print keeps the order
 
 
@@ -23,17 +25,20 @@ def partition_plot(
     class_names: Sequence[str] = (),
     title: str = "Who holds which class",
     emd: float | None = None,
+    coarse: bool = False,
 ) -> "ChartType":
     """Examples of each class at each client, with the clients' sizes above.
 
     With many clients the colour is a class's share of the client's examples, the clients are sorted
-    by their largest class, and with very many neighbours are averaged.
+    by their largest class, and with very many neighbours are averaged. Of very many classes the
+    rarest share a row.
 
     Args:
         counts: [clients, classes] examples.
         class_names: Names of the classes; their numbers if empty.
         title: Title of the figure.
         emd: Skew to be named below the title.
+        coarse: Whether to draw fewer columns and rows, for a smaller file.
     """
     n = np.asarray(counts, float)
     if n.ndim != 2 or 0 in n.shape or not (np.isfinite(n).all() and (n >= 0).all()):
@@ -47,9 +52,26 @@ def partition_plot(
         )
     facts = [f"{len(n):,} clients", f"{n.sum():,.0f} examples"]
     facts += [] if emd is None else [f"EMD {emd:.3f}"]
-    chart = (_bubbles if len(n) <= BUBBLES_UP_TO else _heat_map)(n, names)
     told = f"Examples of each of {n.shape[1]} classes at each client: {', '.join(facts)}."
+    factor = COARSE if coarse else 1
+    n, names = _most_frequent(n, names, ROWS // factor)
+    if len(n) <= BUBBLES_UP_TO:
+        chart = _bubbles(n, names)
+    else:
+        chart = _heat_map(n, names, COLUMNS // factor)
     return finish(chart, title, " · ".join(facts), told)
+
+
+def _most_frequent(
+    n: NDArray[np.float64], names: list[str], most: int
+) -> tuple[NDArray[np.float64], list[str]]:
+    """At most so many classes in their order; the rarest together are the last."""
+    if len(names) <= most:
+        return n, names
+    by_size = np.argsort(-n.sum(0), kind="stable")
+    kept, rest = np.sort(by_size[: most - 1]), by_size[most - 1 :]
+    joined = np.column_stack([n[:, kept], n[:, rest].sum(1)])
+    return joined, [*(names[c] for c in kept), f"{len(rest)} rarer classes"]
 
 
 def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":
@@ -82,13 +104,13 @@ def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":
     return _below_sizes(bubbles, n.sum(1), step * clients, ["examples"])
 
 
-def _heat_map(n: NDArray[np.float64], names: list[str]) -> "ChartType":
+def _heat_map(n: NDArray[np.float64], names: list[str], columns: int) -> "ChartType":
     import altair as alt
 
     clients, sizes = len(n), n.sum(1)
     share = n / np.maximum(sizes, 1)[:, None]
     order = np.lexsort((-share.max(1), share.argmax(1)))
-    first = np.unique(np.linspace(0, clients, min(clients, COLUMNS) + 1).round()[:-1].astype(int))
+    first = np.unique(np.linspace(0, clients, min(clients, columns) + 1).round()[:-1].astype(int))
     members = np.diff(first, append=clients)
     share = np.add.reduceat(share[order], first) / members[:, None]
     sizes = np.add.reduceat(sizes[order], first) / members
