@@ -7,6 +7,7 @@ import pytest
 from unalike.algorithms.table import METHODS
 from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
+from unalike.errors import ConfigError
 from unalike.run.build import experiment
 from unalike.run.config import Config, parse
 
@@ -82,6 +83,39 @@ def test_a_few_bytes_more_do_not_cost_a_round():
     made = config("fedprox", rounds=8)
     assert Forecast(experiment(made)).total(8).bytes > Forecast(experiment(base)).total(8).bytes
     assert within(made, Budget("bytes"), base).rounds == 8
+
+
+LONG = 400  # rounds, of which four are one per cent
+
+
+@pytest.mark.parametrize("kind", ["bytes", "samples"])
+@pytest.mark.parametrize("stated", [False, True])
+def test_the_baseline_keeps_its_rounds_and_who_costs_as_much_has_the_same(kind, stated):
+    """FedProx sends a few bytes more, which sum up to two thirds of a round."""
+    some = {"rounds": LONG, "participation": {"fraction": 0.5}}
+    base = config(**some)
+    amount = getattr(Forecast(experiment(base)).total(LONG), kind) if stated else None
+    budget = Budget(kind, amount)
+    for method in ("fedavg", "fedprox"):
+        assert within(config(method, **some), budget, base).rounds == LONG
+
+
+def test_over_many_rounds_a_few_bytes_neither_cost_nor_buy_a_round():
+    """SCAFFOLD sends twice as much, but for 0.2 %, phase-shift 3/4 of it: 3/4 R + 1/4."""
+    base, budget = config(rounds=LONG), Budget("bytes")
+    amount = Forecast(experiment(base)).total(LONG).bytes
+    for method, rounds in (("scaffold", LONG // 2), ("phase_shift", 533)):
+        made = config(method, rounds=LONG)
+        assert within(made, budget, base).rounds == rounds
+        forecast = Forecast(experiment(made))
+        assert forecast.total(rounds).bytes < amount + forecast.round(0, last=False).bytes / 2
+        assert forecast.total(rounds + 1).bytes > amount + forecast.round(0, last=False).bytes / 2
+
+
+def test_a_baseline_that_sends_nothing_sets_no_budget():
+    with pytest.raises(ConfigError, match="the baseline uses no bytes, which sets no budget"):
+        within(config(), Budget("bytes"), config("local_only"))
+    assert within(config(), Budget("bytes", 1.0), config("local_only")).rounds == 1
 
 
 def test_phase_shift_runs_longer_on_equal_bytes():

@@ -15,11 +15,12 @@ from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import traffic
 from unalike.engine.loop import Replies
+from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, experiment
 from unalike.run.config import Config
 
-TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round
+TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
 
 
 class Use(NamedTuple):
@@ -90,24 +91,42 @@ class Forecast:
         return before + self.round(rounds - 1, last=True)
 
     def rounds(self, kind: str, amount: float, longest: int) -> int:
-        """The most rounds, at least one, whose use stays within the amount."""
-        before, most = Use(), amount * (1 + TOLERANCE)
+        """The most rounds, at least one, that the amount buys.
+
+        The last one may lack one per cent of the amount, but not half of what a round costs.
+        """
+        before = Use()
         for t in range(longest):
-            if getattr(before + self.round(t, last=True), kind) > most:
+            last, between = self.round(t, last=True), self.round(t, last=False)
+            lacking = min(TOLERANCE * amount, getattr(between, kind) / 2)
+            if getattr(before + last, kind) > amount + lacking:
                 return max(t, 1)
-            before += self.round(t, last=False)
+            before += between
         return longest
 
 
 def within(config: Config, budget: Budget, baseline: Config) -> Config:
-    """The configuration with the rounds its budget buys."""
-    if budget.kind == "rounds":
+    """The configuration with the rounds its budget buys.
+
+    The baseline keeps its rounds where they set the amount. A method that uses as much in the
+    baseline's rounds, but for one per cent, has the same rounds.
+    """
+    kind = budget.kind
+    if kind == "rounds":
         return config
-    amount = budget.amount
-    if amount is None:
-        amount = getattr(Forecast(experiment(baseline)).total(baseline.rounds), budget.kind)
     forecast = Forecast(experiment(config))
-    if not getattr(forecast.total(config.rounds), budget.kind):
+    if not getattr(forecast.total(config.rounds), kind):
         return config  # a method that uses nothing cannot use up its budget
-    rounds = forecast.rounds(budget.kind, amount, budget.longest * config.rounds)
+    standard, amount, rounds = Forecast(experiment(baseline)), budget.amount, baseline.rounds
+    if amount is not None:
+        rounds = standard.rounds(kind, amount, budget.longest * rounds)
+    usual = getattr(standard.total(rounds), kind)
+    if not usual and amount is None:
+        raise ConfigError(
+            f"the baseline uses no {kind}, which sets no budget for the others; name another "
+            f"compare.baseline or an amount, compare.budget.{kind}."
+        )
+    longest = budget.longest * config.rounds
+    if rounds > longest or abs(getattr(forecast.total(rounds), kind) - usual) > TOLERANCE * usual:
+        rounds = forecast.rounds(kind, usual if amount is None else amount, longest)
     return config.model_copy(update={"rounds": rounds})
