@@ -3,9 +3,11 @@
 import time
 from io import StringIO
 
+import pytest
 from comparisons import tiny
 from rich.console import Console
 
+from unalike.cli.view import View
 from unalike.compare.view import LiveView, LogView, Progress, duration, for_console
 from unalike.compare.worker import Event
 
@@ -56,6 +58,31 @@ def test_a_terminal_has_one_live_table():
     row = next(line for line in text.splitlines() if line.startswith("fedavg"))
     assert row.split() == ["fedavg", "1/2", "87.50", "50.00"]
     assert "cell fedprox--dirichlet--seed0 failed: out of memory." in out.getvalue()
+
+
+HOSTILE = "'[/data/x.csv]' has shape [batch, 3], not [3, 4]."
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_error_is_shown_as_it_is(terminal):
+    out = StringIO()
+    view = for_console(Console(file=out, width=200, force_terminal=terminal))
+    made = tiny('methods = ["fedavg"]')
+    view.begin(made, {}, 1)
+    cell = made.cells[0]
+    view.hear(Event("failed", cell.id, text=HOSTILE), cell, None)
+    view.end()
+    assert HOSTILE in out.getvalue()
+
+
+def test_a_run_names_refused_clients_and_notes_as_they_are():
+    out = StringIO()
+    view = View(Console(file=out, width=200))
+    view.rounds, view.bar = 2, view.progress.add_task("fedavg", score="")
+    record = {"round": 1, "metrics": None, "rejected": {"3": HOSTILE}, "skipped": "", "notes": []}
+    view.round(record)
+    view.round({**record, "rejected": {}, "skipped": HOSTILE, "notes": [HOSTILE]})
+    assert out.getvalue().count(HOSTILE) == 3
 
 
 def test_the_time_left_counts_only_this_session():

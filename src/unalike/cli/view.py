@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from unalike.cli.outcome import SECTIONS, number
 from unalike.run.build import Experiment
@@ -38,30 +39,30 @@ class View:
         if self.introduce:
             self._introduce(made, skew, folder)
         if done == config.rounds:
-            self.console.print(f"all {done} rounds were done before")
+            self._say(f"all {done} rounds were done before")
         elif done:
-            self.console.print(f"resuming after round {done} of {config.rounds}")
+            self._say(f"resuming after round {done} of {config.rounds}")
         self.progress.start()
         self.bar = self.progress.add_task(self.name, total=config.rounds, score="")
 
     def _introduce(self, made: Experiment, skew: dict[str, Any], folder: Path) -> None:
         sim, config = made.simulation, made.config
-        self.console.print(
+        self._say(
             f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
             f"{config.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
         )
-        self.console.print(
+        self._say(
             f"skew of {config.partition.name}: EMD {skew['emd']:.3f}, Jensen-Shannon "
             f"{skew['js']:.3f}, clients of {skew['smallest']:.0f} to {skew['largest']:.0f} examples"
         )
         for question in sim.recipe.mixing.survey:
-            self.console.print(f"clients reveal once: {question.reveals}")
+            self._say(f"clients reveal once: {question.reveals}")
         if made.attackers:
             who = ", ".join(map(str, made.attackers))
-            self.console.print(f"attack {config.attack.name} by clients {who}")
+            self._say(f"attack {config.attack.name} by clients {who}")
         if made.accountant is not None:
-            self.console.print(made.accountant.promise.meaning)
-        self.console.print(f"folder: {folder}", soft_wrap=True)
+            self._say(made.accountant.promise.meaning)
+        self._say(f"folder: {folder}", wrap=False)
 
     def round(self, record: dict[str, Any]) -> None:
         """Advance the bar; name clients whose updates were refused."""
@@ -70,15 +71,15 @@ class View:
         if t <= self.done:  # told before the run was interrupted
             return
         for client, why in record["rejected"].items():
-            self.console.print(f"round {t}: refused client {client}: {why}")
+            self._say(f"round {t}: refused client {client}: {why}")
         if record["skipped"]:
-            self.console.print(f"round {t} changed nothing: {record['skipped']}")
+            self._say(f"round {t} changed nothing: {record['skipped']}")
         for note in record["notes"]:
-            self.console.print(f"round {t}: {note}")
+            self._say(f"round {t}: {note}")
         now, last = time.monotonic(), t == self.rounds
         if not self.console.is_terminal and score and (last or now - self.told > EVERY):
             self.told = now
-            self.console.print(f"{self.name} round {t}/{self.rounds}  {score}")
+            self._say(f"{self.name} round {t}/{self.rounds}  {score}")
 
     def stopping(self) -> None:
         """Straight to the file: a console may be in the middle of printing."""
@@ -87,6 +88,10 @@ class View:
     def end(self) -> None:
         """Leave the terminal as it was."""
         self.progress.stop()
+
+    def _say(self, text: str, wrap: bool = True) -> None:
+        """As it is: brackets in an error or a path are no markup."""
+        self.console.print(Text(text), soft_wrap=not wrap)
 
 
 def scores(record: dict[str, Any]) -> str:

@@ -119,7 +119,7 @@ class LiveView:
         """Redraw; say what failed."""
         self.progress.hear(event, cell, value)
         if event.kind == "failed":
-            self.console.print(f"cell {cell.id} failed: {event.text}", style="red")
+            self.console.print(Text(f"cell {cell.id} failed: {event.text}", "red"))
         self.live.update(self._drawn())
 
     def stopping(self) -> None:
