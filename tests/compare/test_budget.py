@@ -101,10 +101,10 @@ def test_the_baseline_keeps_its_rounds_and_who_costs_as_much_has_the_same(kind, 
 
 
 def test_over_many_rounds_a_few_bytes_neither_cost_nor_buy_a_round():
-    """SCAFFOLD sends twice as much, but for 0.2 %, phase-shift 3/4 of it: 3/4 R + 1/4."""
+    """Of FedAvg's 19904 bytes a round SCAFFOLD sends 1.997 times as much, phase-shift 0.751."""
     base, budget = config(rounds=LONG), Budget("bytes")
     amount = Forecast(experiment(base)).total(LONG).bytes
-    for method, rounds in (("scaffold", LONG // 2), ("phase_shift", 533)):
+    for method, rounds in (("scaffold", LONG // 2), ("phase_shift", 532)):
         made = config(method, rounds=LONG)
         assert within(made, budget, base).rounds == rounds
         forecast = Forecast(experiment(made))
