@@ -102,6 +102,61 @@ def test_missing_cells_pair_only_what_both_have():
     assert line.summary.n == 3
 
 
+def test_leaders_are_ranked_over_the_seeds_that_all_have():
+    """a has only seeds that were easy for everybody; b is better than a on each of them."""
+    hard, easy = [0.50, 0.51, 0.50], [0.95, 0.96, 0.955]
+    values = {"a": [None, None, None, 0.90, 0.91, 0.905], "b": [*hard, *easy]}
+    made = asked(seeds=6)
+    found = analyse(made, records(made, values))
+    assert found.of("a")[0].summary.mean > found.of("b")[0].summary.mean
+    assert found.verdicts[0].leader == "b"
+    assert not found.verdicts[0].clear
+    assert not any(line.best for line in found.lines)
+    assert found.verdicts[0].sentence == (
+        "b leads over the 3 seeds that all methods have; no winner is called while cells are "
+        "missing."
+    )
+    assert found.notes[-1] == (
+        "Missing: a on dirichlet has 3 of 6 seeds. Tests use the seeds that both methods have."
+    )
+
+
+def test_a_method_without_any_result_is_named_and_nobody_wins():
+    made = asked("abc", seeds=5)
+    found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
+    assert not any(line.best for line in found.lines)
+    assert "c on dirichlet has none of 5 seeds" in found.notes[-1]
+
+
+def test_without_the_baseline_nothing_is_tested():
+    made = asked("abc", seeds=5, baseline="c")
+    found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
+    assert all(line.versus is None and not line.differs for line in found.lines)
+    assert found.notes[0].endswith("no test, since nothing of c is finished.")
+
+
+def test_seeds_that_no_two_share_have_no_leader():
+    made = asked(seeds=4)
+    found = analyse(made, records(made, {"a": [0.5, 0.6], "b": [None, None, 0.7, 0.8]}))
+    assert found.verdicts == []
+
+
+def test_nothing_is_bold_or_starred_whose_interval_has_a_zero():
+    """Signed ranks ignore how far out one seed is; the interval does not."""
+    base = [0.30] * 10
+    far = [b + d for b, d in zip(base, np.r_[np.linspace(0.01, 0.018, 9), 0.5], strict=True)]
+    values = {"a": base, "b": far}
+    made = asked(values, test="wilcoxon", seeds=10)
+    found = analyse(made, records(made, values))
+    line = found.of("b")[0]
+    assert line.p < 0.05
+    assert line.versus.low < 0 < line.versus.high
+    assert (line.outcome, line.differs, line.best) == ("tie", False, False)
+    assert found.verdicts[0].sentence == (
+        "no clear winner: b leads, but not surely over a (an interval has a zero)."
+    )
+
+
 def test_nothing_finished_is_no_error():
     made = asked()
     found = analyse(made, [])
@@ -153,6 +208,30 @@ def test_wilcoxon_warns_of_its_limit():
     made = asked(test="wilcoxon", seeds=6)
     values = {k: [*CLEAR[k], 0.8] for k in "ab"}
     assert len(analyse(made, records(made, values)).notes) == 1
+
+
+def test_wilcoxons_limit_is_that_of_the_corrected_p():
+    """Two differences of six seeds: 2 x 2^-5 = 0.0625."""
+    made = asked("abc", test="wilcoxon", seeds=6)
+    notes = analyse(made, records(made, {m: [*CLEAR[m], 0.8] for m in "abc"})).notes
+    assert "and 2 differences" in notes[1]
+    assert "cannot give less than p = 0.062; use at least 7 seeds" in notes[1]
+
+
+def test_the_bootstrap_warns_of_few_seeds():
+    for seeds, words in ((5, 1), (20, 0)):
+        made = asked(interval="bootstrap", seeds=seeds)
+        values = {m: np.random.default_rng(0).normal(0.5, 0.1, seeds).tolist() for m in "ab"}
+        notes = analyse(made, records(made, values)).notes
+        assert sum("too narrow with fewer than 20 seeds" in note for note in notes) == words
+
+
+@pytest.mark.parametrize("budget", ["bytes", {"bytes": 1000}])
+def test_who_left_some_of_the_budget_says_so(budget):
+    made = asked("abc", budget=budget)
+    ledgers = {"b": {"bytes": 950}, "c": {"bytes": 200}}
+    lines = analyse(made, records(made, {m: [0.5, 0.6] for m in "abc"}, ledgers)).lines
+    assert [line.less for line in lines] == ["", "", "only 20 % of the budget of bytes"]
 
 
 def test_conditions_are_judged_apart():

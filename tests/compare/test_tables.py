@@ -13,7 +13,7 @@ from rich.console import Console
 from unalike.compare import frames
 from unalike.compare.analysis import Analysis, analyse
 from unalike.compare.render import latex, markdown, terminal
-from unalike.compare.spec import Comparison
+from unalike.compare.spec import Comparison, comparison
 from unalike.compare.tables import Grid, count, grids, number, pivot, probability, scores, size
 
 VALUES = {
@@ -180,6 +180,42 @@ def test_footnotes_are_shared_and_name_conditions_only_if_they_must():
         "† b used 2 times the bytes of a.",
         "† c used 3 times the bytes of a (iid); 2 times the bytes of a (dirichlet).",
     ]
+
+
+def test_missing_seeds_stand_beside_the_number():
+    values = {**VALUES, "Other": VALUES["Other"][:3]}
+    made = asked(values)
+    found = analyse(made, records(made, values))
+    rows = scores(made, found, "dirichlet").rows
+    assert rows[2][1].text == "80.00 ± 0.00 (n = 3)"
+    assert not any(row[1].bold for row in rows)
+
+
+def test_without_a_baseline_there_are_no_differences():
+    made = asked(VALUES, baseline="Other")
+    found = analyse(made, records(made, {m: VALUES[m] for m in ("FedAvg", "Fed_Best")}))
+    assert [g.columns[1] for g in grids(made, found)] == ["accuracy %"]
+
+
+def test_equal_rounds_are_said_only_of_equal_rounds():
+    made, found = example()
+    assert "in the round selected on validation data, at equal rounds." in " ".join(
+        scores(made, found, "dirichlet").notes
+    )
+    methods = ["fedavg", {"name": "fedavg", "label": "short", "set": {"rounds": 9}}]
+    own = comparison({"compare": {"methods": methods}})
+    rows = records(own, {"fedavg": [0.5, 0.6], "short": [0.5, 0.7]})
+    notes = " ".join(scores(own, analyse(own, rows), "dirichlet").notes)
+    assert "methods set their own rounds" in notes
+    assert "equal" not in notes
+
+
+def test_a_budget_left_over_has_a_mark():
+    made = asked(VALUES, budget="bytes")
+    rows = records(made, VALUES, {"Other": {"bytes": 0}})
+    grid = scores(made, analyse(made, rows), "dirichlet")
+    assert grid.rows[2][0].text == "Other ‡"
+    assert grid.notes[-1] == "‡ Other used only 0 % of the budget of bytes."
 
 
 def test_a_global_test_has_no_spread_over_clients():

@@ -1,13 +1,15 @@
 """From finished cells to what may be said of them: one line a method and condition.
 
-A method leads a condition by its mean. It is called the best only if its paired difference to
-every other method stays significant after Holm's correction over these, and its difference to the
-baseline also among the differences of all methods to the baseline. Otherwise there is no clear
-winner, and no number is set in bold.
+A method leads a condition by its mean over the seeds that all methods have. It is called the best
+only if its paired difference to every other method has an interval without zero and stays
+significant after Holm's correction over these, and its difference to the baseline also among the
+differences of all methods to the baseline. Otherwise, and as long as a cell is missing, there is no
+clear winner, and no number is set in bold.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,8 @@ from unalike.engine.evaluate import LOWER_IS_BETTER
 
 Record = dict[str, Any]
 MORE = 1.01  # a share of the baseline's use from which on a method is said to have used more
+LESS = 0.9  # a share of the budget below which a method is said to have left some of it
+FEW = 20  # seeds below which the bootstrap's intervals are clearly too narrow
 TESTS = {
     "t": "paired t-test",
     "hall": "paired t-test guarded against skew",
@@ -43,6 +47,7 @@ class Line:
     label: str
     condition: str
     values: dict[int, float]  # seed -> the compared number
+    asked: int  # for how many seeds
     summary: Summary
     beside: dict[str, float | None]  # means over seeds of what else a table shows
     ledger: dict[str, float]  # means over seeds
@@ -51,6 +56,12 @@ class Line:
     outcome: Outcome | None
     best: bool
     more: str  # what it used more of, in words
+    less: str  # what it left of the budget, in words
+
+    @property
+    def differs(self) -> bool:
+        """From the baseline, by the corrected test and the interval."""
+        return self.p is not None and self.p < ALPHA and self.outcome != "tie"
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,8 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
         versus = _against_baseline(made, values)
         adjusted = holm([None if v is None else v.p for v in versus.values()])
         p = dict(zip(versus, adjusted, strict=True))
-        verdict = _verdict(made, condition, values, p)
+        asked = _asked(made, condition)
+        verdict = _verdict(made, condition, values, asked, p)
         if verdict is not None:
             verdicts.append(verdict)
         ledgers = {label: _ledger(rs) for label, rs in groups.items()}
@@ -104,6 +116,7 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
                 label,
                 condition,
                 values[label],
+                asked[label],
                 summarise(list(values[label].values()), made.judging.interval),
                 _beside(rs, made.judging),
                 ledgers[label],
@@ -112,10 +125,16 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
                 None if v is None else outcome(v, higher(made.judging.metric)),
                 verdict is not None and verdict.clear and verdict.leader == label,
                 _more(label, ledgers, made),
+                _less(label, ledgers, made),
             )
             for label, rs in groups.items()
         ]
-    return Analysis(lines, verdicts, _notes(made, lines))
+    return Analysis(lines, verdicts, [*_notes(made, lines), *_missing(made, lines)])
+
+
+def _asked(made: Comparison, condition: str) -> dict[str, int]:
+    """For how many seeds each method was asked for."""
+    return Counter(c.label for c in made.cells if c.condition == condition)
 
 
 def _against_baseline(
@@ -148,38 +167,50 @@ def _paired(mine: dict[int, float], other: dict[int, float], judging: Judging) -
 def _verdict(
     made: Comparison,
     condition: str,
-    values: dict[str, dict[int, float]],
-    against_baseline: dict[str, float | None],
+    values: Mapping[str, dict[int, float]],
+    asked: Mapping[str, int],
+    against_baseline: Mapping[str, float | None],
 ) -> Verdict | None:
     """Who leads, and whether that may be more than chance."""
-    judging = made.judging
-    sign = 1 if higher(judging.metric) else -1
-    means = {k: sign * sum(v.values()) / len(v) for k, v in values.items() if v}
-    ranked = sorted(means, key=lambda k: -means[k])
-    if len(ranked) < 2:
+    there = {label: v for label, v in values.items() if v}
+    seeds = set.intersection(*map(set, there.values())) if there else set()
+    if len(there) < 2 or not seeds:
         return None
-    leader, *others = ranked
-    tests = [_paired(values[leader], values[o], judging) for o in others]
-    n = min(t.n for t in tests)
-    if n < 2:
+    sign = 1 if higher(made.judging.metric) else -1
+    leader, *others = sorted(there, key=lambda k: -sign * sum(there[k][s] for s in seeds))
+    if any(len(there.get(label, ())) < n for label, n in asked.items()):
+        which = f"the {len(seeds)} seeds" if len(seeds) > 1 else "the one seed"
+        sentence = (
+            f"{leader} leads over {which} that all methods have; no winner is called while cells "
+            "are missing."
+        )
+        return Verdict(condition, leader, False, sentence)
+    if len(seeds) < 2:
         sentence = f"{leader} leads; no test, since one seed says nothing about chance."
         return Verdict(condition, leader, False, sentence)
+    tests = [_paired(there[leader], there[o], made.judging) for o in others]
     p = [1.0 if x is None else x for x in holm([t.p for t in tests])]
     for i, o in enumerate(others):  # two tables must not contradict each other
         pair = against_baseline[leader if o == made.baseline else o]
         if made.baseline in (o, leader) and pair is not None:
             p[i] = max(p[i], pair)
-    close = [o for o, x in zip(others, p, strict=True) if x >= ALPHA]
+    won = [outcome(t, sign > 0) == "win" for t in tests]
+    close = [i for i in range(len(others)) if p[i] >= ALPHA or not won[i]]
     if not close:
         sentence = (
-            f"{leader} is best: ahead of every other method over {n} seeds "
+            f"{leader} is best: ahead of every other method over {len(seeds)} seeds "
             f"(largest corrected p = {max(p):.2g})."
         )
         return Verdict(condition, leader, True, sentence)
-    worst = max(p[others.index(o)] for o in close)
-    names = ", ".join(close[:3]) + (" and others" if len(close) > 3 else "")
-    sentence = f"no clear winner: {leader} leads, but not surely over {names} (p = {worst:.2g})."
+    worst = max(p[i] for i in close)
+    why = f"p = {worst:.2g}" if worst >= ALPHA else "an interval has a zero"
+    names = _listed([others[i] for i in close])
+    sentence = f"no clear winner: {leader} leads, but not surely over {names} ({why})."
     return Verdict(condition, leader, False, sentence)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
 
 
 def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | None]:
@@ -215,6 +246,16 @@ def _more(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) ->
     return " and ".join(words)
 
 
+def _less(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) -> str:
+    """What a method left of a budget of samples or bytes, in words."""
+    kind, base = made.budget.kind, ledgers.get(made.baseline)
+    if kind == "rounds" or (made.budget.amount is None and base is None):
+        return ""
+    limit = made.budget.amount or (base or {}).get(kind, 0.0)
+    share = ledgers[label][kind] / limit if limit else 1.0
+    return f"only {100 * share:.2g} % of the budget of {kind}" if share < LESS else ""
+
+
 def _times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio >= MORE else f"{100 * (ratio - 1):.2g} % more than"
 
@@ -228,17 +269,39 @@ def _notes(made: Comparison, lines: Sequence[Line]) -> list[str]:
         return ["One seed: no spread, no interval and no test; raise compare.seeds."]
     test = TESTS[judging.test]
     kind = "Student's t" if judging.interval == "t" else "the bootstrap"
+    spread = f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}"
+    if not any(line.versus for line in lines):
+        return [f"{spread}; no test, since nothing of {made.baseline} is finished."]
     notes = [
-        f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}; p by the {test} on "
-        f"differences to {made.baseline} with the same seed, Holm-corrected over the methods."
+        f"{spread}; p by the {test} on differences to {made.baseline} with the same seed, "
+        "Holm-corrected over the methods."
     ]
-    least = least_p(n, judging.test)
+    others = len(made.labels) - 1
+    least = others * least_p(n, judging.test)
     if least >= ALPHA:
+        among = "" if others == 1 else f" and {others} differences"
         notes.append(
-            f"With {n} seeds {test} cannot give less than p = {least:.2g}; use at least "
-            f"{2 + math.floor(-math.log2(ALPHA))} seeds."
+            f"With {n} seeds{among} {test} cannot give less than p = {min(least, 1.0):.2g}; use "
+            f"at least {2 + math.floor(math.log2(others / ALPHA))} seeds."
+        )
+    if judging.interval == "bootstrap" and n < FEW:
+        notes.append(
+            f"The bootstrap's intervals are too narrow with fewer than {FEW} seeds; "
+            "compare.interval = 't' has wider ones."
         )
     return notes
+
+
+def _missing(made: Comparison, lines: Sequence[Line]) -> list[str]:
+    """Which methods lack seeds."""
+    there = {(line.label, line.condition): line.summary.n for line in lines}
+    few: list[str] = []
+    for condition in made.conditions if lines else []:
+        for label, n in _asked(made, condition).items():
+            found = there.get((label, condition), 0)
+            if found < n:
+                few.append(f"{label} on {condition} has {found or 'none'} of {n} seeds")
+    return [f"Missing: {_listed(few)}. Tests use the seeds that both methods have."] if few else []
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

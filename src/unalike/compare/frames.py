@@ -47,6 +47,7 @@ def lines(analysis: Analysis) -> list[dict[str, Any]]:
             "outcome": line.outcome,
             "best": line.best,
             "more": line.more,
+            "less": line.less,
             **line.beside,
             "ledger": line.ledger,
         }

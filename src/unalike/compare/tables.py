@@ -1,7 +1,8 @@
 """The tables of a comparison as text, before anything is known of the medium.
 
 A bold number is the best of its condition and proven so (see ``analysis``). A star marks a
-significant difference to the baseline, a dagger a method that used more than its share.
+significant difference to the baseline, a dagger a method that used more than its share, a double
+dagger one that left some of it.
 """
 
 import math
@@ -10,10 +11,10 @@ from typing import NamedTuple
 
 from unalike.compare.analysis import Analysis, Line, higher
 from unalike.compare.spec import Comparison
-from unalike.compare.statistics import ALPHA, Paired, Summary
+from unalike.compare.statistics import Paired, Summary
 
 NOTHING = "—"
-STAR, DAGGER = "*", "†"
+STAR, DAGGER, DOUBLE = "*", "†", "‡"
 SHARES = frozenset({"accuracy", "top5", "precision", "recall", "f1", "auroc"})  # shown in per cent
 NAMES = {"f1": "F1", "auroc": "AUROC", "ece": "ECE", "mce": "MCE", "top5": "top-5 accuracy"}
 TESTS = {"local": "clients' own test data", "global": "global test data", "new": "new clients"}
@@ -41,7 +42,7 @@ def grids(made: Comparison, analysis: Analysis) -> list[Grid]:
     for condition in made.conditions:
         if analysis.at(condition):
             out.append(scores(made, analysis, condition))
-            if len(analysis.at(condition)) > 1:
+            if any(line.versus for line in analysis.at(condition)):
                 out.append(differences(made, analysis, condition))
     return out
 
@@ -59,7 +60,7 @@ def pivot(made: Comparison, analysis: Analysis) -> Grid:
         last = Entry(NOTHING if label == made.baseline else tally)
         rows.append([Entry(_marked([*lines.values()])), *numbers, last])
     notes = [f"{v.condition}: {v.sentence}" for v in analysis.verdicts]
-    notes += [*_legend(made), *analysis.notes, *_more(analysis.lines)]
+    notes += [*_legend(made), *analysis.notes, *_used(analysis.lines)]
     columns = ["method", *made.conditions, "win/tie/loss"]
     return Grid(_title(made), columns, rows, notes)
 
@@ -81,7 +82,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Grid:
         for line in lines
     ]
     notes = [v.sentence for v in analysis.verdicts if v.condition == condition]
-    notes += [*_legend(made), *analysis.notes, *_more(lines)]
+    notes += [*_legend(made), *analysis.notes, *_used(lines)]
     columns = ["method", name(metric), "worst 10 %", "Gini", "ECE", "sent", "samples", "rounds"]
     return Grid(_title(made, condition), columns, rows, notes)
 
@@ -111,7 +112,8 @@ def differences(made: Comparison, analysis: Analysis, condition: str) -> Grid:
         "effect",
         "result",
     ]
-    return Grid(_title(made, condition, title), columns, rows, [])
+    note = "Result: win or loss where the interval and the test of this pair alone leave no zero."
+    return Grid(_title(made, condition, title), columns, rows, [note])
 
 
 def name(metric: str) -> str:
@@ -163,8 +165,9 @@ def spread(summary: Summary, metric: str) -> str:
 def _score(line: Line | None, metric: str) -> Entry:
     if line is None or not line.summary.n:
         return Entry(NOTHING)
-    star = STAR if line.p is not None and line.p < ALPHA else ""
-    return Entry(spread(line.summary, metric) + star, line.best)
+    star = STAR if line.differs else ""
+    few = f" (n = {line.summary.n})" if line.summary.n < line.asked else ""
+    return Entry(spread(line.summary, metric) + star + few, line.best)
 
 
 def _interval(s: Summary | Paired, metric: str) -> str:
@@ -193,23 +196,40 @@ def _legend(made: Comparison) -> list[str]:
     if budget.amount is not None:
         text = size(budget.amount) if budget.kind == "bytes" else count(budget.amount)
         amount = f" ({text})"
+    equal = "methods set their own rounds" if own_rounds(made) else f"at equal {words}{amount}"
     return [
-        f"{what[0].upper()}{what[1:]}{how} on {TESTS[j.section]} in {which}, at equal "
-        f"{words}{amount}.",
+        f"{what[0].upper()}{what[1:]}{how} on {TESTS[j.section]} in {which}, {equal}.",
         f"Bold: best, and surely so. {STAR}: differs from {made.baseline} (corrected p < 0.05).",
     ]
 
 
+def own_rounds(made: Comparison) -> bool:
+    """Whether rounds are what methods get the same of, but some of them set their own."""
+    rounds: dict[str, set[int]] = {}
+    for cell in made.cells:
+        rounds.setdefault(cell.condition, set()).add(cell.config.rounds)
+    return made.budget.kind == "rounds" and any(len(found) > 1 for found in rounds.values())
+
+
 def _marked(lines: Sequence[Line]) -> str:
-    return lines[0].label + (f" {DAGGER}" if any(line.more for line in lines) else "")
+    marks = DAGGER * any(line.more for line in lines) + DOUBLE * any(line.less for line in lines)
+    return f"{lines[0].label} {marks}".rstrip()
 
 
-def _more(lines: Sequence[Line]) -> list[str]:
-    """Footnotes on methods that used more; conditions are named where they differ."""
+def _used(lines: Sequence[Line]) -> list[str]:
+    """Footnotes on methods that used more, or less, than their share."""
+    return [
+        *_footnotes(DAGGER, lines, [line.more for line in lines]),
+        *_footnotes(DOUBLE, lines, [line.less for line in lines]),
+    ]
+
+
+def _footnotes(mark: str, lines: Sequence[Line], uses: Sequence[str]) -> list[str]:
+    """One for all methods of the same use; conditions are named where they differ."""
     out: dict[str, dict[str, list[str]]] = {}
-    for line in lines:
-        if line.more:
-            out.setdefault(line.label, {}).setdefault(line.more, []).append(line.condition)
+    for line, use in zip(lines, uses, strict=True):
+        if use:
+            out.setdefault(line.label, {}).setdefault(use, []).append(line.condition)
     everywhere = len({line.condition for line in lines})
     alike: dict[str, list[str]] = {}
     for label, said in out.items():
@@ -218,4 +238,4 @@ def _more(lines: Sequence[Line]) -> list[str]:
             for what, where in said.items()
         ]
         alike.setdefault("; ".join(words), []).append(label)
-    return [f"{DAGGER} {', '.join(labels)} used {words}." for words, labels in alike.items()]
+    return [f"{mark} {', '.join(labels)} used {words}." for words, labels in alike.items()]
