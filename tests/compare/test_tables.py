@@ -3,18 +3,31 @@
 import csv
 import json
 import re
+import shutil
+import subprocess
 from io import StringIO
 
 import polars as pl
 import pytest
 from comparisons import asked, records
+from markdown_it import MarkdownIt
 from rich.console import Console
 
 from unalike.compare import frames
 from unalike.compare.analysis import Analysis, analyse
 from unalike.compare.render import latex, markdown, terminal
 from unalike.compare.spec import Comparison, comparison
-from unalike.compare.tables import Grid, count, grids, number, pivot, probability, scores, size
+from unalike.compare.tables import (
+    Entry,
+    Grid,
+    count,
+    grids,
+    number,
+    pivot,
+    probability,
+    scores,
+    size,
+)
 
 VALUES = {
     "FedAvg": [0.80, 0.81, 0.79, 0.80, 0.82],
@@ -121,6 +134,65 @@ def test_latex_is_balanced_and_escaped():
     for line in re.findall(r"^    (.*) \\\\$", text, re.M):
         assert line.count("&") in (7, 5)
     assert not re.search(r"(?<!\\)[%_#]", text.partition("\n")[2])
+
+
+HOSTILE = [
+    "[k=2]",
+    "[/data/x.csv] \\ & % $ # _ { } ~ ^ \" ' ` ``x'' -- --- <a|b>",
+    "<script>alert(1)</script>",
+    "&lt;b&gt; **bold** _it_ `code` ~~no~~ $x^2$",
+    "![x](http://a.b) [y](javascript:z)",
+    "# head",
+    "- item",
+    "1. first",
+    "= 1 + 1",
+    "*",
+    "two\n\nlines | \x1b[31m",
+    "\\\\[2cm]",
+]
+
+
+def hostile() -> Grid:
+    rows = [[Entry(text), Entry(text, bold=True)] for text in HOSTILE]
+    return Grid(HOSTILE[1], ["method", HOSTILE[0]], rows, HOSTILE)
+
+
+def seen(text: str) -> str:
+    return " ".join(text.replace("\x1b", " ").split())
+
+
+def test_markdown_shows_any_label_as_it_is():
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    for heading in HOSTILE:
+        tokens = parser.parse(markdown([hostile()], heading))
+        assert not [
+            t.type for t in tokens if t.type.startswith(("html", "heading", "hr", "ordered"))
+        ]
+        inline = [t for t in tokens if t.type == "inline"]
+        kinds = {c.type for t in inline for c in t.children or []}
+        assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
+        shown = ["".join(c.content for c in t.children or []) for t in inline]
+        rows = [text for text in map(seen, HOSTILE) for _ in range(2)]
+        expected = [heading, HOSTILE[1], "method", HOSTILE[0], *rows, *HOSTILE]
+        assert shown == list(map(seen, expected))
+
+
+def test_latex_rows_do_not_begin_with_a_bracket():
+    text = latex([hostile()])
+    assert not re.search(r"(\\\\|\\midrule)\s*\[", text)
+    assert "\n\n" not in text.strip()
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX")
+def test_latex_compiles_whatever_the_labels_are(tmp_path):
+    body = latex([hostile(), *grids(*example())])
+    head = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+    (tmp_path / "t.tex").write_text(f"{head}{body}\n\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "t.log").read_text(errors="replace")
 
 
 def test_frames_hold_every_cell_and_every_line(tmp_path):

@@ -1,4 +1,9 @@
-"""Tables for a terminal, as Markdown, and as LaTeX with booktabs."""
+"""Tables for a terminal, as Markdown, and as LaTeX with booktabs.
+
+Labels, titles and questions are a user's: whatever they hold is shown as it is, so that no HTML,
+link or command of theirs stands in a file. pdfLaTeX knows Latin letters only; Greek or Korean ones
+in a label need XeLaTeX or LuaLaTeX.
+"""
 
 import re
 from collections.abc import Sequence
@@ -19,6 +24,9 @@ LATEX = {
     "_": r"\_",
     "{": r"\{",
     "}": r"\}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",  # a command of its own under babel
+    "`": r"\textasciigrave{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"$<$",
@@ -29,6 +37,7 @@ LATEX = {
     "—": "---",
     "−": "$-$",
 }
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def terminal(grids: Sequence[Grid], width: int) -> RenderableType:
@@ -46,18 +55,21 @@ def terminal(grids: Sequence[Grid], width: int) -> RenderableType:
 
 def markdown(grids: Sequence[Grid], heading: str = "") -> str:
     """The tables as Markdown; a note is given once."""
-    blocks = [heading] if heading else []
+    blocks = [in_markdown(heading)] if heading else []
     said: set[str] = set()
     for grid in grids:
-        blocks.append(f"**{_md(grid.title)}**")
+        blocks.append(f"**{in_markdown(grid.title)}**")
         lines = [
-            [_md(c) for c in grid.columns],
+            [in_markdown(c) for c in grid.columns],
             ["---", *("---:" for _ in grid.columns[1:])],
-            *([f"**{_md(e.text)}**" if e.bold else _md(e.text) for e in row] for row in grid.rows),
+            *(
+                [f"**{in_markdown(e.text)}**" if e.bold else in_markdown(e.text) for e in row]
+                for row in grid.rows
+            ),
         ]
         blocks.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
         if notes := _new(grid.notes, said):
-            blocks.append("\n".join(f"- {_md(note)}" for note in notes))
+            blocks.append("\n".join(f"- {in_markdown(note)}" for note in notes))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -67,19 +79,19 @@ def latex(grids: Sequence[Grid]) -> str:
     for grid in grids:
         out += [
             r"\begin{table}",
-            rf"  \caption{{{_tex(grid.title)}}}",
+            rf"  \caption{{{in_latex(grid.title)}}}",
             r"  \centering",
             rf"  \begin{{tabular}}{{l{'r' * (len(grid.columns) - 1)}}}",
             r"    \toprule",
-            rf"    {' & '.join(_tex(c) for c in grid.columns)} \\",
+            rf"    {' & '.join(in_latex(c) for c in grid.columns)} \\",
             r"    \midrule",
         ]
         for row in grid.rows:
-            cells = [rf"\textbf{{{_tex(e.text)}}}" if e.bold else _tex(e.text) for e in row]
+            cells = [rf"\textbf{{{in_latex(e.text)}}}" if e.bold else in_latex(e.text) for e in row]
             out.append(rf"    {' & '.join(cells)} \\")
         out += [r"    \bottomrule", r"  \end{tabular}"]
         if grid.notes:
-            notes = r"\\ ".join(_tex(note) for note in grid.notes)
+            notes = r"\\ ".join(in_latex(note) for note in grid.notes)
             out.append(rf"  \par\smallskip\footnotesize {notes}")
         out += [r"\end{table}", ""]
     return "\n".join(out)
@@ -126,9 +138,33 @@ def _table(grid: Grid) -> Table:
     return table
 
 
-def _md(text: str) -> str:
-    return re.sub(r"([\\|*_])", r"\\\1", text).replace("\n", " ")
+def in_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is, on one line.
+
+    >>> print(in_markdown("<b>a_b</b> | [x](y)"))
+    &lt;b&gt;a\_b&lt;/b&gt; \| \[x](y)
+    """
+    escaped = re.sub(r"([\\`*_\[|~#$])", r"\\\1", _one_line(text))
+    escaped = re.sub(r"^([-+=](?!\d)|\d+(?=[.)]( |$)))", _no_list, escaped)
+    return "".join(HTML.get(c, c) for c in escaped)
 
 
-def _tex(text: str) -> str:
-    return "".join(LATEX.get(c, c) for c in text)
+def in_latex(text: str) -> str:
+    r"""Text that LaTeX shows as it is; a bracket at its start is no argument of a line's end.
+
+    >>> print(in_latex("[a_b] 50 %"))
+    {[}a\_b] 50 \%
+    """
+    parts = re.split(r"(?<=-)(?=-)", _one_line(text))  # two hyphens would be one dash
+    escaped = "{}".join("".join(LATEX.get(c, c) for c in part) for part in parts)
+    return re.sub(r"^\[", "{[}", escaped)
+
+
+def _no_list(start: re.Match[str]) -> str:
+    """The start of a line that would begin a list or a rule, so that it does not."""
+    return f"\\{start[0]}" if start[0] in "-+=" else f"{start[0]}\\"
+
+
+def _one_line(text: str) -> str:
+    """Without control characters, and with single spaces for all white space."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
