@@ -4,6 +4,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from command_line import mistake
 from comparisons import TINY, run_here
 
 from unalike.cli.comparing import source
@@ -11,7 +12,8 @@ from unalike.compare import folder as place
 from unalike.compare.analysis import Analysis
 from unalike.compare.conduct import Outcome
 from unalike.compare.presets import names
-from unalike.compare.spec import loads
+from unalike.compare.spec import Comparison, loads
+from unalike.errors import RunError
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def test_list_shows_every_preset_with_its_question(unalike):
 
 def test_where_every_cell_fails_the_reason_is_said(unalike, tmp_path, monkeypatch):
     failed = Outcome(Analysis([], [], []), {"fedavg--seed0": "all clients dropped out."})
-    monkeypatch.setattr("unalike.compare.conduct.conduct", lambda *a, **k: failed)
+    monkeypatch.setattr("unalike.compare.conduct.conduct_held", lambda *a, **k: failed)
     (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1')
     arguments = ("--folder", str(tmp_path / "out"))
     code, _, err = unalike("compare", str(tmp_path / "a.toml"), *arguments)
@@ -94,6 +96,33 @@ def test_mistakes_are_one_sentence_and_code_two(unalike, tmp_path, monkeypatch, 
 def test_a_file_comes_before_a_preset_only_by_its_ending(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
-    assert source("quickstart")[1] == "quickstart"
+    assert source("quickstart")[1:] == ("quickstart", True)
     Path("quickstart.toml").write_text("x = 1")
-    assert source("quickstart.toml") == ("x = 1", "quickstart")
+    assert source("quickstart.toml") == ("x = 1", "quickstart", False)
+
+
+@pytest.mark.parametrize("preset", [True, False])
+def test_the_folder_remembers_whether_it_was_a_preset(unalike, tmp_path, monkeypatch, preset):
+    """And while a comparison runs nobody else describes its folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("quickstart.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1')
+    folder = tmp_path / "runs" / "compare-quickstart"
+
+    def held(made: Comparison, at: Path, *more: object) -> Outcome:
+        with pytest.raises(RunError, match="in use by another process"):
+            place.create(made, at, "")
+        return Outcome(Analysis([], [], []), {"x": "no."})
+
+    monkeypatch.setattr("unalike.compare.conduct.conduct_held", held)
+    for arguments in (("quickstart" if preset else "quickstart.toml",), (str(folder),)):
+        code, _, err = unalike("compare", *arguments)
+        assert code == 2
+        assert "cell 'x' failed: no" in err
+    assert place.read(folder).source["preset"] is preset
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(unalike, tmp_path):
+    (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]')
+    said = mistake(unalike, "compare", str(tmp_path / "a.toml"), "--folder", "/proc/x")
+    assert "the folder '/proc/x' cannot be made" in said
+    assert "unknown preset" in mistake(unalike, "compare", "a" * 300)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from shutil import copytree
@@ -11,7 +12,7 @@ import pytest
 from comparisons import TABLES, TINY, files, run_here, tiny
 
 from unalike.compare import folder as place
-from unalike.compare.conduct import _job, conduct, preflight
+from unalike.compare.conduct import _job, conclude, conduct, preflight
 from unalike.compare.results import Results
 from unalike.compare.settings import Budget
 from unalike.compare.spec import loads
@@ -97,6 +98,8 @@ def test_results_are_in_the_order_of_the_cells_whatever_finished_first(tmp_path)
     for cell in reversed(made.cells):
         _job(made, folder, cell).run(Mortal(iter(())))
         results.add(cell)
+        assert read_lines(folder / "results.jsonl")[-1]["id"] == cell.id  # it is there at once
+    conclude(made, folder, results)
     found = [r["id"] for r in read_lines(folder / "results.jsonl")]
     assert found == [c.id for c in made.cells]
 
@@ -170,12 +173,54 @@ def test_another_comparison_is_not_mixed_in(tmp_path):
         place.create(tiny('methods = ["fedavg"]\nbudget = "bytes"'), folder, "")
 
 
+@pytest.mark.parametrize("kind", ["bytes", "samples"])
+def test_a_budget_is_not_measured_on_two_baselines(tmp_path, kind):
+    """Finished cells would keep the rounds that the first one's use bought them."""
+    folder, budget = tmp_path / "a", f'budget = "{kind}"\n'
+    place.create(tiny(f'{budget}methods = ["fedavg", "fedprox"]'), folder, "")
+    before = files(folder, "compare.json", "compare.toml")
+    for methods in (
+        'methods = ["scaffold", "fedavg", "fedprox"]',
+        'methods = ["fedavg", "fedprox"]\nbaseline = "fedprox"',
+    ):
+        with pytest.raises(RunError, match=f"get as many {kind} as another baseline uses"):
+            place.create(tiny(budget + methods), folder, methods)
+    assert files(folder, "compare.json", "compare.toml") == before
+    place.create(
+        tiny(f'{budget}methods = ["fedavg", "fedprox", "scaffold"]\nseeds = 9'), folder, ""
+    )
+
+
+def test_the_baseline_is_free_where_it_sets_no_budget(tmp_path):
+    for name, budget in (("rounds", '"rounds"'), ("bytes", "{ bytes = 5000 }")):
+        for methods in ('["fedavg"]', '["scaffold", "fedavg"]'):
+            made = tiny(f"budget = {budget}\nmethods = {methods}")
+            place.create(made, tmp_path / name, "")
+
+
+def test_a_baseline_of_one_name_and_other_settings_is_another(tmp_path):
+    """Its cells may lie elsewhere, and would then not be compared one by one."""
+    folder = tmp_path / "a"
+    made = place.create(tiny('methods = ["fedavg", "fedprox"]\nbudget = "bytes"'), folder, "")
+    moved = [replace(c, id=f"{c.id}-x") if c.label == "fedavg" else c for c in made.cells]
+    place.create(replace(made, cells=moved), folder, "")
+    slow = [replace(c, config=c.config.model_copy(update={"rounds": 9})) for c in made.cells]
+    with pytest.raises(RunError, match="as another baseline uses"):
+        place.create(replace(made, cells=[c for c in slow if c.label == "fedavg"]), folder, "")
+
+
 def test_folders_that_are_none(tmp_path):
     (tmp_path / "x.txt").write_text("mine")
     with pytest.raises(RunError, match="already exists and is no comparison"):
         place.create(tiny('methods = ["fedavg"]'), tmp_path, "")
     with pytest.raises(RunError, match="there is no folder"):
         place.read(tmp_path / "none")
+    with pytest.raises(RunError, match=r"the folder '/proc/x' cannot be made: .*; name another"):
+        place.create(tiny('methods = ["fedavg"]'), Path("/proc/x"), "")
+    with pytest.raises(RunError, match="cannot be made: Not a directory"):
+        place.create(tiny('methods = ["fedavg"]'), tmp_path / "x.txt" / "a", "")
+    with pytest.raises(RunError, match="cannot be made: File name too long"):
+        place.create(tiny('methods = ["fedavg"]'), tmp_path / ("a" * 300), "")
     (tmp_path / "compare.json").write_text('{"format": 99}')
     with pytest.raises(RunError, match="another version"):
         place.read(tmp_path)
@@ -197,8 +242,22 @@ def test_a_folder_reads_back_as_it_was_made(tmp_path):
 def test_two_processes_do_not_share_a_folder(tmp_path):
     folder = tmp_path / "a"
     made = place.create(tiny('methods = ["fedavg"]'), folder, "")
-    with alone(folder), pytest.raises(RunError, match="in use by another process"):
-        conduct(made, folder)
+    before = files(folder, "compare.json", "compare.toml")
+    with alone(folder):
+        with pytest.raises(RunError, match="in use by another process"):
+            conduct(made, folder)
+        with pytest.raises(RunError, match="in use by another process"):
+            place.create(tiny('methods = ["fedavg", "fedprox"]'), folder, "other")
+    assert files(folder, "compare.json", "compare.toml") == before
+
+
+def test_a_comparison_that_begins_holds_its_folder(tmp_path):
+    folder, made = tmp_path / "a", tiny('methods = ["fedavg"]')
+    with place.held(made, folder, "") as placed:
+        assert placed == place.read(folder)
+        with pytest.raises(RunError, match="in use by another process"):
+            place.create(made, folder, "")
+    place.create(made, folder, "")
 
 
 @pytest.mark.parametrize(
@@ -249,5 +308,5 @@ def test_a_metric_that_a_run_does_not_have_is_said(tmp_path):
     summary = read_json(path)
     del summary["selected"]["local"]["top5"]
     path.write_text(json.dumps(summary))
-    with pytest.raises(RunError, match="has no metric 'top5'; it has accuracy"):
-        Results(made, folder)
+    (why,) = Results(made, folder).failed.values()
+    assert "has no metric 'top5'; it has accuracy" in why

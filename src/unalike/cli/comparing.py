@@ -1,6 +1,8 @@
 """``unalike compare``: presets, files and folders of comparisons."""
 
+from os.path import isdir, isfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +14,10 @@ from unalike.compare.presets import about, names, text
 from unalike.compare.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
 from unalike.report.tables import Row, comparison_table
-from unalike.run.folder import read_json
+from unalike.run.folder import alone, read_json
+
+if TYPE_CHECKING:
+    from unalike.compare.conduct import Outcome
 
 
 def compare(
@@ -31,23 +36,29 @@ def compare(
             )
         go_on(target, processes)
         return
-    written, name = source(target)
-    made = loads(written, name, scale, overrides)
+    written, name, preset = source(target)
+    made = loads(written, name, scale, overrides, preset)
     at = Path(folder or f"runs/compare-{_named(name, made)}")
-    _conduct(place.create(made, at, written), at, processes)
+    with place.held(made, at, written) as placed:
+        outcome = _conduct(placed, at, processes)
+    _show(placed, at, outcome)
 
 
 def go_on(folder: str, processes: int = 0) -> None:
     """Finish a comparison that was stopped or killed; show one that is finished."""
-    _conduct(place.read(folder), Path(folder), processes)
+    at = Path(folder)
+    with alone(at):
+        made = place.read(at)
+        outcome = _conduct(made, at, processes)
+    _show(made, at, outcome)
 
 
-def source(target: str) -> tuple[str, str]:
-    """(text, name) of a preset or a file; a file is known by its ending."""
+def source(target: str) -> tuple[str, str, bool]:
+    """(text, name, whether it is a preset) of a preset or a file, known by its ending."""
     path = Path(target)
-    if path.suffix == ".toml" or path.is_file() or (path.is_dir() and target not in names()):
-        return text_of(path), path.stem
-    return text(target), target
+    if path.suffix == ".toml" or isfile(path) or (isdir(path) and target not in names()):
+        return text_of(path), path.stem, False
+    return text(target), target, True
 
 
 def show_presets() -> None:
@@ -69,21 +80,26 @@ def _named(name: str, made: Comparison) -> str:
     return name if scale in (None, "small") else f"{name}-{scale}"
 
 
-def _conduct(made: Comparison, folder: Path, processes: int) -> None:
-    from unalike.compare.conduct import conduct  # needs torch, which takes its time to load
-    from unalike.compare.render import terminal
-    from unalike.compare.tables import grids
+def _conduct(made: Comparison, folder: Path, processes: int) -> "Outcome":
+    from unalike.compare.conduct import conduct_held  # needs torch, which takes its time to load
     from unalike.compare.view import for_console
 
     console = Console()
     if made.judging.question:
         console.print(Text(made.judging.question, "italic"))
-    outcome = conduct(made, folder, processes, for_console(console))
+    return conduct_held(made, folder, processes, for_console(console))
+
+
+def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
+    from unalike.compare.render import terminal
+    from unalike.compare.tables import grids
+
+    console = Console()
     if not outcome.analysis.lines:
         outcome.check(folder)  # there is nothing to show but why
     console.print(_skew(made, folder))
     console.print(terminal(grids(made, outcome.analysis), console.width))
-    console.print(f"tables and runs: {folder}", soft_wrap=True)
+    console.print(f"tables and runs: {folder}", soft_wrap=True, markup=False)
     reporting.write(str(folder), None)
     outcome.check(folder)
 

@@ -11,6 +11,7 @@ from unalike.compare.schedule import Schedule
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell, Comparison
 from unalike.compare.tables import grids
+from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
 from unalike.errors import ConfigError, RunError, UnalikeError
@@ -22,8 +23,6 @@ from unalike.run.execute import refuse_second_stage
 from unalike.run.folder import alone, dumps, write
 from unalike.run.interrupts import interrupts
 from unalike.run.stages import first_stage
-
-SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
 
 
 class Stopped(KeyboardInterrupt):
@@ -65,19 +64,26 @@ def conduct(
         processes: Cells at a time; 0 takes one for each core, or one in all on a GPU.
         view: Who watches.
     """
-    failed: dict[str, str] = {}
     with alone(folder):
-        results = Results(made, folder)
-        if left := results.left:
-            new = [c for c in left if not (folder / c.folder / "config.json").is_file()]
-            preflight(new, made.budget)
-            processes = min(processes or _processes(made), len(left))
-            failed = _run(made, folder, results, processes, view or Silent())
-        return Outcome(conclude(made, folder, results), failed)
+        return conduct_held(made, folder, processes, view)
+
+
+def conduct_held(
+    made: Comparison, folder: Path, processes: int = 0, view: View | None = None
+) -> Outcome:
+    """``conduct`` in a folder that the caller keeps from other processes."""
+    results = Results(made, folder)
+    if left := results.left:
+        new = [c for c in left if not (folder / c.folder / "config.json").is_file()]
+        preflight(new, made.budget)
+        processes = min(processes or _processes(made), len(left))
+        _run(made, folder, results, processes, view or Silent())
+    return Outcome(conclude(made, folder, results), results.failed)
 
 
 def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
     """Write the tables of what is finished."""
+    results.save()
     records = results.records
     analysis = analyse(made, records)
     if records:
@@ -131,12 +137,9 @@ def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Fed
     return mine, data
 
 
-def _run(
-    made: Comparison, folder: Path, results: Results, processes: int, view: View
-) -> dict[str, str]:
-    """Why each cell that failed did."""
+def _run(made: Comparison, folder: Path, results: Results, processes: int, view: View) -> None:
+    """Run what is left."""
     cells = {c.id: c for c in made.cells}
-    failed: dict[str, str] = {}
 
     def hear(event: Event) -> None:
         value = None
@@ -147,7 +150,7 @@ def _run(
             except RunError as error:
                 event = Event("failed", event.id, text=str(error))
         if event.kind == "failed":
-            failed[event.id] = event.text
+            results.fail(cells[event.id], event.text)
         view.hear(event, cells[event.id], value)
 
     done = {r["id"]: r["value"] for r in results.records}
@@ -161,16 +164,12 @@ def _run(
     finally:
         view.end()
     if stopped and results.left:
+        results.save()
         raise Stopped(folder, len(results.known), len(made.cells))
-    return failed
 
 
 def _job(made: Comparison, folder: Path, cell: Cell) -> Job:
-    base = next(
-        c
-        for c in made.cells
-        if (c.label, c.condition, c.seed) == (made.baseline, cell.condition, cell.seed)
-    )
+    base = made.baselines[cell.condition, cell.seed]
     return Job(
         cell.id,
         str(folder / cell.folder),

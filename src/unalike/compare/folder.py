@@ -3,10 +3,15 @@
 compare.json   what was asked for: settings, and every cell with its whole configuration
 compare.toml   the file it was read from
 cells/ID/      one run each, as ``unalike run`` makes it
-results.jsonl  one line for each finished cell, in the order of the cells
+results.jsonl  one line for each finished cell, in the order of the cells once nothing runs
+failed.json    why cells have no result, one sentence each, by cell; absent if none failed
+errors/ID.txt  the whole error of a cell that broke down
 table.md, table.tex, cells.csv, summary.csv (and .parquet), statistics.json: the tables
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +21,7 @@ from unalike.compare.spec import Cell, Comparison
 from unalike.errors import RunError
 from unalike.run.config import parse
 from unalike.run.explain import check
-from unalike.run.folder import dumps, plain, read_json, write
+from unalike.run.folder import alone, dumps, plain, read_json, write
 
 FILE = "compare.json"
 FORMAT = 1
@@ -24,7 +29,7 @@ FORMAT = 1
 
 def is_comparison(folder: str | Path) -> bool:
     """Whether the folder holds a comparison."""
-    return (Path(folder) / FILE).is_file()
+    return os.path.isfile(Path(folder) / FILE)  # false for what cannot be a path, too
 
 
 def create(made: Comparison, folder: Path, text: str) -> Comparison:
@@ -33,15 +38,21 @@ def create(made: Comparison, folder: Path, text: str) -> Comparison:
     A swept list may so be extended later, and what has been computed is kept. The cells get their
     place in the folder.
     """
-    placed = _placed(made, folder)
-    if is_comparison(folder):
-        _same(placed, folder)
-    elif folder.exists() and (not folder.is_dir() or any(_visible(folder))):
-        raise RunError(f"'{folder}' already exists and is no comparison; name another --folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / "compare.toml", text)
-    write(folder / FILE, dumps(placed.as_dict(), indent=1))
-    return placed
+    with held(made, folder, text) as placed:
+        return placed
+
+
+@contextmanager
+def held(made: Comparison, folder: Path, text: str) -> Iterator[Comparison]:
+    """``create``, with the folder kept from other processes until the end."""
+    _make(folder)
+    with alone(folder):
+        placed = _placed(made, folder)
+        if is_comparison(folder):
+            _same(placed, folder)
+        write(folder / FILE, dumps(placed.as_dict(), indent=1))
+        write(folder / "compare.toml", text)
+        yield placed
 
 
 def read(folder: str | Path) -> Comparison:
@@ -58,6 +69,20 @@ def read(folder: str | Path) -> Comparison:
         return Comparison(judging, Budget(**raw["budget"]), raw["baseline"], cells, raw["source"])
     except (KeyError, TypeError) as error:
         raise RunError(f"'{folder / FILE}' is damaged ({error}); restore it from a copy.") from None
+
+
+def _make(folder: Path) -> None:
+    """The folder, unless it is somebody else's."""
+    try:
+        if _taken(folder):
+            raise RunError(
+                f"'{folder}' already exists and is no comparison; name another --folder."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"the folder '{folder}' cannot be made: {error.strerror}; name another --folder."
+        ) from None
 
 
 def _cell(raw: dict[str, Any]) -> Cell:
@@ -81,6 +106,8 @@ def _same(made: Comparison, folder: Path) -> None:
     before, why = {c.id: _key(c) for c in old.cells}, ""
     if old.budget != made.budget:
         why = "with another budget"
+    if made.budget.kind != "rounds" and made.budget.amount is None and not _measured(old, made):
+        why = f"in which all get as many {made.budget.kind} as another baseline uses"
     for cell in made.cells:
         if before.get(cell.id, key := _key(cell)) != key:
             why = f"whose cell '{cell.id}' has other settings"
@@ -91,6 +118,14 @@ def _same(made: Comparison, folder: Path) -> None:
         )
 
 
+def _measured(old: Comparison, made: Comparison) -> bool:
+    """Whether one baseline sets both budgets, as far as conditions and seeds agree."""
+    before, now = old.baselines, made.baselines
+    return old.baseline == made.baseline and all(
+        _key(before[place]) == _key(now[place]) for place in before.keys() & now.keys()
+    )
+
+
 def _key(cell: Cell) -> Any:
     """What two cells must agree in; where they lie does not matter."""
     config = cell.config.resolved()
@@ -98,5 +133,8 @@ def _key(cell: Cell) -> Any:
     return plain({**config, "run": run})
 
 
-def _visible(folder: Path) -> list[Path]:
-    return [p for p in folder.iterdir() if not p.name.startswith(".")]
+def _taken(folder: Path) -> bool:
+    """Whether something else than a comparison lies there."""
+    if is_comparison(folder) or not folder.exists():
+        return False
+    return not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())

@@ -1,13 +1,14 @@
-"""What finished cells came to, one record each, read from their folders."""
+"""What finished cells came to, one record each, read from their folders; why others failed."""
 
 from pathlib import Path
 from typing import Any
 
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import RunError
-from unalike.run.folder import dumps, read_json, read_lines, write
+from unalike.run.folder import Log, dumps, read_json, write
 
 FILE = "results.jsonl"
+FAILED = "failed.json"
 LEDGER = (
     "rounds",
     "samples",
@@ -28,7 +29,36 @@ def finished(folder: Path, cell: Cell) -> bool:
 
 def record(made: Comparison, folder: Path, cell: Cell) -> dict[str, Any]:
     """One line of results.jsonl: the number that is compared, all metrics beside it, the ledger."""
-    judging, summary = made.judging, read_json(folder / cell.folder / "summary.json")
+    path = folder / cell.folder / "summary.json"
+    summary = read_json(path)
+    try:
+        return _record(made, cell, summary)
+    except (AttributeError, KeyError, TypeError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
+        raise RunError(f"'{path}' {what}: delete it, and it is made again.") from None
+
+
+def collect(made: Comparison, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """(records, why there is none) of the finished cells, by cell."""
+    known: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    for cell in made.cells:
+        if finished(folder, cell):
+            try:
+                known[cell.id] = record(made, folder, cell)
+            except RunError as error:
+                failed[cell.id] = str(error)
+    return known, failed
+
+
+def reasons(folder: Path) -> dict[str, str]:
+    """Why cells failed, as it lies in the folder."""
+    found = read_json(folder / FAILED) if (folder / FAILED).is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _record(made: Comparison, cell: Cell, summary: dict[str, Any]) -> dict[str, Any]:
+    judging = made.judging
     chosen = summary[judging.round]
     if chosen is None:
         raise RunError(
@@ -54,13 +84,19 @@ def record(made: Comparison, folder: Path, cell: Cell) -> dict[str, Any]:
 
 
 class Results:
-    """The records of the finished cells, kept in memory and in results.jsonl."""
+    """The records of the finished cells, kept in memory and in results.jsonl.
+
+    While cells run a line is added for each, so that what is written does not grow with the
+    square of their number; ``save`` puts the lines in order.
+    """
 
     def __init__(self, made: Comparison, folder: Path) -> None:
         """Reads what is finished already."""
-        self.made, self.folder = made, folder
-        self.known = {c.id: record(made, folder, c) for c in made.cells if finished(folder, c)}
-        self._write()
+        self.made, self.folder, self.log = made, folder, Log(folder / FILE)
+        self.known, self.failed = collect(made, folder)
+        before = reasons(folder)
+        self.failed |= {c.id: before[c.id] for c in self.left if c.id in before}
+        self.save()
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -69,22 +105,37 @@ class Results:
 
     @property
     def left(self) -> list[Cell]:
-        """The cells without a result."""
-        return [c for c in self.made.cells if c.id not in self.known]
+        """The cells that have still to be run."""
+        return [
+            c
+            for c in self.made.cells
+            if c.id not in self.known and not (c.id in self.failed and finished(self.folder, c))
+        ]
 
     def add(self, cell: Cell) -> dict[str, Any]:
         """A cell that has just finished."""
         self.known[cell.id] = found = record(self.made, self.folder, cell)
-        self._write()
+        self.log.append(found)
+        self.log.sync()
+        if self.failed.pop(cell.id, None) is not None:
+            self._explain()
         return found
 
-    def _write(self) -> None:
+    def fail(self, cell: Cell, why: str) -> None:
+        """A cell that has just failed."""
+        self.failed[cell.id] = why
+        self._explain()
+
+    def save(self) -> None:
+        """Write all records, in their order."""
         write(self.folder / FILE, "".join(dumps(r) + "\n" for r in self.records))
+        self._explain()
 
-
-def stored(folder: str | Path) -> list[dict[str, Any]]:
-    """The records as they lie in the folder."""
-    return read_lines(Path(folder) / FILE)
+    def _explain(self) -> None:
+        if self.failed:
+            write(self.folder / FAILED, dumps(self.failed, indent=1))
+        else:
+            (self.folder / FAILED).unlink(missing_ok=True)
 
 
 def score(metrics: dict[str, Any] | None, made: Comparison) -> float | None:
