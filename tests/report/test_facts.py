@@ -83,8 +83,11 @@ def test_equal_rounds_are_told(tmp_path):
 
 
 def test_a_method_with_rounds_of_its_own_is_named(tmp_path):
-    said = budget(tmp_path, ", set = { rounds = 4 }")
+    said = budget(tmp_path / "one", ", set = { rounds = 4 }")
     assert said == "All methods were given equal rounds (6), except FedProx (4)."
+    more = ", set = { rounds = 4 } }, { name = 'median' }, { name = 'krum', set = { rounds = 5 }"
+    said = budget(tmp_path / "more", more)
+    assert said == "All methods were given equal rounds (6), except FedProx (4); krum (5)."
 
 
 def test_rounds_that_a_partition_sets_are_equal_for_all(tmp_path):

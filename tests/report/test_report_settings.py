@@ -87,6 +87,12 @@ def test_the_partition_of_a_run_tells_its_numbers(run_folder):
     assert settings.partitions(study) == [("dirichlet", told)]
 
 
+def test_lists_of_a_partition_are_told(tmp_path):
+    write_run(config(tmp_path, partition={"name": "mixed", "sizes": [2, 8]}))
+    ((_, told),) = settings.partitions(Reader(tmp_path).read())
+    assert told == "mixed, clients = 10, min_size = 1, sizes = [2, 8], alphas = [50, 0.5]"
+
+
 def test_what_all_share_is_told_unless_it_is_a_default(tmp_path):
     text = """
     [local]
@@ -106,6 +112,8 @@ def test_what_all_share_is_told_unless_it_is_a_default(tmp_path):
         ("shift", "rotation"),
         ("model", "mlp"),
         ("attack", "label_flip, share = 0.4"),
+        ("local.epochs", "1"),
+        ("local.batch_size", "32"),
         ("local.lr", "0.3"),
         ("faults.drop", "0.1"),
     ]

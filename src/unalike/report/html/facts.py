@@ -68,7 +68,7 @@ def budget(study: Study) -> str:
     words = {each: " or ".join(dict.fromkeys(n for _, n in each)) for each in groups}
     usual = max(groups, key=lambda each: len(groups[each]))
     others = [f"{_and(names)} ({words[e]})" for e, names in groups.items() if e != usual]
-    rest = f", except {_and(others)}" if others else ""
+    rest = f", except {'; '.join(others)}" if others else ""
     return f"All methods were given equal rounds ({words[usual]}){rest}."
 
 

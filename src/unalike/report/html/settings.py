@@ -14,6 +14,7 @@ from unalike.settings import Settings, summary
 
 TABLES = ("data", "partition", "shift", "model", "attack")  # each told as one
 OF_METHOD = ("method", "plus", "topology")
+ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # told though they be defaults
 SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result
 
 
@@ -85,9 +86,9 @@ def partitions(study: Study) -> list[tuple[str, str]]:
 
 
 def shared(study: Study) -> list[tuple[str, str]]:
-    """What all runs agree in: rounds, data, model, and of the rest what is not a default."""
+    """What all runs agree in: data, model, work, and of the rest what is not a default."""
     told = [_told(c.config) for c in study.cells if c.config]
-    usual = _usual()
+    usual = {k: v for k, v in _usual().items() if k not in ALWAYS}
     return [
         (key, value)
         for key, value in (told[0].items() if told else ())
@@ -111,7 +112,7 @@ def worded(table: Mapping[str, Any], kind: str = "", numbers: bool = False) -> s
     Args:
         table: The name and the settings.
         kind: Where it stands in a configuration; if given, defaults are left out.
-        numbers: Whether default numbers above zero are told nevertheless.
+        numbers: Whether default numbers and lists are told nevertheless, unless they are zero.
 
     >>> worded({"name": "ring", "neighbours": 2})
     'ring, neighbours = 2'
@@ -120,8 +121,8 @@ def worded(table: Mapping[str, Any], kind: str = "", numbers: bool = False) -> s
     usual = {} if cls is None else _defaults(cls)
     words = [str(table["name"])]
     for key, value in table.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-        if key != "name" and (usual.get(key, ...) != value or (numbers and number)):
+        number = isinstance(value, int | float | list) and not isinstance(value, bool)
+        if key != "name" and (usual.get(key, ...) != value or (numbers and number and value)):
             words.append(f"{key} = {written(value)}")
     return ", ".join(words)
 
