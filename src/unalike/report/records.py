@@ -8,13 +8,13 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
+from unalike.compare.results import FAILED, reasons
 from unalike.errors import RunError
 from unalike.run.folder import read_json, read_lines
 from unalike.run.sections import EvaluationSettings
 from unalike.run.summary import summarise
 
 Record = dict[str, Any]
-FAILED = "failed.json"  # of a comparison: cells that ended with an error
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Reader:
             plan.get("question") or "Which method is best on data skewed like these?",
             cells,
             plan,
-            _failed(self.folder),
+            reasons(self.folder),
             metric=plan.get("metric", "accuracy"),
             section=plan.get("section", "local"),
             statistic=plan.get("statistic", "mean"),
@@ -201,15 +201,6 @@ def read_run(folder: Path) -> Run:
         finished,
         sum(line["seconds"] for line in read_lines(folder / "timing.jsonl")),
     )
-
-
-def _failed(folder: Path) -> dict[str, str]:
-    """Why each cell that failed did, as the comparison last left it."""
-    path = folder / FAILED
-    told = read_json(path) if path.exists() else {}
-    if not isinstance(told, dict):
-        raise RunError(f"'{path}' does not tell cells and reasons; restore it or delete it.")
-    return {str(cell): str(why) for cell, why in told.items()}
 
 
 def _maybe(path: Path) -> Record:

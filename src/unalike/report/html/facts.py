@@ -24,7 +24,7 @@ def gaps(study: Study, unusable: Mapping[str, str]) -> list[Gap]:
     for cell in study.cells:
         done = cell.run is not None and cell.run.finished
         if cell.id in unusable or (not done and cell.id in failed):
-            reason = f"Failed: {failed[cell.id].rstrip('.')}."
+            reason = f"Failed: {str(failed[cell.id]).rstrip('.')}."
         elif not done:
             reason = "Not begun." if cell.run is None else "Begun, not finished."
         else:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unalike.compare import folder as comparison
 from unalike.compare.analysis import analyse
-from unalike.compare.results import finished, record
+from unalike.compare.results import collect
 from unalike.compare.tables import (
     NOTHING,
     TESTS,
@@ -20,7 +20,6 @@ from unalike.compare.tables import (
     scores,
     size,
 )
-from unalike.errors import RunError
 from unalike.report.html.sheets import Sheet, sheet
 from unalike.report.records import Record, Run, Study
 
@@ -48,13 +47,8 @@ def results(study: Study) -> Results:
 
 def _compared(study: Study) -> Results:
     made = comparison.read(study.folder)
-    found, unusable = [], {}
-    for cell in made.cells:
-        if finished(study.folder, cell):
-            try:
-                found.append(record(made, study.folder, cell))
-            except RunError as error:
-                unusable[cell.id] = str(error)
+    known, unusable = collect(made, study.folder)
+    found = list(known.values())
     if not found:
         return Results([], None, {}, [], unusable)
     analysis = analyse(made, found)
