@@ -3,7 +3,8 @@
 import pytest
 
 from unalike.advise.advice import advise, finalists, finals
-from unalike.advise.pages import rung_rows
+from unalike.advise.entrants import Lineup
+from unalike.advise.pages import markdown, notes, rung_rows
 from unalike.advise.tournament import Outcome, Result
 
 
@@ -32,7 +33,7 @@ BASE = [(0.50, 0.50, 0.50), (0.52, 0.52, 0.52), (0.48, 0.48, 0.48)]
 
 
 def told(found: Outcome) -> dict[str, object]:
-    return {a.goal: a for a in advise(found, finalists(found, rounds=100))}
+    return {a.goal: a for a in advise(found, finalists(found, rounds=100), 100)}
 
 
 def test_a_lead_that_every_seed_repeats_is_clear():
@@ -72,6 +73,25 @@ def test_one_seed_says_nothing():
     assert found["shared"].method == "fedavg"
 
 
+def test_without_test_rows_nothing_confirms_the_leader():
+    found = tournament({"fedavg": BASE, "scaffold": [(0.9, 0.9, 0.9)] * 3})
+    for one in found.results:
+        one.summary["selected"] = {"round": 2}
+    assert "there is no global test to tell by; raise split.test" in told(found)["shared"].sentence
+
+
+def test_advice_names_what_it_would_send():
+    """250 bytes a round and ten once: 100 rounds send 25010, which local training does not."""
+    own = [(0.90, 0.91, 0.20), (0.92, 0.93, 0.22), (0.91, 0.91, 0.21)]
+    found = tournament({"fedavg": BASE, "local_only": own})
+    for i, one in enumerate(found.results):
+        if one.method == "local_only":
+            nothing = dict.fromkeys(("bytes_down", "bytes_up", "bytes_across"), 0)
+            found.results[i] = one._replace(summary={**one.summary, **nothing}, before=0)
+    assert told(found)["shared"].cost == "Sent in 100 rounds: fedavg 25 kB."
+    assert told(found)["personal"].cost == "Sent in 100 rounds: local_only 0 B, fedavg 25 kB."
+
+
 def test_a_seed_counts_once_everybody_has_run_it():
     found = tournament({"fedavg": BASE, "scaffold": BASE[:2]})
     assert finals(found)[1] == [0, 1]
@@ -85,8 +105,33 @@ def test_an_unfinished_last_rung_falls_back_on_the_one_before():
     assert {r.rung for r in finals(found)[0]} == {0}
 
 
+def test_notes_are_those_of_the_rung_that_the_advice_rests_on():
+    """FedProx is out of the second rung, but the first is the last that was finished."""
+    found = Outcome("accuracy", plan=[1, 2], alive=[["fedavg", "fedprox"], ["fedavg"]])
+    found.results = [result(m, 0, 0, 0.5, 0.5, 0.5, rounds=1) for m in ("fedavg", "fedprox")]
+    said = " ".join(notes(found, 10))
+    assert "rests on runs of 1 of 10 rounds" in said
+    assert "Dropped" not in said
+    found.results.append(result("fedavg", 1, 0, 0.6, 0.6, 0.6, rounds=2))
+    said = " ".join(notes(found, 10))
+    assert "rests on runs of 2 of 10 rounds" in said
+    assert "without a test: fedprox." in said
+
+
+def test_a_page_shows_reasons_as_they_are():
+    found = tournament({"fedavg": BASE})
+    out = Lineup([], {"fedaug": "<b>[/data/x.csv]</b> has no images."})
+    lines = finalists(found, 4)
+    page = markdown([], out, found, lines, advise(found, lines, 4), 4)
+    assert "<b>" not in page
+    assert r"- fedaug: &lt;b&gt;\[/data/x.csv]&lt;/b&gt; has no images." in page
+
+
 def test_nothing_known_means_no_advice():
-    assert advise(Outcome("accuracy"), finalists(Outcome("accuracy"), 10)) == []
+    assert advise(Outcome("accuracy"), finalists(Outcome("accuracy"), 10), 10) == []
+    assert notes(Outcome("accuracy", ended="the time was up"), 10) == [
+        "The tournament did not finish: the time was up."
+    ]
 
 
 def test_losses_are_better_when_lower():

@@ -5,13 +5,14 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import mistake
 
 from unalike.advise import tournament
 from unalike.advise.entrants import PERSONAL, SHARED, Entrant, lineup
 from unalike.advise.pages import notes
 from unalike.advise.tournament import Outcome, Result, _better_half, play
 from unalike.cli.advising import configuration
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, DataError, RunError
 from unalike.run.build import federation
 from unalike.run.config import parse
 
@@ -65,12 +66,19 @@ def test_methods_that_do_not_fit_are_left_out_with_a_reason():
 
 def test_the_command_recommends_and_writes(unalike, few, tmp_path):
     (tmp_path / "a.toml").write_text(SMALL)
-    place = tmp_path / "out"
+    place = tmp_path / "[/out]"
     ending = ("--minutes", "1", "--seeds", "2", "--folder", str(place))
     code, out, err = unalike("advise", str(tmp_path / "a.toml"), *ending)
     assert (code, err) == (0, "")
-    for words in ("label skew", "One shared model", "A model for each client", "95 % interval"):
+    for words in (
+        "label skew",
+        "One shared model",
+        "A model for each client",
+        "95 % interval",
+        "Sent in 4",
+    ):
         assert words in " ".join(out.split())
+    assert f"files: {place}" in out
     found = json.loads((place / "advice.json").read_text())
     assert found["rounds"] == [1, 2, 4]
     assert [a["goal"] for a in found["advice"]] == ["shared", "personal"]
@@ -99,7 +107,8 @@ def test_two_seeds_decide_who_goes_on():
     kept = [e.name for e in _better_half(some, found, 0)]
     assert kept == ["fedavg", "fedadam", "fedep"]  # the better half, and the baseline
     found.alive.append(kept)
-    said = notes(found, [], 2)
+    found.results += [Result(m, 1, 2, 0, 0.5, {}, 0, "") for m in kept]
+    said = notes(found, 2)
     assert said[0].startswith(
         "Dropped on the way, by validation scores of 2 seeds and without a test"
     )
@@ -142,6 +151,39 @@ def test_a_method_whose_training_fails_is_out(few, tmp_path, monkeypatch):
     assert {r.method for r in found.rung(2)} == {"fedavg", "local_only"}
 
 
+def test_a_baseline_that_fails_late_ends_it_with_what_is_known(few, tmp_path, monkeypatch):
+    real = tournament.start
+
+    def start(config, observer):
+        if config.method.name == "fedavg" and config.seed == 1:
+            raise DataError("client 3 has no training example.")
+        return real(config, observer)
+
+    monkeypatch.setattr(tournament, "start", start)
+    found = play(entrants().entrants, tmp_path / "a", 60.0, 2, "accuracy")
+    assert found.ended == "client 3 has no training example"
+    assert {r.seed for r in found.results} == {0}
+    with pytest.raises(DataError, match="client 3"):
+        play(entrants(seed=1).entrants, tmp_path / "b", 60.0, 2, "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("settings", "wards", "message"),
+    [
+        (["rounds=3"], 1, "there is only one client"),
+        (["split.validation=0"], 3, "no client has validation rows"),
+        (["split.test=0"], 3, "there is nothing to test on"),
+    ],
+)
+def test_data_that_nothing_can_be_judged_on(unalike, tmp_path, settings, wards, message):
+    path, place = tmp_path / "wards.csv", tmp_path / "out"
+    rows = "".join(f"w{i % wards},{i},{i % 2}\n" for i in range(60))
+    path.write_text(f"ward,x,sick\n{rows}")
+    asked = ("--label", "sick", "--client", "ward", "--folder", str(place), "--set", *settings)
+    assert message in mistake(unalike, "advise", str(path), *asked)
+    assert not place.exists()
+
+
 def test_a_table_with_a_client_column(tmp_path):
     path = tmp_path / "wards.csv"
     path.write_text("ward,x,sick\n" + "".join(f"w{i % 3},{i},{i % 2}\n" for i in range(60)))
@@ -153,15 +195,16 @@ def test_a_table_with_a_client_column(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "label", "message"),
+    ("target", "label", "client", "message"),
     [
-        ("none.csv", None, "there is no file 'none.csv'"),
-        ("here.csv", None, "Name the column by --client"),
-        ("here.toml", "y", "--label and --client go with a file of data"),
+        ("none.csv", None, None, "there is no file 'none.csv'"),
+        ("here.csv", None, None, "Name the column by --client"),
+        ("here.csv", "x", "x", "'x' cannot be both the label and the client"),
+        ("here.toml", "y", None, "--label and --client go with a file of data"),
     ],
 )
-def test_bad_targets(tmp_path: Path, monkeypatch, target, label, message):
+def test_bad_targets(tmp_path: Path, monkeypatch, target, label, client, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.csv").write_text("x,label\n1,0\n")
     with pytest.raises(ConfigError, match=message):
-        configuration(target, label, None, [])
+        configuration(target, label, client, [])

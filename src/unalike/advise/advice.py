@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from unalike.advise.entrants import BASELINE, PERSONAL
 from unalike.advise.tournament import Outcome, Result
+from unalike.advise.words import counted
 from unalike.compare.statistics import Paired, outcome, paired
+from unalike.compare.tables import size
 
 Goal = Literal["shared", "personal"]
 SECTION = {"shared": "global", "personal": "local"}  # the test that answers to a goal
@@ -36,7 +38,8 @@ class Advice:
     goal: Goal
     leader: str
     clear: bool
-    sentence: str
+    sentence: str  # what speaks for it
+    cost: str  # what it would send
 
     @property
     def method(self) -> str:
@@ -102,43 +105,44 @@ def _finalist(
     )
 
 
-def advise(found: Outcome, lines: list[Finalist]) -> list[Advice]:
-    """One piece of advice for each goal."""
+def advise(found: Outcome, lines: list[Finalist], rounds: int) -> list[Advice]:
+    """One piece of advice for each goal, with what it would send in so many rounds."""
     goals: tuple[Goal, ...] = ("shared", "personal")
-    return [_advise(found, lines, goal) for goal in goals if lines]
+    return [_advise(found, lines, goal, rounds) for goal in goals if lines]
 
 
-def _advise(found: Outcome, lines: list[Finalist], goal: Goal) -> Advice:
+def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> Advice:
     able = [f for f in lines if goal == "personal" or f.method not in PERSONAL]
-    leader, section = able[0], SECTION[goal]
+    leader = able[0]
+    clear, sentence = _evidence(found, leader, SECTION[goal])
+    names = (leader.method, BASELINE) if clear else (BASELINE, leader.method)
+    sent = {f.method: size(f.bytes) for f in lines}
+    costs = ", ".join(f"{name} {sent[name]}" for name in dict.fromkeys(names))
+    cost = f"Sent in {counted(rounds, 'round')}: {costs}."
+    return Advice(goal, leader.method, clear, sentence, cost)
+
+
+def _evidence(found: Outcome, leader: Finalist, section: str) -> tuple[bool, str]:
+    """Whether the leader is surely better than the baseline, and what says so."""
     results, seeds = finals(found)
-    told = f"over {len(seeds)} seeds of {results[0].rounds} rounds"
+    told = f"over {counted(len(seeds), 'seed')} of {counted(results[0].rounds, 'round')}"
     if leader.method == BASELINE:
-        sentence = f"{BASELINE}: no other method had a better validation {found.metric} {told}."
-        return Advice(goal, BASELINE, True, sentence)
+        return True, f"{BASELINE}: no other method had a better validation {found.metric} {told}."
+    led = f"no clear winner: {leader.method} led on validation rows {told}, but"
     difference = leader.versus[section]
-    if difference is None or difference.low is None or difference.high is None:
-        return Advice(
-            goal,
-            leader.method,
-            False,
-            f"no clear winner: {leader.method} led on validation rows after {results[0].rounds} "
-            "rounds, but one seed says nothing about chance; give more --minutes or --seeds.",
-        )
+    if difference is None:
+        return False, f"{led} there is no {section} test to tell by; raise split.test."
+    if difference.low is None or difference.high is None:
+        return False, f"{led} one seed says nothing about chance; give more --minutes or --seeds."
     shown = (
         f"{difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}) "
-        f"in {section} test {found.metric} {told}"
+        f"in {section} test {found.metric}"
     )
     if outcome(difference, found.higher) == "win":
-        return Advice(
-            goal, leader.method, True, f"{leader.method}: against {BASELINE} it came to {shown}."
-        )
-    return Advice(
-        goal,
-        leader.method,
-        False,
-        f"no clear winner: {leader.method} led on validation rows, but against {BASELINE} it came "
-        f"to {shown}; stay with {BASELINE}, the simplest, or give more --minutes.",
+        return True, f"{leader.method}: against {BASELINE} it came to {shown} {told}."
+    return False, (
+        f"{led} against {BASELINE} it came to {shown}; stay with {BASELINE}, the simplest, or "
+        "give more --minutes."
     )
 
 

@@ -2,15 +2,18 @@
 
 from typing import Any
 
-from unalike.advise.advice import TITLES, Advice, Finalist
+from unalike.advise.advice import TITLES, Advice, Finalist, finals
 from unalike.advise.entrants import PERSONAL, Lineup
 from unalike.advise.tournament import Outcome
+from unalike.advise.words import counted
+from unalike.compare.render import in_markdown
 from unalike.compare.statistics import Paired
 from unalike.compare.tables import size
 from unalike.federation.skew import Skew
 from unalike.report.tables import Row, comparison_markdown
 
-DIFFERENCES = "Difference to fedavg on test rows, 95 % interval"
+DIFFERENCES = "Difference to fedavg on test rows [95 % interval]"
+NO_ADVICE = "There is no advice: no seed of the first rung was finished. Give it more time."
 CAVEAT = (
     "Methods ran with their default settings and were chosen on validation rows only; tests are "
     "those of the rounds that validation selected. With settings tuned for these data (unalike "
@@ -26,7 +29,7 @@ def rung_rows(found: Outcome) -> list[Row]:
         order |= dict.fromkeys(m for m in found.best_first(column) if m not in order)
     return [
         {"method": method, "models": _kind(method)}
-        | {f"{r} rounds": c.get(method) for r, c in zip(found.plan, columns, strict=True)}
+        | {counted(r, "round"): c.get(method) for r, c in zip(found.plan, columns, strict=True)}
         for method in order
     ]
 
@@ -40,7 +43,7 @@ def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:
             "local": f.local,
             "global": f.shared,
             "worst 10%": f.worst10,
-            f"sent in {rounds} rounds": size(f.bytes),
+            f"sent in {counted(rounds, 'round')}": size(f.bytes),
         }
         for f in lines
     ]
@@ -55,21 +58,25 @@ def difference_rows(lines: list[Finalist]) -> list[Row]:
     ]
 
 
-def notes(found: Outcome, lines: list[Finalist], rounds: int) -> list[str]:
+def notes(found: Outcome, rounds: int) -> list[str]:
     """What a reader has to know besides."""
     out = []
     if found.ended:
         out.append(f"The tournament did not finish: {found.ended}.")
-    if lines and found.plan[-1] < rounds:
+    results, _ = finals(found)
+    if not results:
+        return out
+    reached, had = results[0].rung, results[0].rounds
+    if had < rounds:
         out.append(
-            f"Its runs had at most {found.plan[-1]} of the file's {rounds} rounds; with more "
+            f"The advice rests on runs of {had} of {counted(rounds, 'round')}; with more "
             "--minutes they come nearer, and the order may change."
         )
-    if found.dropped:
+    if dropped := found.dropped(reached):
         seeds = len({r.seed for r in found.rung(0)})
         out.append(
-            f"Dropped on the way, by validation scores of {seeds} seed{'s' * (seeds > 1)} and "
-            f"without a test: {', '.join(found.dropped)}. The best of them may be as good as those "
+            f"Dropped on the way, by validation scores of {counted(seeds, 'seed')} and "
+            f"without a test: {', '.join(dropped)}. The best of them may be as good as those "
             "that stayed; compare one that you have reasons for."
         )
     return [*out, CAVEAT]
@@ -84,10 +91,9 @@ def markdown(
     rounds: int,
 ) -> str:
     """The whole advice as a page."""
-    parts = ["# Advice", *(f"**{TITLES[a.goal]}.** {a.sentence}" for a in advice)]
-    if not advice:
-        parts.append("There is no advice: no rung was finished.")
-    parts += [*notes(found, lines, rounds), "## Skew", " ".join(words)]
+    said = [f"**{TITLES[a.goal]}.** {in_markdown(f'{a.sentence} {a.cost}')}" for a in advice]
+    parts = ["# Advice", *(said or [NO_ADVICE]), *map(in_markdown, notes(found, rounds))]
+    parts += ["## Skew", " ".join(words)]
     if found.results:
         parts += [f"## Validation {found.metric} by rung", comparison_markdown(rung_rows(found))]
     if lines:
@@ -96,7 +102,8 @@ def markdown(
         parts += [f"## {DIFFERENCES}", comparison_markdown(differences)]
     out = {**entered.left_out, **found.failed}
     if out:
-        parts += ["## Left out", "\n".join(f"- {name}: {why}" for name, why in out.items())]
+        reasons = [f"- {in_markdown(f'{name}: {why}')}" for name, why in out.items()]
+        parts += ["## Left out", "\n".join(reasons)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

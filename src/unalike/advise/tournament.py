@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import EARLY, Cost, field_sizes, rungs, survivors
+from unalike.advise.words import counted
 from unalike.engine.evaluate import LOWER_IS_BETTER
-from unalike.errors import RunError
+from unalike.errors import RunError, UnalikeError
 from unalike.run.build import Experiment
 from unalike.run.config import Config
 from unalike.run.execute import start
@@ -69,12 +70,10 @@ class Outcome:
             scores.setdefault(result.method, []).append(result.score)
         return {method: sum(s) / len(s) for method, s in scores.items()}
 
-    @property
-    def dropped(self) -> list[str]:
-        """Methods that did not go on to a later rung, although their training did not fail."""
-        last = set(self.alive[-1]) if self.alive else set()
-        gone = dict.fromkeys(m for rung in self.alive for m in rung if m not in last)
-        return [m for m in gone if m not in self.failed]
+    def dropped(self, number: int) -> list[str]:
+        """Methods that did not come as far as a rung, although their training did not fail."""
+        began = dict.fromkeys(m for rung in self.alive[:number] for m in rung)
+        return [m for m in began if m not in self.alive[number] and m not in self.failed]
 
     def best_first(self, scores: dict[str, float]) -> list[str]:
         """Methods by score; of equals the one that was named first."""
@@ -113,7 +112,7 @@ def play(
     metric: str,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
-    """Run the tournament; time and Ctrl-C end it with what is known by then."""
+    """Run the tournament; time, Ctrl-C and a baseline that fails end it with what is known."""
     begun = time.monotonic()
     clock, outcome = Clock(begun + seconds, tell), Outcome(metric)
     try:
@@ -127,6 +126,10 @@ def play(
         outcome.ended = "the time was up"
     except KeyboardInterrupt:
         outcome.ended = "it was interrupted"
+    except UnalikeError as error:
+        if not outcome.results:
+            raise
+        outcome.ended = str(error).rstrip(".")
     return outcome
 
 
@@ -139,8 +142,8 @@ def _climb(alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome
             for i, one in enumerate(alive):
                 seed = one.config.seed + repetition
                 clock.tell(
-                    f"rung {number + 1} of {last + 1}: {one.name}, {rounds} rounds, seed {seed} "
-                    f"({i + 1} of {len(alive)})"
+                    f"rung {number + 1} of {last + 1}: {one.name}, {counted(rounds, 'round')}, "
+                    f"seed {seed} ({i + 1} of {len(alive)})"
                 )
                 _enter(one, folder, clock, outcome, number, rounds, seed)
             alive = [one for one in alive if one.name not in outcome.failed]

@@ -1,4 +1,4 @@
-"""The skew of a partition in sentences.
+"""The skew of a partition in sentences, and numbers of things.
 
 Studies of samplers at equal EMD found nearly no effect on the accuracy of FedAvg below an EMD of
 1.0, and a fall on every dataset from 1.2 on. They used ten classes, whose EMD ends at 1.8; two
@@ -43,3 +43,12 @@ def _sizes(skew: Skew) -> str:
     if skew.gini < LOPSIDED:
         return f"Quantity skew ({found}): weights by examples favour the large clients."
     return f"Strong quantity skew ({found}): few clients hold most of the examples."
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing.
+
+    >>> counted(1, "round"), counted(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{number} {thing}{'s' * (number != 1)}"

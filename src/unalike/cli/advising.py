@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from unalike.advise.advice import TITLES, advise, finalists
 from unalike.advise.entrants import lineup
 from unalike.advise.pages import (
     DIFFERENCES,
+    NO_ADVICE,
     as_dict,
     difference_rows,
     final_rows,
@@ -18,10 +20,11 @@ from unalike.advise.pages import (
 )
 from unalike.advise.tournament import play
 from unalike.advise.words import in_words
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, DataError, RunError
+from unalike.federation.data import VALIDATION, Federation
 from unalike.federation.skew import measure
 from unalike.report.tables import comparison_table
-from unalike.run.build import federation
+from unalike.run.build import assemble, federation, task
 from unalike.run.config import Config, override, parse, read
 from unalike.run.folder import dumps, write
 from unalike.run.selecting import selection_metric
@@ -29,14 +32,16 @@ from unalike.run.selecting import selection_metric
 
 def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     """Measure, run the tournament, and write and print what it came to."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"'{folder}' already exists; name another by --folder.")
     data = federation(config)
+    _refuse(data)
     skew = measure(data.counts)
     words = in_words(skew)
-    console.print(f"{config.data.name}, {skew.clients} clients:", *words)
+    console.print(f"{data.examples.name}, {skew.clients} clients:", *words)
     entered = lineup(config, data)
+    assemble(entered.entrants[0].config, data, task(config, data.examples))  # refuse early
     metric = selection_metric(config)
     try:
         (folder / "runs").mkdir(parents=True)
@@ -45,13 +50,13 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     with console.status("") as status:
 
         def tell(text: str) -> None:
-            status.update(text)
+            status.update(Text(text))
             if not console.is_terminal:
                 console.print(text)
 
         found = play(entered.entrants, folder, 60 * minutes, seeds, metric, tell)
     lines = finalists(found, config.rounds)
-    advice = advise(found, lines)
+    advice = advise(found, lines, config.rounds)
     page = markdown(words, entered, found, lines, advice, config.rounds)
     write(folder / "advice.md", page)
     record = as_dict(skew, words, entered, found, lines, advice)
@@ -63,14 +68,29 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     if differences := difference_rows(lines):
         console.print(comparison_table(differences, DIFFERENCES))
     for name, why in {**entered.left_out, **found.failed}.items():
-        console.print(f"left out: {name}: {why}", markup=False)
+        console.print(f"left out: {name}: {why}")
     for one in advice:
-        console.print(f"[bold]{TITLES[one.goal]}[/bold]: {one.sentence}")
+        said = f": {one.sentence} {one.cost}"
+        console.print(Text.assemble((TITLES[one.goal], "bold"), said))
     if not advice:
-        console.print("no advice: no rung was finished; give more --minutes")
-    for note in notes(found, lines, config.rounds):
+        console.print(NO_ADVICE)
+    for note in notes(found, config.rounds):
         console.print(note)
     console.print(f"files: {folder}", soft_wrap=True)
+
+
+def _refuse(data: Federation) -> None:
+    """Say what no tournament could be judged on, before anything is written."""
+    if data.n_clients < 2:
+        raise DataError(
+            "there is only one client, and methods differ by what clients share; name the column "
+            "that tells clients apart by --client, or draw some by --set partition.name=dirichlet."
+        )
+    if not data.sizes(VALIDATION)[: data.n_clients].any():
+        raise DataError(
+            "no client has validation rows, and methods are never chosen on test rows; raise "
+            "split.validation or give clients more rows."
+        )
 
 
 def configuration(target: str, label: str | None, client: str | None, sets: list[str]) -> Config:
@@ -89,6 +109,8 @@ def configuration(target: str, label: str | None, client: str | None, sets: list
 def _around(path: Path, label: str | None, client: str | None, parted: bool) -> dict[str, Any]:
     if not path.exists():
         raise ConfigError(f"there is no file '{path}'; give a TOML file or a file of data.")
+    if client is not None and client == label:
+        raise ConfigError(f"'{label}' cannot be both the label and the client; name two columns.")
     data: dict[str, Any] = {"name": "files", "path": str(path)}
     data |= {"label": label} if label else {}
     data |= {"client": client} if client else {}
