@@ -60,7 +60,7 @@ class CompareSettings(Judging):
     budget: Any = Field(
         default="rounds",
         description="what all methods get the same of: rounds, samples or bytes (as much as the "
-        "baseline uses in its rounds), or a table with the amount",
+        "baseline uses in its rounds), or a table with the amount and `longest`",
     )
 
 
