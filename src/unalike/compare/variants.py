@@ -165,7 +165,7 @@ def _slug(label: str) -> str:
 def _marked(slug: str, label: str) -> str:
     """A slug that is too long, or another label's too, with a mark of its own."""
     mark = "-" + sha256(label.encode()).hexdigest()[:8]
-    return slug.encode()[: LONGEST - len(mark)].decode(errors="ignore") + mark
+    return slug.encode()[: LONGEST - len(mark)].decode(errors="ignore").rstrip("-.") + mark
 
 
 def _entry(key: str, value: Any, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
