@@ -139,6 +139,15 @@ class TestList:
         assert_readable(shown, 80)
 
 
+def test_brackets_in_a_path_are_shown(call: Call, tmp_path: Path, monkeypatch: Any):
+    """Rich would take [bold] for a style and [/x] for its end."""
+    monkeypatch.chdir(tmp_path)
+    write_toml(tmp_path / "c.toml", {**SMALL, "rounds": 1})
+    assert "files: o[/x]" in call("run", "c.toml", "--set", "run.folder=o[/x]")
+    assert "report: o[/x]/report.html" in call("report", "o[/x]")
+    assert "drawn to [bold]p.svg" in call("skew", "c.toml", "--plot", "[bold]p.svg")
+
+
 class TestSkew:
     def test_of_a_file_with_pictures(self, call: Call, tmp_path: Path, monkeypatch: Any):
         monkeypatch.chdir(tmp_path)

@@ -105,6 +105,19 @@ def test_nothing_is_cut_or_too_wide(width):
     assert len([line for line in lines if re.match(r"Fed_Best †.*91\.00 ± 1\.00\*", line)]) >= 6
 
 
+@pytest.mark.parametrize("length", [9, 14, 20, 30, 60])
+def test_long_labels_are_not_cut(length):
+    """Rich shortens what it takes for wrappable before it wraps a column's name."""
+    label = ("LG-FedAvg anew, head shared " * 3)[:length].strip()
+    values = {"FedAvg": VALUES["FedAvg"], label: VALUES["Other"]}
+    made = asked(values)
+    rows = records(made, values, {label: {"bytes": 20_900_000_000}})
+    lines = drawn(grids(made, analyse(made, rows)), 80)
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "\n".join(lines)
+    assert sum(line.startswith(label[:35]) for line in lines) >= 2
+
+
 def test_a_table_too_wide_is_continued_with_the_names_repeated():
     many = [{"name": "dirichlet", "alpha": a} for a in (0.1, 0.5, 1.0, 2.0, 5.0)]
     made, found = example(partitions=many)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from unalike.errors import ConfigError
 from unalike.run.config import parse
+from unalike.run.toml import as_toml
 from unalike.tune.space import Choices, Range, tuning
-from unalike.tune.toml import as_toml
 
 
 def made(search, **tune):

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.skew import measure
@@ -34,7 +35,7 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
         save(spread_plot(found.emd_per_client, data.counts.sum(1)), other)
     except OSError as error:
         raise DataError(f"'{error.filename or path}' cannot be written: {error}.") from None
-    console.print(f"drawn to {path} and {other}", soft_wrap=True)
+    console.print(f"drawn to {path} and {other}", soft_wrap=True, markup=False)
 
 
 def reach(target: float, clients: int, classes: int) -> None:
@@ -51,7 +52,7 @@ def reach(target: float, clients: int, classes: int) -> None:
         try:
             settings = settings_for(target, sampler, clients, classes)
         except ConfigError as error:
-            table.add_row(sampler, f"[dim]{error}[/dim]")
+            table.add_row(sampler, Text(str(error), "dim"))
             continue
         for one in settings:
             values = one.model_dump(

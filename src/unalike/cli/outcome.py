@@ -66,7 +66,7 @@ def conclude(console: Console, folder: Path) -> None:
         )
     if "privacy" in summary:
         console.print(_private(summary["privacy"]))
-    console.print(f"files: {folder}", soft_wrap=True)
+    console.print(f"files: {folder}", soft_wrap=True, markup=False)
 
 
 def outcomes(summary: dict[str, Any]) -> Iterator[Table]:

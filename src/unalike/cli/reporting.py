@@ -8,14 +8,15 @@ def write(folder: str, output: str | None) -> None:
     from unalike.report.html import write_report
 
     path = write_report(folder, output)
-    Console().print(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
+    size = path.stat().st_size / 1e6
+    Console(markup=False).print(f"report: {path} ({size:.1f} MB)", soft_wrap=True)
 
 
 def serve(folder: str, port: int) -> None:
     """Serve the page until Ctrl-C."""
     from unalike.report.live import Server
 
-    console = Console()
+    console = Console(markup=False)
     with Server(folder, port) as server:
         console.print(f"watching {folder} at {server.url} (stop with Ctrl-C)", soft_wrap=True)
         try:

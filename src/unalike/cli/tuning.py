@@ -9,9 +9,9 @@ from rich.text import Text
 from unalike.cli.outcome import number, plain_table
 from unalike.run.config import read
 from unalike.run.selecting import selection_metric
+from unalike.run.toml import as_toml
 from unalike.tune.space import Tuning, tuning
 from unalike.tune.study import best, optuna, search
-from unalike.tune.toml import as_toml
 
 SHOWN = 15  # trials in the terminal; all of them are in trials.jsonl
 

@@ -7,6 +7,7 @@ in a label need XeLaTeX or LuaLaTeX.
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -33,10 +34,12 @@ LATEX = {
     ">": r"$>$",
     "±": r"$\pm$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
     "*": r"$^*$",
     "—": "---",
     "−": "$-$",
 }
+GAP = 2  # between two columns of a terminal
 HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -47,7 +50,7 @@ def terminal(grids: Sequence[Grid], width: int) -> RenderableType:
     for grid in grids:
         for i, some in enumerate(_fitting(grid, width)):
             parts.append(Text(grid.title if i == 0 else f"{grid.title} (continued)", "bold"))
-            parts.append(_table(some))
+            parts.append(_table(some, width))
         parts += [Text(note, style="dim") for note in _new(grid.notes, said)]
         parts.append(Text())
     return Group(*parts)
@@ -106,13 +109,10 @@ def _new(notes: Sequence[str], said: set[str]) -> list[str]:
 
 def _fitting(grid: Grid, width: int) -> list[Grid]:
     """The grid cut between columns wherever the next would not fit; names are repeated."""
-    wide = [
-        max(max(map(len, column.split())), *(len(row[j].text) for row in grid.rows)) + 2
-        for j, column in enumerate(grid.columns)
-    ]
+    wide = [w + GAP for w in _least(grid, width)]
     groups: list[list[int]] = [[]]
     for j in range(1, len(wide)):
-        if groups[-1] and wide[0] + sum(wide[k] for k in groups[-1]) + wide[j] > width + 1:
+        if groups[-1] and wide[0] + sum(wide[k] for k in groups[-1]) + wide[j] > width + GAP:
             groups.append([])
         groups[-1].append(j)
     return [
@@ -124,17 +124,40 @@ def _fitting(grid: Grid, width: int) -> list[Grid]:
     ]
 
 
-def _table(grid: Grid) -> Table:
+def _least(grid: Grid, width: int) -> list[int]:
+    """The width that each column must have: its texts', and its name's longest word's.
+
+    Labels may take half the terminal, and more lines beyond that.
+    """
+    label, *others = (
+        max(max(map(len, column.split())), *(len(row[j].text) for row in grid.rows))
+        for j, column in enumerate(grid.columns)
+    )
+    return [min(label, width // 2), *others]
+
+
+def _widths(grid: Grid, width: int) -> list[int]:
+    """Widths that cut no text; names have a line to themselves as far as there is room."""
+    wide = _least(grid, width)
+    spare = width - sum(wide) - GAP * (len(wide) - 1)
+    for j, column in enumerate(grid.columns):
+        more = max(0, min(spare, len(column) - wide[j]))
+        wide[j], spare = wide[j] + more, spare - more
+    return wide
+
+
+def _table(grid: Grid, width: int) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
         show_edge=False,
     )
-    for j, column in enumerate(grid.columns):
-        table.add_column(Text(column), justify="right" if j else "left", vertical="bottom")
+    for j, (column, wide) in enumerate(zip(grid.columns, _widths(grid, width), strict=True)):
+        side: Literal["left", "right"] = "right" if j else "left"
+        table.add_column(Text(column), justify=side, vertical="bottom", width=wide)
     for row in grid.rows:
-        table.add_row(*(Text(e.text, "bold" if e.bold else "", no_wrap=True) for e in row))
+        table.add_row(*(Text(e.text, "bold" if e.bold else "", overflow="fold") for e in row))
     return table
 
 

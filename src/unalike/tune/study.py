@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.folder import alone, dumps, plain, read_json, write
+from unalike.run.toml import as_toml
 from unalike.tune.space import Choices, Tuning
-from unalike.tune.toml import as_toml
 from unalike.tune.trial import Trials
 
 if TYPE_CHECKING:

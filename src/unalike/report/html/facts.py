@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from unalike.compare.tables import size
 from unalike.report.html.settings import written
 from unalike.report.records import Cell, Study
-from unalike.tune.toml import as_toml
+from unalike.run.toml import as_toml
 
 
 class Gap(NamedTuple):
