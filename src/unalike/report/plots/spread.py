@@ -35,13 +35,14 @@ def spread_plot(
         f"{m.mean():,.0f} examples on average",
     )
     panels = alt.hconcat(
-        _histogram(e, "EMD of a client"), _histogram(m, "examples of a client"), spacing=40
+        _histogram(e, "EMD of a client"), _histogram(m, "examples of a client", 1), spacing=40
     )
     told = f"Histograms of the clients' EMD and size: {', '.join(facts)}."
     return finish(panels, title, " · ".join(facts), told)
 
 
-def _histogram(values: NDArray[np.float64], name: str) -> "ChartType":
+def _histogram(values: NDArray[np.float64], name: str, step: float = 0) -> "ChartType":
+    """With a mark on the axis every ``step`` at the closest."""
     import altair as alt
 
     edges = np.histogram_bin_edges(values, bins=int(np.clip(2 * len(values) ** 0.4, 6, 40)))
@@ -61,10 +62,11 @@ def _histogram(values: NDArray[np.float64], name: str) -> "ChartType":
     )
     # Of very many clients, evenly spaced order statistics show the same strip.
     kept = np.unique(np.linspace(0, len(values) - 1, TICKS).round().astype(int))
+    axis = alt.Axis(grid=False, tickCount=6, tickMinStep=step)
     strip = (
         alt.Chart(inline(value=np.sort(values)[kept]))
         .mark_tick(color=BLUE, thickness=1, opacity=0.8 if len(kept) < 100 else 0.3)
-        .encode(x=alt.X("value:Q", title=name, scale=scale).axis(grid=False))
+        .encode(x=alt.X("value:Q", title=name, scale=scale, axis=axis))
         .properties(width=WIDTH, height=18)
     )
     return alt.vconcat(histogram, strip, spacing=4)
