@@ -10,7 +10,7 @@ from unalike.cli.comparing import source as source_of
 from unalike.compare import folder as comparison
 from unalike.compare.spec import loads
 from unalike.report.html import facts
-from unalike.report.records import Reader
+from unalike.report.records import Cell, Reader
 from unalike.run.config import parse
 
 
@@ -130,6 +130,11 @@ def test_seeds_of_one_reason_are_told_together(tmp_path):
     ((reason, runs),) = facts.gaps(study, {})
     assert reason == "Not begun."
     assert runs.startswith("FedAvg on dirichlet alpha=0.1, seeds 0, 1 and 2; ")
+
+
+def test_many_missing_runs_are_counted():
+    cells = [Cell("", f"m{i}", "iid", seed, None) for i in range(9) for seed in (0, 1)]
+    assert facts._listed(cells).endswith("m5 on iid, seeds 0 and 1; and 6 more")
 
 
 def test_a_finished_comparison_has_no_gaps(comparison_folder):

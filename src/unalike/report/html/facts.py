@@ -10,6 +10,9 @@ from unalike.report.records import Cell, Study
 from unalike.run.toml import as_toml
 
 
+NAMED = 6  # methods on partitions whose missing runs are told apart
+
+
 class Gap(NamedTuple):
     """Runs that are missing from the results for one reason."""
 
@@ -43,10 +46,14 @@ def _listed(cells: Sequence[Cell]) -> str:
     places: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         places.setdefault((cell.method, cell.partition), []).append(str(cell.seed))
-    return "; ".join(
+    words = [
         f"{method} on {partition}, seed{'s' if len(seeds) > 1 else ''} {_and(seeds)}"
         for (method, partition), seeds in places.items()
-    )
+    ]
+    if len(words) > NAMED:
+        rest = sum(map(len, [*places.values()][NAMED:]))
+        words[NAMED:] = [f"and {rest} more"]
+    return "; ".join(words)
 
 
 def budget(study: Study) -> str:
