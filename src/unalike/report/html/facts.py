@@ -9,7 +9,6 @@ from unalike.report.html.settings import written
 from unalike.report.records import Cell, Study
 from unalike.run.toml import as_toml
 
-
 NAMED = 6  # methods on partitions whose missing runs are told apart
 
 
