@@ -89,7 +89,7 @@ class Receives(Protocol):
 
 
 @runtime_checkable
-class Staged(Protocol):
+class Resizes(Protocol):
     """An algorithm whose messages change their size on the way."""
 
     def stages(self, server: Any) -> dict[int, Any]:

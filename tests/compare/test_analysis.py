@@ -113,8 +113,8 @@ def test_leaders_are_ranked_over_the_seeds_that_all_have():
     assert not found.verdicts[0].clear
     assert not any(line.best for line in found.lines)
     assert found.verdicts[0].sentence == (
-        "b leads over the 3 seeds that all methods have; no winner is called while cells are "
-        "missing."
+        "b leads over the 3 seeds that all methods with results have; no winner is called while "
+        "cells are missing."
     )
     assert found.notes[-1] == (
         "Missing: a on dirichlet has 3 of 6 seeds. Tests use the seeds that both methods have."
@@ -125,6 +125,7 @@ def test_a_method_without_any_result_is_named_and_nobody_wins():
     made = asked("abc", seeds=5)
     found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
     assert not any(line.best for line in found.lines)
+    assert found.verdicts[0].sentence.startswith("b leads over the 5 seeds that all methods with")
     assert "c on dirichlet has none of 5 seeds" in found.notes[-1]
 
 
@@ -133,6 +134,24 @@ def test_without_the_baseline_nothing_is_tested():
     found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
     assert all(line.versus is None and not line.differs for line in found.lines)
     assert found.notes[0].endswith("no test, since nothing of c is finished.")
+
+
+def test_one_method_alone_is_not_tested():
+    made = asked("a", seeds=5)
+    found = analyse(made, records(made, {"a": CLEAR["a"]}))
+    assert found.verdicts == []
+    assert found.notes == [
+        "Mean ± standard deviation over 5 seeds; 95 % intervals by Student's t; no test, since "
+        "there is no other method."
+    ]
+
+
+def test_who_used_more_is_judged_on_the_same_seeds():
+    """A seed that is costly for everybody, and finished under one method only."""
+    made = asked(seeds=2)
+    rows = records(made, {"a": [0.5], "b": [0.5, 0.6]})
+    next(r for r in rows if r["seed"] == 1)["ledger"]["bytes"] = 9000
+    assert [line.more for line in analyse(made, rows).lines] == ["", ""]
 
 
 def test_seeds_that_no_two_share_have_no_leader():

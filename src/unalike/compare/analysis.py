@@ -110,7 +110,6 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
         verdict = _verdict(made, condition, values, asked, p)
         if verdict is not None:
             verdicts.append(verdict)
-        ledgers = {label: _ledger(rs) for label, rs in groups.items()}
         lines += [
             Line(
                 label,
@@ -119,13 +118,13 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
                 asked[label],
                 summarise(list(values[label].values()), made.judging.interval),
                 _beside(rs, made.judging),
-                ledgers[label],
+                _ledger(rs),
                 v := versus[label],
                 p[label],
                 None if v is None else outcome(v, higher(made.judging.metric)),
                 verdict is not None and verdict.clear and verdict.leader == label,
-                _more(label, ledgers, made),
-                _less(label, ledgers, made),
+                _more(label, groups, made),
+                _less(label, groups, made),
             )
             for label, rs in groups.items()
         ]
@@ -181,8 +180,8 @@ def _verdict(
     if any(len(there.get(label, ())) < n for label, n in asked.items()):
         which = f"the {len(seeds)} seeds" if len(seeds) > 1 else "the one seed"
         sentence = (
-            f"{leader} leads over {which} that all methods have; no winner is called while cells "
-            "are missing."
+            f"{leader} leads over {which} that all methods with results have; no winner is called "
+            "while cells are missing."
         )
         return Verdict(condition, leader, False, sentence)
     if len(seeds) < 2:
@@ -231,9 +230,9 @@ def _ledger(records: Sequence[Record]) -> dict[str, float]:
     return {name: _mean(r["ledger"][name] for r in records) or 0.0 for name in names}
 
 
-def _more(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) -> str:
+def _more(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> str:
     """What a method used more of than its budget or the baseline, in words."""
-    mine, base = ledgers[label], ledgers.get(made.baseline)
+    mine, base = _ledgers(label, groups, made)
     words = []
     budget: Budget = made.budget
     for name in LEDGER:
@@ -246,14 +245,28 @@ def _more(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) ->
     return " and ".join(words)
 
 
-def _less(label: str, ledgers: dict[str, dict[str, float]], made: Comparison) -> str:
+def _less(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> str:
     """What a method left of a budget of samples or bytes, in words."""
-    kind, base = made.budget.kind, ledgers.get(made.baseline)
+    mine, base = _ledgers(label, groups, made)
+    kind = made.budget.kind
     if kind == "rounds" or (made.budget.amount is None and base is None):
         return ""
     limit = made.budget.amount or (base or {}).get(kind, 0.0)
-    share = ledgers[label][kind] / limit if limit else 1.0
+    share = mine[kind] / limit if limit else 1.0
     return f"only {100 * share:.2g} % of the budget of {kind}" if share < LESS else ""
+
+
+def _ledgers(
+    label: str, groups: Mapping[str, Sequence[Record]], made: Comparison
+) -> tuple[dict[str, float], dict[str, float] | None]:
+    """(of a method, of the baseline) over the seeds both have; alone if there are none."""
+    mine, base = groups[label], groups.get(made.baseline, ())
+    seeds = {r["seed"] for r in mine} & {r["seed"] for r in base}
+    if not seeds:
+        return _ledger(mine), None
+    both = ([r for r in records if r["seed"] in seeds] for records in (mine, base))
+    one, other = map(_ledger, both)
+    return one, other
 
 
 def _times(ratio: float) -> str:
@@ -271,7 +284,9 @@ def _notes(made: Comparison, lines: Sequence[Line]) -> list[str]:
     kind = "Student's t" if judging.interval == "t" else "the bootstrap"
     spread = f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}"
     if not any(line.versus for line in lines):
-        return [f"{spread}; no test, since nothing of {made.baseline} is finished."]
+        begun = any(line.label == made.baseline for line in lines)
+        why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
+        return [f"{spread}; no test, since {why}."]
     notes = [
         f"{spread}; p by the {test} on differences to {made.baseline} with the same seed, "
         "Holm-corrected over the methods."

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from unalike import tree
-from unalike.algorithm import Staged
+from unalike.algorithm import Resizes
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import traffic
@@ -52,7 +52,7 @@ class Forecast:
     def _stages(self) -> dict[int, tuple[Any, ...]]:
         """The rounds from which on messages have another size, and servers that send them."""
         algorithm, servers = self.recipe.algorithm, self.state.servers
-        if not isinstance(algorithm, Staged):
+        if not isinstance(algorithm, Resizes):
             return {0: servers}
         each = [algorithm.stages(s) for s in servers]
         return {t: tuple(stages[t] for stages in each) for t in each[0]}
