@@ -4,21 +4,20 @@ import pytest
 
 from unalike.advise.advice import advise, finalists, finals
 from unalike.advise.entrants import Lineup
-from unalike.advise.pages import markdown, notes, rung_rows
-from unalike.advise.tournament import Outcome, Result
+from unalike.advise.pages import markdown, no_advice, notes, rung_rows
+from unalike.advise.tournament import INTERRUPTED, TIME, Outcome, Result
 
 
 def result(method, rung, seed, score, local, shared, rounds=4) -> Result:
     def spread(mean):
         return {"accuracy": {"mean": mean, "worst10": mean - 0.1}}
 
-    summary = {
-        "selected": {"round": 2, "local": spread(local), "global": spread(shared)},
-        "bytes_down": 600,
-        "bytes_up": 400,
-        "bytes_across": 10,
-    }
-    return Result(method, rung, rounds, seed, score, summary, 10, f"runs/{method}-{seed}")
+    summary = {"selected": {"round": 2, "local": spread(local), "global": spread(shared)}}
+    return Result(method, rung, rounds, seed, score, summary, f"runs/{method}-{seed}")
+
+
+def sends(method: str) -> float:
+    return 0 if method == "local_only" else 25_010
 
 
 def tournament(methods: dict[str, list[tuple[float, float, float]]]) -> Outcome:
@@ -33,7 +32,7 @@ BASE = [(0.50, 0.50, 0.50), (0.52, 0.52, 0.52), (0.48, 0.48, 0.48)]
 
 
 def told(found: Outcome) -> dict[str, object]:
-    return {a.goal: a for a in advise(found, finalists(found, rounds=100), 100)}
+    return {a.goal: a for a in advise(found, finalists(found, sends), 100)}
 
 
 def test_a_lead_that_every_seed_repeats_is_clear():
@@ -67,6 +66,19 @@ def test_personal_methods_do_not_compete_for_the_shared_model():
     assert found["personal"].method == "local_only"
 
 
+def test_sentences_name_whom_a_goal_leaves_to_compete():
+    """Local training has the best score of all, and makes no shared model."""
+    own, wild = [(0.9, 0.9, 0.2)] * 3, [(0.7, 0.9, 0.9), (0.7, 0.5, 0.5), (0.7, 0.4, 0.3)]
+    found = told(tournament({"fedavg": BASE, "local_only": own}))
+    said = "no other method with one shared model had a better validation accuracy"
+    assert said in found["shared"].sentence
+    found = told(tournament({"fedavg": BASE, "local_only": own, "scaffold": wild}))
+    assert "scaffold led the methods with one shared model" in found["shared"].sentence
+    found = told(tournament({"fedavg": BASE, "local_only": wild}))
+    assert "local_only led on validation" in found["personal"].sentence
+    assert "no other method had" in told(tournament({"fedavg": BASE}))["personal"].sentence
+
+
 def test_one_seed_says_nothing():
     found = told(tournament({"fedavg": BASE[:1], "scaffold": [(0.9, 0.9, 0.9)]}))
     assert "one seed says nothing" in found["shared"].sentence
@@ -81,13 +93,8 @@ def test_without_test_rows_nothing_confirms_the_leader():
 
 
 def test_advice_names_what_it_would_send():
-    """250 bytes a round and ten once: 100 rounds send 25010, which local training does not."""
     own = [(0.90, 0.91, 0.20), (0.92, 0.93, 0.22), (0.91, 0.91, 0.21)]
     found = tournament({"fedavg": BASE, "local_only": own})
-    for i, one in enumerate(found.results):
-        if one.method == "local_only":
-            nothing = dict.fromkeys(("bytes_down", "bytes_up", "bytes_across"), 0)
-            found.results[i] = one._replace(summary={**one.summary, **nothing}, before=0)
     assert told(found)["shared"].cost == "Sent in 100 rounds: fedavg 25 kB."
     assert told(found)["personal"].cost == "Sent in 100 rounds: local_only 0 B, fedavg 25 kB."
 
@@ -95,7 +102,7 @@ def test_advice_names_what_it_would_send():
 def test_a_seed_counts_once_everybody_has_run_it():
     found = tournament({"fedavg": BASE, "scaffold": BASE[:2]})
     assert finals(found)[1] == [0, 1]
-    assert {line.method for line in finalists(found, 100)} == {"fedavg", "scaffold"}
+    assert {line.method for line in finalists(found, sends)} == {"fedavg", "scaffold"}
 
 
 def test_an_unfinished_last_rung_falls_back_on_the_one_before():
@@ -121,28 +128,37 @@ def test_notes_are_those_of_the_rung_that_the_advice_rests_on():
 def test_a_page_shows_reasons_as_they_are():
     found = tournament({"fedavg": BASE})
     out = Lineup([], {"fedaug": "<b>[/data/x.csv]</b> has no images."})
-    lines = finalists(found, 4)
+    lines = finalists(found, sends)
     page = markdown([], out, found, lines, advise(found, lines, 4), 4)
     assert "<b>" not in page
     assert r"- fedaug: &lt;b&gt;\[/data/x.csv]&lt;/b&gt; has no images." in page
 
 
 def test_nothing_known_means_no_advice():
-    assert advise(Outcome("accuracy"), finalists(Outcome("accuracy"), 10), 10) == []
+    assert advise(Outcome("accuracy"), finalists(Outcome("accuracy"), sends), 10) == []
     assert notes(Outcome("accuracy", ended="the time was up"), 10) == [
         "The tournament did not finish: the time was up."
     ]
+
+
+@pytest.mark.parametrize(
+    ("ended", "remedy"),
+    [
+        (TIME, "Give it more --minutes."),
+        (INTERRUPTED, "Start it again and let it go on."),
+        ("client 3 has no training example", "Mend what ended it and start it again."),
+    ],
+)
+def test_what_helps_where_there_is_no_advice_depends_on_why_it_ended(ended, remedy):
+    found = Outcome("accuracy", ended=ended)
+    assert no_advice(found).endswith(f"was finished by all methods. {remedy}")
+    assert remedy in markdown([], Lineup([], {}), found, [], [], 10)
 
 
 def test_losses_are_better_when_lower():
     found = Outcome("loss")
     assert found.best_first({"a": 2.0, "b": 1.0}) == ["b", "a"]
     assert Outcome("accuracy").best_first({"a": 2.0, "b": 1.0}) == ["a", "b"]
-
-
-def test_bytes_are_those_of_all_rounds_of_the_file():
-    line = finalists(tournament({"fedavg": BASE}), rounds=100)[0]
-    assert line.bytes == pytest.approx(10 + 1000 / 4 * 100)  # ten of the 1010 are sent once
 
 
 def test_rows_begin_with_who_came_furthest_and_scored_best():

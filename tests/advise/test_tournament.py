@@ -8,6 +8,7 @@ import pytest
 from command_line import mistake
 
 from unalike.advise import tournament
+from unalike.advise.advice import finals
 from unalike.advise.entrants import PERSONAL, SHARED, Entrant, lineup
 from unalike.advise.pages import notes
 from unalike.advise.tournament import Outcome, Result, _better_half, play
@@ -15,6 +16,8 @@ from unalike.cli.advising import configuration
 from unalike.errors import ConfigError, DataError, RunError
 from unalike.run.build import federation
 from unalike.run.config import parse
+from unalike.run.execute import start
+from unalike.run.sections import RunSettings
 
 SMALL = """
 rounds = 4
@@ -99,7 +102,7 @@ def test_two_seeds_decide_who_goes_on():
     scores = {"fedavg": (0.1, 0.1), "fedprox": (0.9, 0), "fedadam": (0.6, 0.6), "fedep": (0.5, 0.5)}
     found = Outcome("accuracy", plan=[1, 2], alive=[list(scores)])
     found.results += [
-        Result(m, 0, 1, seed, score, {}, 0, "")
+        Result(m, 0, 1, seed, score, {}, "")
         for m, both in scores.items()
         for seed, score in enumerate(both)
     ]
@@ -107,7 +110,7 @@ def test_two_seeds_decide_who_goes_on():
     kept = [e.name for e in _better_half(some, found, 0)]
     assert kept == ["fedavg", "fedadam", "fedep"]  # the better half, and the baseline
     found.alive.append(kept)
-    found.results += [Result(m, 1, 2, 0, 0.5, {}, 0, "") for m in kept]
+    found.results += [Result(m, 1, 2, 0, 0.5, {}, "") for m in kept]
     said = notes(found, 2)
     assert said[0].startswith(
         "Dropped on the way, by validation scores of 2 seeds and without a test"
@@ -147,8 +150,32 @@ def test_a_method_whose_training_fails_is_out(few, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tournament, "start", start)
     found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
-    assert found.failed == {"fedadam": "training has diverged."}
+    assert found.failed == {"fedadam": "with 1 round: training has diverged."}
     assert {r.method for r in found.rung(2)} == {"fedavg", "local_only"}
+
+
+def test_a_method_that_needs_more_rounds_than_a_rung_has_is_out(few, tmp_path, monkeypatch):
+    """Its settings are right for the file, whose rounds only the last rung has."""
+    monkeypatch.setattr("unalike.advise.entrants.PERSONAL", ("local_only", "lg_fedavg"))
+    entered = entrants(method={"name": "lg_fedavg", "warm_start": 3}).entrants
+    found = play(entered, tmp_path, 60.0, 1, "accuracy")
+    assert "warm_start of 'lg_fedavg' is 3 of 1 rounds" in found.failed["lg_fedavg"]
+    assert found.ended == ""
+    assert {r.method for r in found.rung(0)} == {"fedavg", "fedadam", "local_only"}
+    assert finals(found)[0][0].rounds == 4
+
+
+def test_bytes_are_those_of_all_rounds_of_the_file(tmp_path):
+    """LG-FedAvg sends less once its warm start is over, so rounds differ."""
+    config = parse({**RAW, "method": {"name": "lg_fedavg", "warm_start": 2}})
+    data = federation(config)
+    entered = {e.name: e for e in lineup(config, data).entrants}
+    for name in ("fedavg", "scaffold", "feddisco", "lg_fedavg", "local_only"):
+        place = tmp_path / name
+        start(entered[name].config.model_copy(update={"run": RunSettings(folder=str(place))}))
+        done = json.loads((place / "summary.json").read_text())
+        really = sum(done[f"bytes_{way}"] for way in ("down", "up", "across"))
+        assert entered[name].sends(data) == really
 
 
 def test_a_baseline_that_fails_late_ends_it_with_what_is_known(few, tmp_path, monkeypatch):

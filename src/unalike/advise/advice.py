@@ -4,6 +4,7 @@ Only the leader of each goal is compared with FedAvg on test rows, so the interv
 single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,10 @@ from unalike.compare.tables import size
 Goal = Literal["shared", "personal"]
 SECTION = {"shared": "global", "personal": "local"}  # the test that answers to a goal
 TITLES = {"shared": "One shared model", "personal": "A model for each client"}
+RIVALS = {
+    "shared": ("no other method with one shared model", "led the methods with one shared model"),
+    "personal": ("no other method", "led"),
+}
 
 
 @dataclass(frozen=True)
@@ -74,19 +79,24 @@ def _expected(found: Outcome, number: int) -> set[str]:
     return set(found.alive[number]) - set(found.failed) if number < len(found.alive) else set()
 
 
-def finalists(found: Outcome, rounds: int) -> list[Finalist]:
-    """Every method of the last complete rung, the best on validation rows first."""
+def finalists(found: Outcome, sends: Callable[[str], float]) -> list[Finalist]:
+    """Every method of the last complete rung, the best on validation rows first.
+
+    Args:
+        found: What was run.
+        sends: The bytes of a method in all rounds of the file.
+    """
     results, seeds = finals(found)
     by_method = {
         m: sorted((r for r in results if r.method == m), key=lambda r: r.seed)
         for m in dict.fromkeys(r.method for r in results)
     }
     means = {m: sum(r.score for r in rs) / len(seeds) for m, rs in by_method.items()}
-    return [_finalist(found, by_method, m, means[m], rounds) for m in found.best_first(means)]
+    return [_finalist(found, by_method, m, means[m], sends(m)) for m in found.best_first(means)]
 
 
 def _finalist(
-    found: Outcome, by_method: dict[str, list[Result]], method: str, score: float, rounds: int
+    found: Outcome, by_method: dict[str, list[Result]], method: str, score: float, sent: float
 ) -> Finalist:
     runs, base = by_method[method], by_method.get(BASELINE, [])
     versus: dict[str, Paired | None] = {}
@@ -100,7 +110,7 @@ def _finalist(
         _mean(_tests(runs, "local", found.metric)),
         _mean(_tests(runs, "global", found.metric)),
         _mean(_tests(runs, "local", found.metric, "worst10")),
-        sum(_bytes(r, rounds) for r in runs) / len(runs),
+        sent,
         versus,
     )
 
@@ -114,7 +124,7 @@ def advise(found: Outcome, lines: list[Finalist], rounds: int) -> list[Advice]:
 def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> Advice:
     able = [f for f in lines if goal == "personal" or f.method not in PERSONAL]
     leader = able[0]
-    clear, sentence = _evidence(found, leader, SECTION[goal])
+    clear, sentence = _evidence(found, leader, goal)
     names = (leader.method, BASELINE) if clear else (BASELINE, leader.method)
     sent = {f.method: size(f.bytes) for f in lines}
     costs = ", ".join(f"{name} {sent[name]}" for name in dict.fromkeys(names))
@@ -122,13 +132,14 @@ def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> A
     return Advice(goal, leader.method, clear, sentence, cost)
 
 
-def _evidence(found: Outcome, leader: Finalist, section: str) -> tuple[bool, str]:
+def _evidence(found: Outcome, leader: Finalist, goal: Goal) -> tuple[bool, str]:
     """Whether the leader is surely better than the baseline, and what says so."""
-    results, seeds = finals(found)
+    section, (results, seeds) = SECTION[goal], finals(found)
+    nobody, led = RIVALS[goal]
     told = f"over {counted(len(seeds), 'seed')} of {counted(results[0].rounds, 'round')}"
     if leader.method == BASELINE:
-        return True, f"{BASELINE}: no other method had a better validation {found.metric} {told}."
-    led = f"no clear winner: {leader.method} led on validation rows {told}, but"
+        return True, f"{BASELINE}: {nobody} had a better validation {found.metric} {told}."
+    led = f"no clear winner: {leader.method} {led} on validation rows {told}, but"
     difference = leader.versus[section]
     if difference is None:
         return False, f"{led} there is no {section} test to tell by; raise split.test."
@@ -161,10 +172,3 @@ def _numbers(values: list[float | None]) -> list[float]:
 def _mean(values: list[float | None]) -> float | None:
     known = _numbers(values)
     return sum(known) / len(known) if known else None
-
-
-def _bytes(result: Result, rounds: int) -> float:
-    """What all rounds of the file would send, from those that were run."""
-    s = result.summary
-    total = s["bytes_down"] + s["bytes_up"] + s["bytes_across"]
-    return float(result.before + (total - result.before) / result.rounds * rounds)

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import recipe, task
+from unalike.run.build import assemble, recipe, task
 from unalike.run.config import Config, parse
 
 BASELINE = "fedavg"
@@ -26,6 +27,11 @@ class Entrant(NamedTuple):
     def personal(self) -> bool:
         """Whether every client ends with a model of its own."""
         return self.name in PERSONAL
+
+    def sends(self, data: Federation) -> int:
+        """Bytes in all rounds of the file if no client fails; rounds need not be alike."""
+        made = assemble(self.config, data, task(self.config, data.examples))
+        return Forecast(made).total(self.config.rounds).bytes
 
 
 class Lineup(NamedTuple):

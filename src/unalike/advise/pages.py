@@ -4,7 +4,7 @@ from typing import Any
 
 from unalike.advise.advice import TITLES, Advice, Finalist, finals
 from unalike.advise.entrants import PERSONAL, Lineup
-from unalike.advise.tournament import Outcome
+from unalike.advise.tournament import INTERRUPTED, TIME, Outcome
 from unalike.advise.words import counted
 from unalike.compare.render import in_markdown
 from unalike.compare.statistics import Paired
@@ -13,7 +13,7 @@ from unalike.federation.skew import Skew
 from unalike.report.tables import Row, comparison_markdown
 
 DIFFERENCES = "Difference to fedavg on test rows [95 % interval]"
-NO_ADVICE = "There is no advice: no seed of the first rung was finished. Give it more time."
+REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it go on."}
 CAVEAT = (
     "Methods ran with their default settings and were chosen on validation rows only; tests are "
     "those of the rounds that validation selected. With settings tuned for these data (unalike "
@@ -82,6 +82,12 @@ def notes(found: Outcome, rounds: int) -> list[str]:
     return [*out, CAVEAT]
 
 
+def no_advice(found: Outcome) -> str:
+    """Why there is nothing to advise, and what to do about it."""
+    remedy = REMEDIES.get(found.ended, "Mend what ended it and start it again.")
+    return f"There is no advice: no seed of the first rung was finished by all methods. {remedy}"
+
+
 def markdown(
     words: list[str],
     entered: Lineup,
@@ -92,7 +98,7 @@ def markdown(
 ) -> str:
     """The whole advice as a page."""
     said = [f"**{TITLES[a.goal]}.** {in_markdown(f'{a.sentence} {a.cost}')}" for a in advice]
-    parts = ["# Advice", *(said or [NO_ADVICE]), *map(in_markdown, notes(found, rounds))]
+    parts = ["# Advice", *(said or [no_advice(found)]), *map(in_markdown, notes(found, rounds))]
     parts += ["## Skew", " ".join(words)]
     if found.results:
         parts += [f"## Validation {found.metric} by rung", comparison_markdown(rung_rows(found))]

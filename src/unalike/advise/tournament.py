@@ -16,7 +16,7 @@ from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import EARLY, Cost, field_sizes, rungs, survivors
 from unalike.advise.words import counted
 from unalike.engine.evaluate import LOWER_IS_BETTER
-from unalike.errors import RunError, UnalikeError
+from unalike.errors import UnalikeError
 from unalike.run.build import Experiment
 from unalike.run.config import Config
 from unalike.run.execute import start
@@ -24,6 +24,7 @@ from unalike.run.folder import read_json, read_lines
 from unalike.run.selecting import validation_score
 
 PILOT = 3  # rounds that are timed
+TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early
 
 
 class TimeIsUp(Exception):
@@ -39,7 +40,6 @@ class Result(NamedTuple):
     seed: int
     score: float  # validation, mean over clients, at the round it selects
     summary: dict[str, Any]
-    before: int  # bytes sent once, before the first round
     folder: str
 
 
@@ -71,7 +71,7 @@ class Outcome:
         return {method: sum(s) / len(s) for method, s in scores.items()}
 
     def dropped(self, number: int) -> list[str]:
-        """Methods that did not come as far as a rung, although their training did not fail."""
+        """Methods that did not come as far as a rung, although nothing was wrong with them."""
         began = dict.fromkeys(m for rung in self.alive[:number] for m in rung)
         return [m for m in began if m not in self.alive[number] and m not in self.failed]
 
@@ -123,9 +123,9 @@ def play(
         outcome.plan = rungs(left, cost, sizes, seeds, entrants[0].config.rounds)
         _climb(list(entrants), folder, clock, seeds, outcome)
     except TimeIsUp:
-        outcome.ended = "the time was up"
+        outcome.ended = TIME
     except KeyboardInterrupt:
-        outcome.ended = "it was interrupted"
+        outcome.ended = INTERRUPTED
     except UnalikeError as error:
         if not outcome.results:
             raise
@@ -154,21 +154,20 @@ def _climb(alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome
 def _enter(
     one: Entrant, folder: Path, clock: Clock, outcome: Outcome, rung: int, rounds: int, seed: int
 ) -> None:
-    """One run; a method whose training fails is out."""
+    """One run; a method that cannot be trained in so many rounds is out."""
     name = f"runs/rung{rung + 1}-{one.name}-seed{seed}"
     config = _settings(one.config, folder / name, rounds, seed)
     try:
         start(config, clock)
-    except RunError as error:
+    except UnalikeError as error:
         if one.name == BASELINE:
             raise
-        outcome.failed[one.name] = str(error)
+        outcome.failed[one.name] = f"with {counted(rounds, 'round')}: {error}"
         return
     records = read_lines(folder / name / "rounds.jsonl")
     score = _validation(records, outcome)
     summary = read_json(folder / name / "summary.json")
-    before = records[0]["bytes_before"]
-    outcome.results.append(Result(one.name, rung, rounds, seed, score, summary, before, name))
+    outcome.results.append(Result(one.name, rung, rounds, seed, score, summary, name))
 
 
 def _settings(config: Config, folder: Path, rounds: int, seed: int) -> Config:

@@ -10,11 +10,11 @@ from unalike.advise.advice import TITLES, advise, finalists
 from unalike.advise.entrants import lineup
 from unalike.advise.pages import (
     DIFFERENCES,
-    NO_ADVICE,
     as_dict,
     difference_rows,
     final_rows,
     markdown,
+    no_advice,
     notes,
     rung_rows,
 )
@@ -55,7 +55,8 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
                 console.print(text)
 
         found = play(entered.entrants, folder, 60 * minutes, seeds, metric, tell)
-    lines = finalists(found, config.rounds)
+    who = {one.name: one for one in entered.entrants}
+    lines = finalists(found, lambda name: who[name].sends(data))
     advice = advise(found, lines, config.rounds)
     page = markdown(words, entered, found, lines, advice, config.rounds)
     write(folder / "advice.md", page)
@@ -73,7 +74,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
         said = f": {one.sentence} {one.cost}"
         console.print(Text.assemble((TITLES[one.goal], "bold"), said))
     if not advice:
-        console.print(NO_ADVICE)
+        console.print(no_advice(found))
     for note in notes(found, config.rounds):
         console.print(note)
     console.print(f"files: {folder}", soft_wrap=True)
