@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import math
 import tomllib
 from dataclasses import replace
 
@@ -129,6 +130,33 @@ def test_an_interrupted_trial_is_done_again(tmp_path, monkeypatch, raised, seen,
     with pytest.raises(seen):
         search(found, tmp_path / "halves")
     assert search(found, tmp_path / "halves") == whole
+
+
+def test_a_search_by_estimators_is_the_same_however_often_it_is_stopped(tmp_path, monkeypatch):
+    """Past the ten random trials settings depend on all trials before, pruned ones too."""
+    space = {"local.lr": [0.001, 1.0, "log"], "local.batch_size": [16, 32, 64]}
+    found, begun, stops = made(space, trials=20), [], []
+
+    def scores(self, values):
+        begun.append(values)
+        best = -abs(math.log(values["local.lr"] / 0.1)) - values["local.batch_size"] / 100
+        for t in (1, 2, 3):
+            yield t, best - 1 / t
+            if t == 2 and stops and len(begun) >= stops[0][0]:
+                raise stops.pop(0)[1]
+
+    monkeypatch.setattr(Trials, "scores", scores)
+    whole = search(found, tmp_path / "whole")
+    states = [r["state"] for r in whole]
+    assert "pruned" in states[:10]
+    assert "complete" in states[10:]
+    begun.clear()
+    stops += [(3, KeyboardInterrupt), (9, SystemExit), (12, KeyboardInterrupt), (16, SystemExit)]
+    for _, raised in stops.copy():
+        with pytest.raises(Stopped if raised is KeyboardInterrupt else raised):
+            search(found, tmp_path / "parts")
+    assert len(begun) > 12  # two of the stops came after the random trials
+    assert search(found, tmp_path / "parts") == whole
 
 
 def test_own_settings_that_wait_are_not_tried_twice(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from unalike.run.config import read
 from unalike.run.selecting import selection_metric
 from unalike.run.toml import as_toml
 from unalike.tune.space import Tuning, tuning
-from unalike.tune.study import best, optuna, search
+from unalike.tune.study import best, optuna, search, short
 
 SHOWN = 15  # trials in the terminal; all of them are in trials.jsonl
 
@@ -40,7 +40,7 @@ def _conclude(console: Console, made: Tuning, records: list[dict[str, Any]], fol
     pruned, failed = (sum(r["state"] == s for r in records) for s in ("pruned", "failed"))
     heads = ["trial", *made.space, metric]
     rows = [
-        [str(r["trial"]), *(_short(r["settings"][k]) for k in made.space), number(r["score"])]
+        [str(r["trial"]), *(short(r["settings"][k]) for k in made.space), number(r["score"])]
         for r in _shown(done, winner)
     ]
     console.print(plain_table(heads, rows, f"Trials by validation {metric}, mean over clients"))
@@ -59,7 +59,3 @@ def _shown(done: list[dict[str, Any]], winner: dict[str, Any]) -> list[dict[str,
     falling = done[0]["score"] <= winner["score"]
     ranked = sorted(done, key=lambda r: -r["score"] if falling else r["score"])
     return [winner, *(r for r in ranked if r is not winner)][:SHOWN]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

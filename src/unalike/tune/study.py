@@ -145,7 +145,7 @@ def _attempt(library: ModuleType, study: "Study", trials: Trials, done: int, tel
     trial = study.ask()
     values = {key: _suggest(trial, key, one) for key, one in tuning.space.items()}
     head = f"trial {done + 1} of {tuning.settings.trials}: " + ", ".join(
-        f"{k} = {_short(v)}" for k, v in values.items()
+        f"{k} = {short(v)}" for k, v in values.items()
     )
     scores: list[float] = []
     try:
@@ -210,5 +210,6 @@ def _write(study: "Study", tuning: Tuning, folder: Path) -> list[dict[str, Any]]
     return records
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A setting in the terminal; files hold all digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
