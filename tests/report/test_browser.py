@@ -244,7 +244,7 @@ def test_the_live_view_grows(browser, tmp_path):
                 before = page.evaluate(points)
                 page.evaluate("document.body.dataset.kept = 'yes'")
                 append_round(made, 3)
-                until(lambda: "in round 3 of 6" in page.inner_text("#status"))
+                until(lambda: "(3 of 6 rounds)" in page.inner_text("#status"))
                 page.wait_for_selector("html[data-version]")
                 assert page.evaluate(points) > before
                 head = page.locator("#clients-table thead th", has_text="accuracy")

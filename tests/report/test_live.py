@@ -95,7 +95,7 @@ def test_localhost_is_a_name_of_this_machine(server):
 def test_news_come_when_a_round_is_written(server, made, monkeypatch):
     _, body = ask(server, "/state")
     news = json.loads(body)
-    assert "in round 2 of 6" in news["status"]
+    assert "(2 of 6 rounds)" in news["status"]
     assert not news["finished"]
     answer, body = ask(server, f"/state?after={news['version']}")
     assert (answer.status, body) == (204, b"")
@@ -104,7 +104,7 @@ def test_news_come_when_a_round_is_written(server, made, monkeypatch):
     answer, body = ask(server, f"/state?after={news['version']}")
     assert answer.status == 200
     later = json.loads(body)
-    assert "in round 3 of 6" in later["status"]
+    assert "(3 of 6 rounds)" in later["status"]
     assert later["charts"]["curves-0"] != news["charts"]["curves-0"]
     assert later["sections"]["commands"] == news["sections"]["commands"]
 

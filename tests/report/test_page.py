@@ -139,7 +139,7 @@ def test_a_finished_run_without_the_compared_number_is_told_not_fatal(tmp_path):
     path = folder / comparison.read(folder).cells[0].folder / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "selected": None}))
     html = write_report(folder).read_text()
-    assert "no client has validation data; set compare.round" in html
+    assert "has no selected round: no client has validation data; " in html
     assert "FedAvg on dirichlet alpha=0.1, seed 0." in html
 
 
@@ -187,7 +187,7 @@ def test_a_run_shows_its_clients(run_folder, tmp_path):
 def test_an_unfinished_run_can_be_reported(tmp_path, rounds):
     folder = write_run(config(tmp_path / "a"), rounds=rounds)
     html = write_report(folder).read_text()
-    assert f"under way: a in round {rounds} of 6." in html
+    assert f"0 of 1 run finished; begun: a ({rounds} of 6 rounds)." in html
 
 
 def test_a_run_that_has_only_begun_can_be_reported(tmp_path):
@@ -205,6 +205,36 @@ def test_a_comparison_that_has_not_begun_can_be_reported(tmp_path):
     html = write_report(write_comparison(tmp_path / "c", finished=0)).read_text()
     Outline(html)
     assert "0 of 18 runs finished." in html
+
+
+def in_short(folder):
+    return content(Reader(folder).read()).sections["answer"]
+
+
+def test_a_comparison_of_one_method_says_that_it_is_alone(tmp_path):
+    text = re.sub(r"methods = .*?\n\]", 'methods = ["fedavg"]', COMPARISON, flags=re.S)
+    said = in_short(write_comparison(tmp_path / "c", text, finished=2))
+    assert "dirichlet alpha=0.1: only fedavg has results, so there is nothing to compare" in said
+    assert "Nothing has been evaluated" not in said
+
+
+def test_methods_without_a_common_seed_have_no_leader(tmp_path):
+    folder = write_comparison(tmp_path / "c", finished=0)
+    cells = {(c.label, c.condition, c.seed): c for c in comparison.read(folder).cells}
+    for label, seed in (("FedAvg", 0), ("FedProx", 1)):
+        write_run(cells[label, "dirichlet alpha=1", seed].config)
+    said = in_short(folder)
+    assert "dirichlet alpha=1: no seed has results of all these methods" in said
+    assert "dirichlet alpha=0.1:" not in said
+
+
+def test_a_comparison_whose_runs_have_only_begun_says_so(tmp_path):
+    folder = write_comparison(tmp_path / "c", finished=0)
+    assert "Nothing has been evaluated yet." in in_short(folder)
+    write_run(comparison.read(folder).cells[0].config, rounds=2)
+    made = content(Reader(folder).read())
+    assert "No run has come to its result yet." in made.sections["answer"]
+    assert not any("Nothing has been evaluated" in html for html in made.sections.values())
 
 
 def test_metrics_without_classes(tmp_path):

@@ -6,6 +6,7 @@ from written_runs import COMPARISON, config, write_comparison, write_run
 
 from unalike.report.html import settings
 from unalike.report.records import Reader
+from unalike.run.config import tables
 
 
 def compared(folder, text=COMPARISON):
@@ -52,7 +53,43 @@ def test_what_a_method_sets_is_told_with_every_method(tmp_path):
 
 
 def test_methods_without_settings_of_their_own_share_all(tmp_path):
-    assert by_label(compared(tmp_path))["FedAvg"].keys() <= {"weighting", "server_lr"}
+    """Only what belongs to a method is told with it."""
+    study = compared(tmp_path)
+    found = by_label(study)
+    for label, own in found.items():
+        cls = tables()["method"][label.lower()]
+        assert own.keys() == cls.model_fields.keys() - {"name"}
+    assert found["FedProx"].keys() > found["FedAvg"].keys()
+    assert "local.lr" in dict(settings.shared(study))
+
+
+def test_a_topology_is_told_where_it_differs(tmp_path):
+    other = COMPARISON.replace("alpha = 1.0", "alpha = 1.0, set = { topology = 'ring' }")
+    study = compared(tmp_path / "partitions", other)
+    assert [told.rpartition("; ")[2] for _, told in settings.partitions(study)] == [
+        "topology = star",
+        "topology = ring, neighbours = 1",
+    ]
+    assert dict(settings.everything(study))["topology.name"] == "star or ring"
+    assert not any("topology" in own for own in by_label(study).values())
+    assert "topology" not in dict(settings.shared(study))
+
+
+def test_a_topology_that_all_share_is_told_once(tmp_path):
+    study = compared(tmp_path / "all", f"topology = 'ring'\n{COMPARISON}")
+    assert dict(settings.shared(study))["topology"] == "ring, neighbours = 1"
+    assert not any("topology" in own for own in by_label(study).values())
+    assert "topology" not in dict(settings.shared(compared(tmp_path / "star")))
+
+
+def test_settings_that_differ_little_differ(tmp_path):
+    rates = (0.1, 0.10000001, 0.03162277660168379)
+    for i, lr in enumerate(rates):
+        write_run(config(tmp_path / str(i), local={"lr": lr}))
+    study = Reader(tmp_path).read()
+    assert [float(own["local.lr"]) for own in by_label(study).values()] == list(rates)
+    assert dict(settings.everything(study))["local.lr"] == " or ".join(map(str, rates))
+    assert "local.lr" not in dict(settings.shared(study))
 
 
 def test_rounds_that_a_budget_buys_are_left_to_the_ledger(tmp_path):

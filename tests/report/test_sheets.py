@@ -2,7 +2,7 @@
 
 import pytest
 
-from unalike.compare.tables import Entry, Grid
+from unalike.compare.tables import DAGGER, DOUBLE, Entry, Grid
 from unalike.report.html.sheets import sheet, sort_key
 
 
@@ -39,3 +39,10 @@ def test_a_column_with_words_is_sorted_as_words():
     assert made.numeric == [False, False, True]
     assert [box.key for box in made.lines[0].boxes] == ["a †", "1", 2.0]
     assert [line.method for line in made.lines] == ["a", ""]
+
+
+def test_marked_rows_belong_to_their_method():
+    marks = ("", f" {DAGGER}", f" {DOUBLE}", f" {DAGGER}{DOUBLE}")
+    rows = [[Entry(f"FedAvg{m}"), Entry("1")] for m in marks] + [[Entry(f"own {DOUBLE}")] * 2]
+    made = sheet(Grid("t", ["method", "n"], rows, []), ["FedAvg", f"own {DOUBLE}"])
+    assert [line.method for line in made.lines] == ["FedAvg"] * 4 + [f"own {DOUBLE}"]

@@ -137,16 +137,16 @@ def status(study: Study) -> str:
     runs = "run" if total == 1 else "runs"
     if done == total:
         return f"{total} {runs}, finished."
-    going = [
-        f"{cell.id} in round {len(run.rounds)} of {run.config['rounds']}"
+    begun = [  # whether anybody works on them is not written anywhere
+        f"{cell.id} ({len(run.rounds)} of {run.config['rounds']} rounds)"
         for cell, run in study.begun
         if not run.finished and cell.id not in study.failed
     ]
     lost = sum(c.id in study.failed and not (c.run and c.run.finished) for c in study.cells)
     failed = f", {lost} failed" if lost else ""
-    more = f" and {len(going) - 3} more" if len(going) > 3 else ""
-    under_way = f"; under way: {', '.join(going[:3])}{more}" if going else ""
-    return f"{done} of {total} {runs} finished{failed}{under_way}."
+    more = f" and {len(begun) - 3} more" if len(begun) > 3 else ""
+    others = f"; begun: {', '.join(begun[:3])}{more}" if begun else ""
+    return f"{done} of {total} {runs} finished{failed}{others}."
 
 
 def policy(live: bool) -> str:

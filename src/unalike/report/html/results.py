@@ -1,10 +1,11 @@
 """The tables of results and of costs: a comparison's own, or one made from single runs."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unalike.compare import folder as comparison
-from unalike.compare.analysis import analyse
+from unalike.compare.analysis import Line, analyse
 from unalike.compare.results import collect
 from unalike.compare.tables import (
     NOTHING,
@@ -26,12 +27,16 @@ from unalike.report.records import Record, Run, Study
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric the study looks at
 HEADS = {"std": "std", "worst10": "worst 10 %", "gini": "Gini"}
 BESIDE = ("accuracy", "loss", "f1", "auroc", "ece", "reconstruction", "kl")  # their means
+NO_RESULT = "No run has come to its result yet."  # though rounds were evaluated
 NOTES = 5  # different ones of a method
 RARE = ("across", "refused", "skipped", "noted")  # columns left out where there is nothing in them
 
 
 class Results(NamedTuple):
-    """What was found: in sentences, over all conditions, and condition by condition."""
+    """What was found: in sentences, over all conditions, and condition by condition.
+
+    There are no sentences only if nothing has been evaluated.
+    """
 
     sentences: list[str]
     overview: Sheet | None
@@ -50,10 +55,16 @@ def _compared(study: Study) -> Results:
     known, unusable = collect(made, study.folder)
     found = list(known.values())
     if not found:
-        return Results([], None, {}, [], unusable)
+        begun = any(run.evaluated for _, run in study.begun)
+        return Results([NO_RESULT] if begun else [], None, {}, [], unusable)
     analysis = analyse(made, found)
     labels = study.methods
-    sentences = [f"{v.condition}: {v.sentence}" for v in analysis.verdicts]
+    verdicts = {v.condition: v.sentence for v in analysis.verdicts}
+    sentences = [
+        f"{condition}: {verdicts.get(condition) or _undecided(lines)}"
+        for condition in made.conditions
+        if (lines := analysis.at(condition))
+    ]
     tables: dict[str, list[Sheet]] = {}
     notes: list[str] = []
     for condition in made.conditions:
@@ -73,6 +84,16 @@ def _compared(study: Study) -> Results:
         grid = pivot(made, analysis)._replace(notes=[])
         overview = sheet(grid, labels, f"{name(study.metric)} of every method on every partition")
     return Results(sentences, overview, tables, notes, unusable)
+
+
+def _undecided(lines: Sequence[Line]) -> str:
+    """Why a condition with results has no verdict."""
+    there = [line.label for line in lines if line.values]
+    if not there:
+        return "no run has a number to compare."
+    if len(there) == 1:
+        return f"only {there[0]} has results, so there is nothing to compare them with."
+    return "no seed has results of all these methods, so none of them leads."
 
 
 def _single(study: Study) -> Results:

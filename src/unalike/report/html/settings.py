@@ -12,8 +12,9 @@ from unalike.run.config import tables
 from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, summary
 
-TABLES = ("data", "partition", "shift", "model", "attack")  # each told as one
-OF_METHOD = ("method", "plus", "topology")
+TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each told as one
+USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always told
+OF_METHOD = ("method", "plus")
 ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # told though they be defaults
 SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result
 
@@ -46,9 +47,6 @@ def methods(study: Study) -> list[Method]:
             parts.append((table["name"], line, getattr(cls, "paper", "")))
             prefix = f"{table['name']}." if len(named) > 1 else ""
             settings += [(f"{prefix}{k}", written(v)) for k, v in table.items() if k != "name"]
-        topology = config.get("topology", {"name": "star"})
-        if topology["name"] != "star":
-            settings.append(("topology", worded(topology)))
         runs = [c.run for c in cells if c.run is not None]
         data, done = (runs[0].data, runs[0].summary or {}) if runs else ({}, {})
         found.append(
@@ -128,13 +126,18 @@ def worded(table: Mapping[str, Any], kind: str = "", numbers: bool = False) -> s
 
 
 def written(value: Any) -> str:
-    """A setting as a person writes it."""
+    """A setting as a person writes it, with every digit that sets it apart.
+
+    >>> written([1.0, 0.1, 0.10000001])
+    '[1, 0.1, 0.10000001]'
+    """
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
+        short = f"{value:g}"  # 1, not 1.0
+        return short if float(short) == value else repr(value)
     if isinstance(value, list):
         return "[" + ", ".join(map(written, value)) + "]"
     return str(value)
@@ -166,9 +169,10 @@ def _told(config: Record) -> dict[str, str]:
     """The settings that can change a result, but for those of the method, in words."""
     out = {"rounds": written(config.get("rounds"))}
     for name in TABLES:
-        value = config.get(name) or []
+        value: Any = config.get(name) or USUAL.get(name, [])
         some = value if isinstance(value, list) else [value]
-        out[name] = "; ".join(worded(table, name) for table in some) or "none"
+        numbers = name == "topology"  # how many neighbours a ring has is no detail
+        out[name] = "; ".join(worded(table, name, numbers) for table in some) or "none"
     sections = {name: config.get(name, {}) for name in SECTIONS}
     out |= {k: written(v) for k, v in _flat(sections) if not _within(k, SILENT)}
     return out
@@ -176,7 +180,7 @@ def _told(config: Record) -> dict[str, str]:
 
 def _usual() -> dict[str, str]:
     """What ``_told`` says of defaults; rounds, data and model are never left out."""
-    return _told({"attack": {"name": "none"}, **{n: _defaults(c) for n, c in SECTIONS.items()}})
+    return _told({n: _defaults(c) for n, c in SECTIONS.items()})
 
 
 def _defaults(cls: type[Settings]) -> Record:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unalike.compare.tables import DAGGER, NOTHING, Grid
+from unalike.compare.tables import DAGGER, DOUBLE, NOTHING, Grid
 
 UNITS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 NUMBER = re.compile(r"^[<\[]?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*([kMGT]?)(?:B\b)?")
+MARKS = re.compile(f" [{DAGGER}{DOUBLE}]+$")  # of a row's use of the budget, behind its label
 
 
 class Box(NamedTuple):
@@ -42,7 +43,8 @@ def sheet(grid: Grid, methods: Sequence[str] = (), caption: str | None = None) -
     numeric = [not any(isinstance(key, str) for key in column) for column in keys]
     lines = []
     for i, row in enumerate(grid.rows):
-        label = row[0].text.removesuffix(f" {DAGGER}")
+        text = row[0].text
+        label = text if text in known else MARKS.sub("", text)
         boxes = [
             Box(entry.text, column[i] if number else entry.text, entry.bold)
             for entry, column, number in zip(row, keys, numeric, strict=True)
