@@ -1,5 +1,6 @@
 """The files of a run: whole or not at all, and known by their bytes."""
 
+import errno
 import hashlib
 import json
 import os
@@ -95,6 +96,22 @@ def test_only_one_process_at_a_time(tmp_path: Path):
         refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "is in use by another process" in refused.stderr
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_only_errors_of_the_folder_are_called_so(tmp_path: Path):
+    with pytest.raises(RunError, match="cannot be written: No such file"), alone(tmp_path):
+        write(tmp_path / "none" / "x.json", "")
+    with pytest.raises(RunError, match="cannot be written: No space left"), alone(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(RunError, match=r"none/\.lock' cannot be written"), alone(tmp_path / "none"):
+        pass
+    for elsewhere in (
+        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "/usr/bin/python9"),
+    ):
+        with pytest.raises(type(elsewhere)) as error, alone(tmp_path):
+            raise elsewhere
+        assert error.value is elsewhere
 
 
 class TestPlace:

@@ -11,6 +11,7 @@ summary.json      last and selected round, totals
 model.safetensors the final shared model, if there is one
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,6 +25,7 @@ from typing import Any
 from unalike.errors import RunError
 
 LOGS = ("rounds.jsonl", "clients.jsonl")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # of a disk; such an error may name no file
 
 
 def plain(value: Any) -> Any:
@@ -132,6 +134,14 @@ def alone(folder: Path) -> Iterator[None]:
                 ) from None
             yield
     except OSError as error:
+        if not _about(folder, error):  # of what was done meanwhile, such as starting a process
+            raise
         raise RunError(
             f"'{error.filename or folder}' cannot be written: {error.strerror or error}."
         ) from error
+
+
+def _about(folder: Path, error: OSError) -> bool:
+    """Whether the folder, a file in it or the disk is what could not be written."""
+    name = error.filename
+    return error.errno in FULL or (isinstance(name, str) and Path(name).is_relative_to(folder))
