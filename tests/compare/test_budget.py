@@ -8,7 +8,7 @@ from unalike.algorithms.table import METHODS
 from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
 from unalike.errors import ConfigError
-from unalike.run.build import experiment
+from unalike.run.build import Experiment, experiment
 from unalike.run.config import Config, parse
 
 ROUNDS = 3
@@ -91,13 +91,63 @@ LONG = 400  # rounds, of which four are one per cent
 @pytest.mark.parametrize("kind", ["bytes", "samples"])
 @pytest.mark.parametrize("stated", [False, True])
 def test_the_baseline_keeps_its_rounds_and_who_costs_as_much_has_the_same(kind, stated):
-    """FedProx sends a few bytes more, which sum up to two thirds of a round."""
+    """FedProx sends a few bytes more, which sum up to two thirds of a round.
+
+    That is more than a stated amount may be exceeded by.
+    """
     some = {"rounds": LONG, "participation": {"fraction": 0.5}}
     base = config(**some)
     amount = getattr(Forecast(experiment(base)).total(LONG), kind) if stated else None
     budget = Budget(kind, amount)
-    for method in ("fedavg", "fedprox"):
-        assert within(config(method, **some), budget, base).rounds == LONG
+    assert within(base, budget, base).rounds == LONG
+    fewer = LONG - 1 if stated and kind == "bytes" else LONG
+    assert within(config("fedprox", **some), budget, base).rounds == fewer
+
+
+class Constant(Forecast):
+    """Every round uses as many bytes as the learning rate has thousandths."""
+
+    def __init__(self, made: Experiment) -> None:
+        self.cost = round(1000 * made.config.local.lr)
+
+    def round(self, t: int, last: bool) -> Use:
+        return Use(bytes=self.cost)
+
+
+@pytest.mark.parametrize(
+    ("cost", "stated", "measured"),
+    [
+        (1005, 100, 100),
+        (1000, 100, 100),
+        (998, 100, 100),
+        (1015, 99, 100),  # 100 rounds would be 1.5 per cent too much
+        (1030, 97, 98),
+        (900, 111, 112),
+    ],
+)
+def test_a_stated_amount_is_exceeded_by_half_a_round_at_most(monkeypatch, cost, stated, measured):
+    """The baseline uses 1005 bytes a round: 100 rounds of 100,000 bytes, but for half a round."""
+    monkeypatch.setattr("unalike.compare.budget.Forecast", Constant)
+    base = config(rounds=100, local={"lr": 1.005})
+    made = config(rounds=100, local={"lr": cost / 1000})
+    assert within(made, Budget("bytes", 100_000.0), base).rounds == stated
+    assert within(made, Budget("bytes"), base).rounds == measured
+
+
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_budget_that_buys_too_few_rounds_is_named(stated):
+    """Twice the epochs, so half the rounds, and all of them would be FedAvg's."""
+    base = config(rounds=6)
+    amount = float(Forecast(experiment(base)).total(6).samples) if stated else None
+    method = {"name": "lg_fedavg", "warm_start": 3}
+    made = config(method, rounds=6, local={"epochs": 2.6, "lr": 0.1})
+    with pytest.raises(ConfigError) as error:
+        within(made, Budget("samples", amount), base)
+    assert str(error.value) == (
+        "'compare.budget' buys too few rounds: method.warm_start of 'lg_fedavg' is 3 of 3 rounds, "
+        "so that no round would be LG-FedAvg's; raise "
+        f"{'compare.budget.samples' if stated else 'rounds'} or change the method."
+    )
 
 
 def test_over_many_rounds_a_few_bytes_neither_cost_nor_buy_a_round():

@@ -17,7 +17,7 @@ from unalike.engine.ledger import traffic
 from unalike.engine.loop import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, experiment
+from unalike.run.build import Experiment, experiment, recipe
 from unalike.run.config import Config
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
@@ -109,12 +109,13 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     """The configuration with the rounds its budget buys.
 
     The baseline keeps its rounds where they set the amount. A method that uses as much in the
-    baseline's rounds, but for one per cent, has the same rounds.
+    baseline's rounds, but for one per cent, has the same rounds; a stated amount must buy them.
     """
     kind = budget.kind
     if kind == "rounds":
         return config
-    forecast = Forecast(experiment(config))
+    made = experiment(config)
+    forecast = Forecast(made)
     if not getattr(forecast.total(config.rounds), kind):
         return config  # a method that uses nothing cannot use up its budget
     standard, amount, rounds = Forecast(experiment(baseline)), budget.amount, baseline.rounds
@@ -126,7 +127,22 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
             f"the baseline uses no {kind}, which sets no budget for the others; name another "
             f"compare.baseline or an amount, compare.budget.{kind}."
         )
-    longest = budget.longest * config.rounds
-    if rounds > longest or abs(getattr(forecast.total(rounds), kind) - usual) > TOLERANCE * usual:
-        rounds = forecast.rounds(kind, usual if amount is None else amount, longest)
-    return config.model_copy(update={"rounds": rounds})
+    most = budget.longest * config.rounds
+    if amount is not None:
+        most = forecast.rounds(kind, amount, most)
+    if rounds > most or abs(getattr(forecast.total(rounds), kind) - usual) > TOLERANCE * usual:
+        rounds = forecast.rounds(kind, usual, most) if amount is None else most
+    return _possible(config.model_copy(update={"rounds": rounds}), budget, made)
+
+
+def _possible(config: Config, budget: Budget, made: Experiment) -> Config:
+    """The configuration, unless the method cannot work in so few rounds."""
+    try:
+        recipe(config, made.recipe.algorithm.task, made.federation)
+    except ConfigError as error:
+        what = str(error).partition(";")[0]  # its remedy may be to raise the rounds
+        more = "rounds" if budget.amount is None else f"compare.budget.{budget.kind}"
+        raise ConfigError(
+            f"'compare.budget' buys too few rounds: {what}; raise {more} or change the method."
+        ) from None
+    return config
