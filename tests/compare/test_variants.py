@@ -148,10 +148,60 @@ STRONG = '{ alpha = 0.1, label = "strong" }'
             'methods = ["fedavg"]\nsweep.rounds = [1, 2]\nbudget.rounds = 5',
             "gives everybody 5 rounds, but 'compare.sweep' varies them",
         ),
+        (
+            'methods = ["fedavg", { name = "scaffold", set."local.lr" = 0.5 }]\n'
+            'partitions = ["iid", { name = "iid", label = "slow", set."local.lr" = 0.01 }]',
+            "method 'scaffold' and partition 'slow' both set 'local.lr'; drop one of them.",
+        ),
+        (
+            'methods = [{ name = "fedavg", topology = "ring" }]\n'
+            'partitions = [{ name = "iid", set."topology.servers" = 3 }]',
+            "method 'fedavg' and partition 'iid' both set 'topology.servers'; drop one of them.",
+        ),
+        (
+            'methods = [{ name = "fedavg", set.model.hidden = [8] }]\n'
+            'partitions = [{ name = "iid", model = { name = "mlp", hidden = [4] } }]',
+            "method 'fedavg' and partition 'iid' both set 'model.hidden'; drop one of them.",
+        ),
     ],
 )
 def test_a_setting_is_given_in_one_place(compare, part):
     assert part in refused(compare)
+
+
+def test_a_method_may_tune_what_a_partition_names():
+    found = made(
+        'methods = ["fedavg", { name = "scaffold", set."model.hidden" = [8], set.rounds = 3 }]\n'
+        'partitions = [{ name = "iid", model = "mlp", set."local.lr" = 0.5 }]'
+    )
+    assert [c.config.model.settings["hidden"][-1:] for c in found.cells][1] == [8]
+    assert [c.config.local.lr for c in found.cells] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ('"method.mu" = 0.1', "method.mu"),
+        ('method = "fedprox"', "method"),
+        ('plus = ["fedadam"]', "plus"),
+    ],
+)
+def test_a_partition_leaves_the_methods_as_they_are(given, key):
+    said = refused(
+        f'methods = ["fedavg", "fedprox"]\npartitions = [{{ name = "iid", set = {{ {given} }} }}]'
+    )
+    assert said == (
+        f"'compare.partitions[0].set' cannot change '{key}', which is the method's own; list it "
+        "under compare.methods."
+    )
+
+
+def test_a_topology_may_be_a_condition():
+    found = made(
+        'methods = ["fedavg"]\n'
+        'partitions = ["iid", { name = "iid", label = "ring", set.topology = { name = "ring" } }]'
+    )
+    assert [c.config.topology.name for c in found.cells] == ["star", "ring"]
 
 
 def test_a_sweep_may_vary_what_only_the_file_sets():

@@ -191,6 +191,7 @@ def comparison(raw: Mapping[str, Any]) -> Comparison:
     listed, placed = methods(settings.methods, base), partitions(settings.partitions, base)
     for kind, variants in (("method", listed), ("partition", placed)):
         _no_conflict(settings, budget, kind, variants)
+    _set_once(listed, placed)
     listed, placed = swept(settings.sweep, listed, placed)
     cells = [
         _cell(base, method, condition, seed)
@@ -231,6 +232,19 @@ def _check(settings: CompareSettings, config: Config) -> None:
         )
     if settings.section == "new" and config.split.new_clients == 0:
         raise ConfigError("compare.section is 'new' but split.new_clients is 0; raise it.")
+
+
+def _set_once(listed: Sequence[Variant], placed: Sequence[Variant]) -> None:
+    """What a method sets would silently hide what a partition sets."""
+    for method in listed:
+        keys = {k.removesuffix(".name") for k in method.sets}  # a named table replaces another
+        for partition in placed:
+            for key in sorted(partition.sets):
+                if overlap(key, keys):
+                    raise ConfigError(
+                        f"method '{method.label}' and partition '{partition.label}' both set "
+                        f"'{key}'; drop one of them."
+                    )
 
 
 def _no_conflict(

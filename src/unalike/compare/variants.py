@@ -16,6 +16,7 @@ METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")
 FIXED = ("seed", "run", "compare", "method.name")  # what a sweep cannot vary
 SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
+OWN = ("method", "plus")  # what a method is
 LONGEST = 100  # bytes of a slug: a folder's name is two of them and a seed, and has at most 255
 
 
@@ -60,7 +61,7 @@ def partitions(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]
         return [Variant(str(usual.get("name", "")), str(usual.get("name", "")), {})]
     for i, entry in enumerate(entries):
         given, extra = _entry(f"{key}[{i}]", entry, PARTITION_KEYS)
-        others = _set(f"{key}[{i}].set", extra)
+        others = _impersonal(f"{key}[{i}].set", _set(f"{key}[{i}].set", extra))
         given = merge(_one(f"{key}[{i}].set.partition", others.get("partition", {})), given)
         own: dict[str, Any] = {"partition": given}
         own |= {k: _one(f"{key}[{i}].{k}", extra[k]) for k in ("data", "model") if k in extra}
@@ -201,6 +202,17 @@ def _paired(key: str, changes: dict[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 f"'{key}' cannot change '{dotted}', which all methods have in common; list it "
                 "under compare.partitions."
+            )
+    return changes
+
+
+def _impersonal(key: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """What a partition changes, if it leaves the methods as they are."""
+    for dotted in flat(changes):
+        if dotted.partition(".")[0] in OWN:
+            raise ConfigError(
+                f"'{key}' cannot change '{dotted}', which is the method's own; list it under "
+                "compare.methods."
             )
     return changes
 
