@@ -121,6 +121,24 @@ def test_the_folder_remembers_whether_it_was_a_preset(unalike, tmp_path, monkeyp
     assert place.read(folder).source["preset"] is preset
 
 
+def test_a_comparison_that_is_refused_leaves_the_folder_as_it_was(unalike, finished, tmp_path):
+    text = (finished / "compare.toml").read_text()
+    more = '"fedavg", { name = "lg_fedavg", warm_start = 9 }'
+    (tmp_path / "a.toml").write_text(text.replace('"fedavg"', more))
+    for folder in (tmp_path / "runs" / "new", copytree(finished, tmp_path / "old")):
+        before = tree(folder)
+        said = mistake(unalike, "compare", str(tmp_path / "a.toml"), "--folder", str(folder))
+        assert "method.warm_start of 'lg_fedavg' is 9 of 3 rounds" in said
+        assert tree(folder) == before
+    assert not (tmp_path / "runs").exists()
+    assert unalike("compare", str(tmp_path / "old"))[0] == 0
+
+
+def tree(folder: Path) -> dict[Path, bytes]:
+    """Every file of a folder."""
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def test_a_folder_that_cannot_be_made_is_one_sentence(unalike, tmp_path):
     (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]')
     said = mistake(unalike, "compare", str(tmp_path / "a.toml"), "--folder", "/proc/x")

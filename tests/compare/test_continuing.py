@@ -15,7 +15,7 @@ from unalike.compare import folder as place
 from unalike.compare.conduct import _job, conclude, conduct, preflight
 from unalike.compare.results import Results
 from unalike.compare.settings import Budget
-from unalike.compare.spec import loads
+from unalike.compare.spec import Comparison, loads
 from unalike.errors import ConfigError, RunError
 from unalike.run.build import Experiment, experiment
 from unalike.run.folder import alone, read_json, read_lines
@@ -173,6 +173,44 @@ def test_another_comparison_is_not_mixed_in(tmp_path):
         place.create(tiny('methods = ["fedavg"]\nbudget = "bytes"'), folder, "")
 
 
+def two(second: str, more: str = "") -> Comparison:
+    """FedAvg and SCAFFOLD on one partition, and on a second if there is one."""
+    return tiny(f'methods = ["fedavg", "scaffold"]\npartitions = ["iid"{second}]\nseeds = 1{more}')
+
+
+@pytest.mark.parametrize("budget", ["rounds", "bytes", "samples"])
+def test_a_cell_that_was_left_out_meanwhile_cannot_come_back_as_another(tmp_path, budget):
+    """Its run is still there, and would be shown under the new settings."""
+    folder, more = tmp_path / "a", f'\nbudget = "{budget}"'
+    skewed = ', { name = "dirichlet", label = "B", alpha = %s, min_size = 10%s }'
+    run_here(place.create(two(skewed % (0.1, ""), more), folder, "first"), folder)
+    place.create(two("", more), folder, "second")
+    before = files(folder, "compare.json", "compare.toml")
+    for other in ((100, ""), (0.1, ", set.rounds = 2"), (0.1, ', set."local.lr" = 0.5')):
+        with pytest.raises(RunError, match="whose cell 'fedavg--b--seed0' has other settings"):
+            place.create(two(skewed % other, more), folder, "third")
+    assert files(folder, "compare.json", "compare.toml") == before
+    again = place.create(two(skewed % (0.1, ""), more), folder, "first")
+    assert not Results(again, folder).left
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("{", "config.json' is damaged"),
+        ("[]", "whose cell 'fedavg--iid--seed0' has other settings"),
+        ('{"roundz": 3}', "whose cell 'fedavg--iid--seed0' has other settings"),
+    ],
+)
+def test_a_run_whose_settings_cannot_be_read_is_no_cell(tmp_path, text, part):
+    made = place.create(two(""), tmp_path / "a", "")
+    run = tmp_path / "a" / made.cells[0].folder
+    run.mkdir(parents=True)
+    (run / "config.json").write_text(text)
+    with pytest.raises(RunError, match=part):
+        place.create(two(""), tmp_path / "a", "")
+
+
 @pytest.mark.parametrize("kind", ["bytes", "samples"])
 def test_a_budget_is_not_measured_on_two_baselines(tmp_path, kind):
     """Finished cells would keep the rounds that the first one's use bought them."""
@@ -274,6 +312,11 @@ def test_a_comparison_that_begins_holds_its_folder(tmp_path):
             'methods = ["fedavg", "latent_disco"]\nbudget = "bytes"\n'
             'partitions = [{ name = "iid", model = "vae" }]\nmetric = "loss"',
             "two stages has no known use of bytes",
+        ),
+        (
+            'methods = ["fedavg", { name = "lg_fedavg", warm_start = 2 }]\nbudget.samples = 9',
+            "method 'lg_fedavg' on 'dirichlet': 'compare.budget' buys too few rounds: .*; raise "
+            "compare.budget.samples or change the method",
         ),
     ],
 )

@@ -1,18 +1,20 @@
 """Cells without a result: why, in failed.json, and what is said of the others all the same."""
 
+import errno
 import json
 from collections.abc import Callable
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
-from comparisons import TABLES, files, run_here, tiny
+from comparisons import TABLES, TINY, files, run_here, tiny
 from written_runs import write_run
 
 from unalike.compare import conduct as module
 from unalike.compare import folder as place
 from unalike.compare.conduct import conduct
 from unalike.compare.results import Results, reasons, record
-from unalike.compare.spec import Comparison
+from unalike.compare.spec import Comparison, loads
 from unalike.compare.worker import Event, Job
 from unalike.errors import RunError
 from unalike.run.config import parse
@@ -86,6 +88,37 @@ def test_who_stops_before_a_cell_is_tried_again_keeps_its_reason(tmp_path, faili
     assert reasons(folder) == before
 
 
+def test_a_cell_that_runs_again_is_not_one_that_failed(tmp_path, failing, monkeypatch):
+    folder, seen = tmp_path / "a", []
+    made = written(folder, 4)
+    conduct(made, folder)
+
+    def run(self: Failing, jobs: list[Job]) -> None:
+        self.hear(Event("begin", jobs[1].id))
+        seen.append(reasons(folder))
+        self.hear(Event("failed", jobs[1].id, text="worse luck."))
+
+    monkeypatch.setattr(Failing, "run", run)
+    first, second = (c.id for c in made.cells[4:])
+    expected = {first: f"no luck with {first}."}
+    assert conduct(made, folder).failed == expected | {second: "worse luck."}
+    assert seen == [expected]
+
+
+def test_a_process_that_cannot_be_started_is_said(tmp_path, monkeypatch):
+    def start(self: SpawnProcess) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+    made = written(tmp_path / "a", 5)
+    with pytest.raises(RunError) as error:
+        conduct(made, tmp_path / "a", 1)
+    assert str(error.value) == (
+        "a process of the comparison cannot be started: Resource temporarily unavailable; ask for "
+        "fewer with --processes."
+    )
+
+
 def test_a_cell_without_a_selected_round_does_not_stop_the_others(tmp_path):
     folder = tmp_path / "a"
     made = written(folder)
@@ -97,6 +130,34 @@ def test_a_cell_without_a_selected_round_does_not_stop_the_others(tmp_path):
     assert outcome.analysis.lines
     with pytest.raises(RunError, match="cell 'fedavg--dirichlet--seed0' failed: 'cells/fedavg"):
         outcome.check(folder)
+
+
+@pytest.mark.parametrize(
+    ("judged", "left", "remedy"),
+    [
+        ("", None, "round=last"),
+        ('section = "global"', ("round", "local"), "section=SECTION"),
+        ('metric = "kl"', ("round", "local", "global"), "metric=METRIC"),
+    ],
+)
+def test_what_helps_a_finished_cell_that_cannot_be_judged(tmp_path, judged, left, remedy):
+    """Going on would end in the same sentence; the same file with another setting does not."""
+    folder, file = tmp_path / "a", f'methods = ["fedavg"]\nseeds = 1\n{judged}'
+    made = place.create(tiny(file), folder, "")
+    path = write_run(made.cells[0].config) / "summary.json"
+    selected = read_json(path)["selected"]
+    change(path, selected=left and {k: selected[k] for k in left})
+    for _ in range(2):
+        with pytest.raises(RunError) as error:
+            conduct(place.read(folder), folder).check(folder)
+        said = str(error.value)
+        assert "try again" not in said
+        assert said.endswith(
+            f"compare the same file with --folder {folder} --set compare.{remedy}."
+        )
+    setting = "compare." + remedy.replace("SECTION", "local").replace("METRIC", "accuracy")
+    made = loads(f"{TINY}\n[compare]\n{file}", "tiny", overrides=[setting])
+    assert not conduct(place.create(made, folder, ""), folder).failed
 
 
 @pytest.mark.parametrize(
@@ -166,4 +227,6 @@ def test_a_folder_of_an_older_version_knows_nothing_of_presets(tmp_path):
     raw = read_json(folder / "compare.json")
     del raw["source"]["preset"]
     (folder / "compare.json").write_text(json.dumps(raw))
-    assert place.read(folder).source.get("preset") is None
+    found = place.read(folder)
+    assert found.source == {"name": "tiny", "scale": None, "overrides": []}
+    assert place.create(found, folder, "").source == found.source

@@ -39,7 +39,7 @@ def compare(
     written, name, preset = source(target)
     made = loads(written, name, scale, overrides, preset)
     at = Path(folder or f"runs/compare-{_named(name, made)}")
-    with place.held(made, at, written) as placed:
+    with place.held(made, at, written, lambda: _ready(made, at)) as placed:
         outcome = _conduct(placed, at, processes)
     _show(placed, at, outcome)
 
@@ -49,6 +49,7 @@ def go_on(folder: str, processes: int = 0) -> None:
     at = Path(folder)
     with alone(at):
         made = place.read(at)
+        _ready(made, at)
         outcome = _conduct(made, at, processes)
     _show(made, at, outcome)
 
@@ -80,14 +81,20 @@ def _named(name: str, made: Comparison) -> str:
     return name if scale in (None, "small") else f"{name}-{scale}"
 
 
+def _ready(made: Comparison, folder: Path) -> None:
+    """Show the question, and refuse what cannot work."""
+    from unalike.compare.conduct import ready  # needs torch, which takes its time to load
+
+    if made.judging.question:
+        Console().print(Text(made.judging.question, "italic"))
+    ready(made, folder)
+
+
 def _conduct(made: Comparison, folder: Path, processes: int) -> "Outcome":
-    from unalike.compare.conduct import conduct_held  # needs torch, which takes its time to load
+    from unalike.compare.conduct import conduct_held
     from unalike.compare.view import for_console
 
-    console = Console()
-    if made.judging.question:
-        console.print(Text(made.judging.question, "italic"))
-    return conduct_held(made, folder, processes, for_console(console))
+    return conduct_held(made, folder, processes, for_console(Console()))
 
 
 def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
@@ -105,7 +112,7 @@ def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
 
 
 def _skew(made: Comparison, folder: Path) -> Table:
-    """How unalike the clients of each condition are, from its first finished run."""
+    """How unalike the clients of each condition are, from its first run that has begun."""
     rows: dict[str, Row] = {}
     for cell in made.cells:
         found = folder / cell.folder / "skew.json"

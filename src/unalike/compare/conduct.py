@@ -1,12 +1,14 @@
 """Run a comparison from wherever it stands to its tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from unalike.compare import frames
 from unalike.compare.analysis import Analysis, analyse
+from unalike.compare.budget import within
 from unalike.compare.render import latex, markdown
-from unalike.compare.results import Results
+from unalike.compare.results import Results, begun
 from unalike.compare.schedule import Schedule
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell, Comparison
@@ -47,10 +49,10 @@ class Outcome(NamedTuple):
             return
         first, why = next(iter(self.failed.items()))
         others = f" and {len(self.failed) - 1} more" if len(self.failed) > 1 else ""
-        raise RunError(
-            f"cell '{first}'{others} failed: {why.rstrip('.')}; try again with: "
-            f"unalike compare {folder}."
-        )
+        again = f"; try again with: unalike compare {folder}"
+        if (folder / "cells" / first / "summary.json").is_file():
+            again = ""  # it would come to the same end; the reason says what helps
+        raise RunError(f"cell '{first}'{others} failed: {why.rstrip('.')}{again}.")
 
 
 def conduct(
@@ -65,17 +67,16 @@ def conduct(
         view: Who watches.
     """
     with alone(folder):
+        ready(made, folder)
         return conduct_held(made, folder, processes, view)
 
 
 def conduct_held(
     made: Comparison, folder: Path, processes: int = 0, view: View | None = None
 ) -> Outcome:
-    """``conduct`` in a folder that the caller keeps from other processes."""
+    """``conduct`` of what is ``ready``, in a folder that the caller keeps from other processes."""
     results = Results(made, folder)
     if left := results.left:
-        new = [c for c in left if not (folder / c.folder / "config.json").is_file()]
-        preflight(new, made.budget)
         processes = min(processes or _processes(made), len(left))
         _run(made, folder, results, processes, view or Silent())
     return Outcome(conclude(made, folder, results), results.failed)
@@ -100,8 +101,19 @@ def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
     return analysis
 
 
-def preflight(cells: list[Cell], budget: Budget) -> None:
-    """Refuse what cannot work before anything long begins: one cell of each kind is built."""
+def ready(made: Comparison, folder: Path) -> None:
+    """Refuse what cannot work among the cells that have not begun; nothing is written."""
+    new = [c for c in made.cells if not begun(folder, c)]
+    preflight(new, made.budget, made.baselines)
+
+
+def preflight(
+    cells: list[Cell], budget: Budget, baselines: Mapping[tuple[str, int], Cell] | None = None
+) -> None:
+    """Refuse what cannot work before anything long begins: one cell of each kind is built.
+
+    With the baselines, whose use may set the budget, a budget that buys too few rounds is refused.
+    """
     seen: set[tuple[str, str]] = set()
     key, data = "", None
     for cell in sorted(cells, key=lambda c: c.condition):
@@ -111,6 +123,8 @@ def preflight(cells: list[Cell], budget: Budget) -> None:
         try:
             key, data = _federation(cell, key, data)
             _build(cell.config, data, budget)
+            if baselines is not None and budget.kind != "rounds":
+                _afford(cell, data, budget, baselines[cell.condition, cell.seed])
         except UnalikeError as error:
             raise type(error)(f"method '{cell.label}' on '{cell.condition}': {error}") from None
 
@@ -128,6 +142,15 @@ def _build(config: Config, data: Federation, budget: Budget) -> None:
     refuse_second_stage(config, assemble(first, data, task(first, data.examples)))
 
 
+def _afford(cell: Cell, data: Federation, budget: Budget, baseline: Cell) -> None:
+    """Count the rounds of a method that one round is not enough for, which takes its time."""
+    config = cell.config
+    try:
+        recipe(config.model_copy(update={"rounds": 1}), task(config, data.examples), data)
+    except ConfigError:
+        within(config, budget, baseline.config)
+
+
 def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Federation]:
     """The cell's data, made anew only if the last cell had others."""
     config = cell.config.resolved()
@@ -143,6 +166,8 @@ def _run(made: Comparison, folder: Path, results: Results, processes: int, view:
 
     def hear(event: Event) -> None:
         value = None
+        if event.kind == "begin":
+            results.begin(cells[event.id])
         if event.kind == "done":
             (folder / "errors" / f"{event.id}.txt").unlink(missing_ok=True)
             try:

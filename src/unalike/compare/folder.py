@@ -10,16 +10,17 @@ table.md, table.tex, cells.csv, summary.csv (and .parquet), statistics.json: the
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unalike.compare.results import begun
 from unalike.compare.settings import Budget, Judging
 from unalike.compare.spec import Cell, Comparison
-from unalike.errors import RunError
-from unalike.run.config import parse
+from unalike.errors import ConfigError, RunError
+from unalike.run.config import Config, parse
 from unalike.run.explain import check
 from unalike.run.folder import alone, dumps, plain, read_json, write
 
@@ -43,13 +44,19 @@ def create(made: Comparison, folder: Path, text: str) -> Comparison:
 
 
 @contextmanager
-def held(made: Comparison, folder: Path, text: str) -> Iterator[Comparison]:
-    """``create``, with the folder kept from other processes until the end."""
+def held(
+    made: Comparison, folder: Path, text: str, ready: Callable[[], None] = lambda: None
+) -> Iterator[Comparison]:
+    """``create``, with the folder kept from other processes until the end.
+
+    Whoever is refused, by ``ready`` too, leaves the folder as it was, or leaves none.
+    """
+    _refuse(made, folder)
+    ready()
     _make(folder)
     with alone(folder):
+        _refuse(made, folder)  # again, now that nobody else can get in
         placed = _placed(made, folder)
-        if is_comparison(folder):
-            _same(placed, folder)
         write(folder / FILE, dumps(placed.as_dict(), indent=1))
         write(folder / "compare.toml", text)
         yield placed
@@ -71,13 +78,16 @@ def read(folder: str | Path) -> Comparison:
         raise RunError(f"'{folder / FILE}' is damaged ({error}); restore it from a copy.") from None
 
 
+def _refuse(made: Comparison, folder: Path) -> None:
+    """Say it if the folder is somebody else's, or another comparison's."""
+    if is_comparison(folder):
+        _same(made, folder)
+    elif _taken(folder):
+        raise RunError(f"'{folder}' already exists and is no comparison; name another --folder.")
+
+
 def _make(folder: Path) -> None:
-    """The folder, unless it is somebody else's."""
     try:
-        if _taken(folder):
-            raise RunError(
-                f"'{folder}' already exists and is no comparison; name another --folder."
-            )
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(
@@ -101,16 +111,21 @@ def _placed(made: Comparison, folder: Path) -> Comparison:
 
 
 def _same(made: Comparison, folder: Path) -> None:
-    """Refuse to mix two comparisons: a cell of one name must have one configuration."""
+    """Refuse to mix two comparisons: a cell of one name must have one configuration.
+
+    That of a cell which a shorter file left out meanwhile is known from its run alone.
+    """
     old = read(folder)
-    before, why = {c.id: _key(c) for c in old.cells}, ""
+    before, why = {c.id: _key(c.config) for c in old.cells}, ""
     if old.budget != made.budget:
         why = "with another budget"
     if made.budget.kind != "rounds" and made.budget.amount is None and not _measured(old, made):
         why = f"in which all get as many {made.budget.kind} as another baseline uses"
     for cell in made.cells:
-        if before.get(cell.id, key := _key(cell)) != key:
+        key = _key(cell.config)
+        if before.get(cell.id, key) != key or not _begun_so(key, cell, made, folder):
             why = f"whose cell '{cell.id}' has other settings"
+            break
     if why:
         raise RunError(
             f"'{folder}' holds another comparison, {why}: name another --folder, or go on with "
@@ -118,23 +133,42 @@ def _same(made: Comparison, folder: Path) -> None:
         )
 
 
+def _begun_so(key: Any, cell: Cell, made: Comparison, folder: Path) -> bool:
+    """Whether the cell's run, if it has begun, has the cell's configuration."""
+    if not begun(folder, cell):
+        return True
+    raw = read_json(folder / cell.folder / "config.json")
+    try:
+        found = _key(parse(raw)) if isinstance(raw, dict) else {}
+    except ConfigError:
+        return False
+    sets_it = made.budget.amount is None and cell.label == made.baseline
+    if made.budget.kind != "rounds" and not sets_it:
+        key = {**key, "rounds": found.get("rounds")}  # those the budget bought
+    return bool(found == key)
+
+
 def _measured(old: Comparison, made: Comparison) -> bool:
     """Whether one baseline sets both budgets, as far as conditions and seeds agree."""
     before, now = old.baselines, made.baselines
     return old.baseline == made.baseline and all(
-        _key(before[place]) == _key(now[place]) for place in before.keys() & now.keys()
+        _key(before[place].config) == _key(now[place].config)
+        for place in before.keys() & now.keys()
     )
 
 
-def _key(cell: Cell) -> Any:
+def _key(config: Config) -> Any:
     """What two cells must agree in; where they lie does not matter."""
-    config = cell.config.resolved()
-    run = {k: v for k, v in config["run"].items() if k != "folder"}
-    return plain({**config, "run": run})
+    raw = config.resolved()
+    run = {k: v for k, v in raw["run"].items() if k != "folder"}
+    return plain({**raw, "run": run})
 
 
 def _taken(folder: Path) -> bool:
     """Whether something else than a comparison lies there."""
-    if is_comparison(folder) or not folder.exists():
-        return False
-    return not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())
+    try:
+        if not folder.exists():
+            return False
+        return not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())
+    except OSError:
+        return False  # ``_make`` says what is wrong with it

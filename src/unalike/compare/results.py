@@ -27,12 +27,17 @@ def finished(folder: Path, cell: Cell) -> bool:
     return (folder / cell.folder / "summary.json").is_file()
 
 
+def begun(folder: Path, cell: Cell) -> bool:
+    """Whether the cell has a folder to go on in; its configuration is the first thing in it."""
+    return (folder / cell.folder / "config.json").is_file()
+
+
 def record(made: Comparison, folder: Path, cell: Cell) -> dict[str, Any]:
     """One line of results.jsonl: the number that is compared, all metrics beside it, the ledger."""
     path = folder / cell.folder / "summary.json"
     summary = read_json(path)
     try:
-        return _record(made, cell, summary)
+        return _record(made, folder, cell, summary)
     except (AttributeError, KeyError, TypeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
         raise RunError(f"'{path}' {what}: delete it, and it is made again.") from None
@@ -57,13 +62,13 @@ def reasons(folder: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _record(made: Comparison, cell: Cell, summary: dict[str, Any]) -> dict[str, Any]:
+def _record(made: Comparison, folder: Path, cell: Cell, summary: dict[str, Any]) -> dict[str, Any]:
     judging = made.judging
     chosen = summary[judging.round]
     if chosen is None:
         raise RunError(
-            f"'{cell.folder}' has no selected round: no client has validation data; set "
-            "compare.round = 'last' or raise split.validation."
+            f"'{cell.folder}' has no selected round: no client has validation data; "
+            f"{_otherwise(folder)} compare.round=last."
         )
     ledger = {name: summary[name] for name in LEDGER}
     ledger["bytes"] = sum(ledger[name] for name in ("bytes_down", "bytes_up", "bytes_across"))
@@ -76,7 +81,7 @@ def _record(made: Comparison, cell: Cell, summary: dict[str, Any]) -> dict[str, 
         "condition": cell.condition,
         "seed": cell.seed,
         "sweep": cell.sweep,
-        "value": _value(metrics, made, cell),
+        "value": _value(metrics, made, folder, cell),
         "round": chosen["round"],
         "ledger": ledger,
         "metrics": metrics,
@@ -117,9 +122,13 @@ class Results:
         self.known[cell.id] = found = record(self.made, self.folder, cell)
         self.log.append(found)
         self.log.sync()
+        self.begin(cell)
+        return found
+
+    def begin(self, cell: Cell) -> None:
+        """A cell that runs again is no longer one that failed."""
         if self.failed.pop(cell.id, None) is not None:
             self._explain()
-        return found
 
     def fail(self, cell: Cell, why: str) -> None:
         """A cell that has just failed."""
@@ -145,14 +154,23 @@ def score(metrics: dict[str, Any] | None, made: Comparison) -> float | None:
     return None if found is None else found[j.statistic]
 
 
-def _value(metrics: dict[str, Any], made: Comparison, cell: Cell) -> float | None:
+def _value(metrics: dict[str, Any], made: Comparison, folder: Path, cell: Cell) -> float | None:
     j = made.judging
     if j.section not in metrics:
+        have = ", ".join(s for s in metrics if s != "validation")
         raise RunError(
-            f"'{cell.folder}' has no {j.section} test; choose another compare.section or raise "
-            "split.test."
+            f"'{cell.folder}' has no {j.section} test; it has {have}: {_otherwise(folder)} "
+            "compare.section=SECTION."
         )
     if j.metric not in metrics[j.section]:
         have = ", ".join(metrics[j.section])
-        raise RunError(f"'{cell.folder}' has no metric '{j.metric}'; it has {have}.")
+        raise RunError(
+            f"'{cell.folder}' has no metric '{j.metric}'; it has {have}: {_otherwise(folder)} "
+            "compare.metric=METRIC."
+        )
     return score(metrics, made)
+
+
+def _otherwise(folder: Path) -> str:
+    """How finished cells are judged by another setting, which follows."""
+    return f"compare the same file with --folder {folder} --set"

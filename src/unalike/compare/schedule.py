@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from unalike.compare.worker import STOP, Event, Job, serve
+from unalike.errors import RunError
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -106,10 +107,16 @@ class Schedule:
 
 def _spawned() -> Worker:
     context = get_context("spawn")  # threads and CUDA do not survive a fork
-    ours, theirs = context.Pipe()
-    with _single_threaded():
-        process = context.Process(target=serve, args=(theirs,), daemon=True)
-        process.start()
+    try:
+        ours, theirs = context.Pipe()
+        with _single_threaded():
+            process = context.Process(target=serve, args=(theirs,), daemon=True)
+            process.start()
+    except OSError as error:
+        raise RunError(
+            f"a process of the comparison cannot be started: {error.strerror or error}; ask for "
+            "fewer with --processes."
+        ) from error
     theirs.close()
     return Worker(process, ours)
 
