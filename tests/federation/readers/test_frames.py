@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import torch
 
-from unalike.errors import DataError
+from unalike.errors import DataError, RunWarning
 from unalike.federation.readers import from_frame, read_table
 
 TABLE = {
@@ -105,7 +105,7 @@ def frame(**columns):
         (frame(), {"drop": ["salary"]}, ["'salary'"]),
         (frame().head(0), {}, ["no rows"]),
         (frame().select("label"), {}, ["no feature"]),
-        (frame(age=[1, None, None, 4]), {}, ["'age'", "2 of 4", "row 1", "impute"]),
+        (frame(age=[1, None, None, 4]), {}, ["'age'", "2 of 4", "row 1", "data.missing = 'imp"]),
         (frame(age=[1, np.nan, 3, 4]), {}, ["'age'", "1 of 4", "row 1"]),
         (frame(job=["a", "b", None, "c"]), {}, ["'job'", "row 2"]),
         (frame(age=[None] * 4), {"missing": "impute"}, ["'age'", "empty"]),
@@ -118,6 +118,8 @@ def frame(**columns):
         (pd.DataFrame([[1, 2, 0], [3, 4, 1]], columns=["a", "a", "label"]), {}, ["same name"]),
         (np.zeros((3, 2)), {}, ["ndarray", "from_arrays"]),
         (frame(), {"test": frame().drop("age")}, ["'age'"]),
+        (frame(), {"test": frame(age=[1, 2, None, 4])}, ["'age'", "1 of 8", "test row 2 (counted"]),
+        (frame(), {"test": frame(label=["no", "so", "no", "no"])}, ["'so'", "test row 1"]),
         (frame(), {"test": frame(age=list("abcd"))}, ["'age'", "test"]),
     ],
 )
@@ -135,7 +137,11 @@ def test_a_column_of_names_is_not_spread_over_thousands_of_features(one_sentence
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.csv", b"a,label\n1,2,3\n", ["t.csv"]),
+        ("t.csv", b"a,label\n1,2\n1,2,3\n", ["t.csv", "line 3 has 3 fields", "header has 2"]),
+        ("t.csv", b'a,label\n"1\n2",2\n1,2,3\n', ["line 4 has 3 fields"]),
+        ("t.csv", b"a;label\n1;2\n", ["t.csv", "semicolons, not by commas", ".tsv"]),
+        ("t.csv", b"a;b;label\n1,5;2;3\n2;1,5;3\n", ["t.csv", "semicolons, not by commas"]),
+        ("t.tsv", b"a,label\n1,2\n", ["t.tsv", "commas, not by tabs"]),
         ("t.csv", b"", ["t.csv"]),
         ("t.parquet", b"not parquet", ["t.parquet"]),
         ("t.xlsx", b"", [".csv", ".parquet"]),
@@ -151,3 +157,70 @@ def test_files_that_are_no_tables(tmp_path, name, content, words, one_sentence):
 def test_a_file_that_is_not_there(tmp_path, one_sentence):
     with one_sentence(DataError, "nothing.csv"):
         read_table(tmp_path / "nothing.csv")
+
+
+def test_a_bad_row_is_named_by_its_line(tmp_path, one_sentence):
+    path, test = tmp_path / "t.csv", tmp_path / "test.csv"
+    path.write_text('\na,note,label\n1,"two\nlines",0\n,b,1\n')
+    with one_sentence(DataError, f"1 of 2 rows, first in line 5 of '{path}'"):
+        read_table(path)
+    path.write_text("a,label\n1,no\n2,\n")
+    with one_sentence(DataError, f"line 3 of '{path}' has none"):
+        read_table(path)
+    path.write_text("a,label\n1,no\n2,yes\n")
+    test.write_text("a,label\n1,no\n2,yes\n3,maybe\n")
+    with one_sentence(DataError, f"'maybe' in line 4 of '{test}'"):
+        read_table(path, test_path=test)
+    frame(age=[1, 2, None, 4]).write_parquet(tmp_path / "t.parquet")
+    with one_sentence(DataError, "first in row 2 (counted from 0) of", "t.parquet"):
+        read_table(tmp_path / "t.parquet")
+
+
+def rows(**columns):
+    """Two hundred rows with these columns."""
+    return pl.DataFrame({"a": list(range(200)), "label": [0, 1] * 100, **columns})
+
+
+AGES = [str(20 + i % 60) for i in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"age": [*AGES[:5], "sixty", *AGES[6:]]}, ["'age'", "61 values", "'sixty' in row 5"]),
+        ({"age": [f" {age}" for age in AGES]}, ["'age'", "' 20' in row 0"]),
+        ({"id": [f"P{i}" for i in range(200)]}, ["'id'", "200 different", "data.drop = ['id']"]),
+        ({"label": [20 + i % 60 for i in range(200)]}, ["'label'", "60 different", "data.label"]),
+        ({"label": [f"c{i % 51}" for i in range(200)]}, ["'label'", "51 different", "class"]),
+    ],
+)
+def test_a_table_that_looks_like_a_slip_is_read_with_a_warning(columns, words):
+    with pytest.warns(RunWarning) as caught:
+        assert len(from_frame(rows(**columns))) == 200
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert message.endswith(".")
+    assert ". " not in message
+    for word in words:
+        assert word in message
+
+
+def test_the_warning_names_the_line_of_a_file(tmp_path):
+    rows(age=[*AGES[:5], "sixty", *AGES[6:]]).write_csv(tmp_path / "t.csv")
+    with pytest.warns(RunWarning, match=r"'sixty' in line 7 of .*t\.csv"):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"age": AGES},  # text on purpose: every value is a number
+        {"ward": [f"w{i % 90}" for i in range(200)]},
+        {"mark": [["1", "2", "x"][i % 3] for i in range(200)]},
+        {"label": [i % 40 for i in range(200)]},
+        {"label": [100 + i % 20 for i in range(200)]},
+        {"label": [f"c{i % 50}" for i in range(200)]},
+    ],
+)
+def test_an_ordinary_table_is_read_without_a_warning(columns):
+    assert len(from_frame(rows(**columns))) == 200  # warnings are errors here

@@ -9,7 +9,7 @@ from unalike.errors import ConfigError, DataError
 from unalike.federation.datasets.base import TableDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
-from unalike.federation.readers.frames import Missing, read_table, table_file
+from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
@@ -52,7 +52,7 @@ class Files(TableDataset):
             path,
             self.label,
             self.client,
-            test=table_file(self._place(self.test_path)) if self.test_path else None,
+            test_path=self._place(self.test_path) if self.test_path else "",
             drop=self.drop,
             missing=self.missing,
         )
@@ -61,10 +61,16 @@ class Files(TableDataset):
     def _place(self, path: str) -> Path:
         place = Path(path).expanduser()
         if not place.exists():
-            raise DataError(f"there is no file or folder '{place}'.")
+            raise DataError(f"there is no file or folder '{place}'{_looked_in(place)}.")
         return place
 
     def _refuse_unused(self, kind: str, path: Path) -> None:
         unused = self.model_fields_set - _MEANING[kind] - {"path"}
         if unused:
             raise ConfigError(f"'{min(unused)}' means nothing for '{path}' ({kind}); remove it.")
+
+
+def _looked_in(place: Path) -> str:
+    if place.is_absolute():
+        return ""
+    return f" in '{Path.cwd()}', where the command was started; relative paths count from there"

@@ -170,7 +170,8 @@ def _finite(x: "Tensor", what: str) -> None:
         column = int(bad[row].nonzero()[0, 0])
         value = x.flatten(1)[row, column].item()
         raise DataError(
-            f"{what} has {value} in row {row}, column {column} ({len(rows)} such rows); "
+            f"{what} has {value} in row {row}, column {column}, both counted from 0 "
+            f"({len(rows)} such rows); "
             "remove or fill what is missing or infinite."
         )
 

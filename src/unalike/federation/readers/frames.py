@@ -13,7 +13,10 @@ import numpy as np
 
 from unalike.errors import DataError
 from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.lines import complaint, line_of, separator
+from unalike.federation.readers.rows import RowError, Where, counted, placed
 from unalike.federation.readers.scaling import standardise as to_unit_variance
+from unalike.federation.readers.traps import warn_of_features, warn_of_labels
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +43,12 @@ def from_frame(
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     name: str = "table",
+    where: Where = counted,
 ) -> "Examples":
     """Examples from a data frame.
+
+    What can be read but looks like a slip (a number column with one text, a column that names the
+    rows, a label that is a measurement) is read with a warning.
 
     Args:
         frame: A pandas or polars data frame.
@@ -57,6 +64,7 @@ def from_frame(
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
         name: What the dataset is called in reports.
+        where: How a message names a row.
     """
     train = as_polars(frame)
     for column in [label, *([client] if client else []), *drop]:
@@ -66,33 +74,51 @@ def from_frame(
         raise DataError("the table has no rows.")
     table = train if test is None else _stack(train, as_polars(test))
     aside = {label, client, *drop}
-    columns = [
-        _columns(table[column], rows, missing, drop_first)
-        for column in table.columns
-        if column not in aside
-    ]
-    if not columns:
+    used = [column for column in table.columns if column not in aside]
+    if not used:
         raise DataError(f"the table has no feature besides its label '{label}'.")
-    x = np.concatenate(columns, axis=1)
-    y = table[label].to_numpy()
-    examples = from_arrays(
-        x[:rows],
-        y[:rows],
-        train[client].to_numpy() if client else None,
-        test=None if test is None else (x[rows:], y[rows:]),
-        classes=classes,
-        class_names=class_names,
-        layout="features",
-        name=name,
-    )
+    with placed(where):
+        columns = [_columns(table[column], rows, missing, drop_first) for column in used]
+        x = np.concatenate(columns, axis=1)
+        y = table[label].to_numpy()
+        examples = from_arrays(
+            x[:rows],
+            y[:rows],
+            train[client].to_numpy() if client else None,
+            test=None if test is None else (x[rows:], y[rows:]),
+            classes=classes,
+            class_names=class_names,
+            layout="features",
+            name=name,
+        )
+    warn_of_features(train, used, where)
+    if classes is None:
+        warn_of_labels(train[label])
     return to_unit_variance(examples) if standardise else examples
 
 
 def read_table(
-    path: str | Path, label: str = "label", client: str = "", **options: Any
+    path: str | Path,
+    label: str = "label",
+    client: str = "",
+    *,
+    test_path: str | Path = "",
+    **options: Any,
 ) -> "Examples":
-    """Examples from a CSV, TSV (also gzipped) or Parquet file; options as in ``from_frame``."""
-    return from_frame(table_file(path), label, client, **{"name": Path(path).stem, **options})
+    """Examples from a CSV, TSV (also gzipped) or Parquet file.
+
+    ``test_path`` names the file of the dataset's own test set; options as in ``from_frame``.
+    """
+    test = table_file(test_path) if test_path else None
+
+    def where(row: int, of_test: bool) -> str:
+        file = Path(test_path if of_test else path)
+        if file.suffix.lower() == ".parquet":
+            return f"{counted(row, False)} of '{file}'"
+        return f"line {line_of(file, row)} of '{file}'"
+
+    given = {"name": Path(path).stem, "test": test, "where": where, **options}
+    return from_frame(table_file(path), label, client, **given)
 
 
 def table_file(path: str | Path) -> "pl.DataFrame":
@@ -107,13 +133,16 @@ def table_file(path: str | Path) -> "pl.DataFrame":
     try:
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path)
-        tab = ".tsv" in path.name.lower()
-        return pl.read_csv(
-            path, separator="\t" if tab else ",", null_values=NULLS, infer_schema_length=None
+        table = pl.read_csv(
+            path, separator=separator(path), null_values=NULLS, infer_schema_length=None
         )
+        wrong = complaint(path) if table.width == 1 else ""
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise DataError(f"'{path}' cannot be read as a table: {reason}.") from None
+        wrong = complaint(path) or reason
+    if wrong:
+        raise DataError(f"'{path}' cannot be read as a table: {wrong}.")
+    return table
 
 
 def as_polars(frame: Any) -> "pl.DataFrame":
@@ -190,9 +219,11 @@ def _columns(
     if gone == len(series):
         raise DataError(f"column '{series.name}' is empty; drop it.")
     if gone and missing == "error":
-        raise DataError(
-            f"column '{series.name}' is missing in {gone} of {len(series)} rows, first in row "
-            f"{series.is_null().arg_max()}; set missing to 'impute' or drop the column."
+        raise _at(
+            series.is_null(),
+            train_rows,
+            f"column '{series.name}' is missing in {gone} of {len(series)} rows, first in {{row}}; "
+            f"set data.missing = 'impute' or data.drop = ['{series.name}'].",
         )
     if kind.is_numeric() or kind == pl.Boolean:
         return _numbers(series.cast(pl.Float64), train_rows)
@@ -207,14 +238,22 @@ def _columns(
 def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:
     infinite = series.is_infinite().fill_null(False)
     if infinite.any():
-        raise DataError(
-            f"column '{series.name}' is infinite in row {infinite.arg_max()}; "
-            "remove or replace such values."
+        raise _at(
+            infinite,
+            train_rows,
+            f"column '{series.name}' is infinite in {{row}}; remove or replace such values.",
         )
     median = series[:train_rows].median()
     if median is None:
         raise DataError(f"column '{series.name}' is empty in the training table; drop it.")
     return series.fill_null(median).to_numpy().astype(np.float32)[:, None]
+
+
+def _at(bad: "pl.Series", train_rows: int, sentence: str) -> RowError:
+    """The error for the first row that is bad; the test set's rows come after ``train_rows``."""
+    row = bad.arg_max() or 0
+    test = row >= train_rows
+    return RowError(sentence, row - train_rows if test else row, test)
 
 
 def _one_hot(series: "pl.Series", drop_first: bool) -> np.ndarray:

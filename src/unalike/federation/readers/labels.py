@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unalike.errors import DataError
+from unalike.federation.readers.rows import RowError
 
 
 class Coded(NamedTuple):
@@ -30,17 +31,19 @@ def code_labels(values: Any, classes: int | None = None) -> Coded:
     labels = _plain(values, "the labels")
     whole = labels.dtype.kind == "i"
     if whole and len(labels) and labels.min() < 0:
-        raise DataError(
-            f"labels must not be negative, got {labels.min()} in row {int(labels.argmin())}; "
-            "number the classes from 0 or give them as text."
+        raise RowError(
+            f"labels must not be negative, got {labels.min()} in {{row}}; "
+            "number the classes from 0 or give them as text.",
+            int(labels.argmin()),
         )
     if classes is not None:
         if not whole:
             raise DataError("labels must be whole numbers when the number of classes is given.")
         if len(labels) and labels.max() >= classes:
-            raise DataError(
+            raise RowError(
                 f"labels must be 0 to {classes - 1} for {classes} classes, "
-                f"got {labels.max()} in row {int(labels.argmax())}."
+                f"got {labels.max()} in {{row}}.",
+                int(labels.argmax()),
             )
         return Coded(labels, np.arange(classes))
     levels, codes = np.unique(labels, return_inverse=True)
@@ -58,7 +61,7 @@ def code_labels(values: Any, classes: int | None = None) -> Coded:
 
 def recode(values: Any, levels: np.ndarray) -> np.ndarray:
     """The labels of a test set in the numbering of the training set."""
-    labels = _plain(values, "the test labels")
+    labels = _plain(values, "the test labels", test=True)
     if labels.dtype.kind != levels.dtype.kind:
         labels, levels = labels.astype(str), levels.astype(str)
     order = np.argsort(levels)
@@ -66,14 +69,16 @@ def recode(values: Any, levels: np.ndarray) -> np.ndarray:
     codes = order[np.minimum(place, len(levels) - 1)]
     strange = np.flatnonzero(levels[codes] != labels)
     if len(strange):
-        raise DataError(
-            f"test label '{labels[strange[0]]}' in row {strange[0]} is not among the training "
-            f"labels; the two sets must share their {len(levels)} classes."
+        raise RowError(
+            f"test label '{labels[strange[0]]}' in {{row}} is not among the training "
+            f"labels; the two sets must share their {len(levels)} classes.",
+            int(strange[0]),
+            test=True,
         )
     return codes.astype(np.int64)
 
 
-def _plain(values: Any, what: str) -> np.ndarray:
+def _plain(values: Any, what: str, test: bool = False) -> np.ndarray:
     """``values`` as a vector of int64 or of text, with nothing missing."""
     if hasattr(values, "detach"):  # a tensor
         values = values.detach().cpu().numpy()
@@ -89,10 +94,10 @@ def _plain(values: Any, what: str) -> np.ndarray:
             f"{what} must be one value for each row, got an array of shape {array.shape}{hint}."
         )
     if array.dtype.kind == "O":
-        array = _from_objects(array, what)
+        array = _from_objects(array, what, test)
     kind = array.dtype.kind
     if kind == "f":
-        return _whole(array, what)
+        return _whole(array, what, test)
     if kind in "iu":
         return array.astype(np.int64)
     if kind == "S":
@@ -102,10 +107,10 @@ def _plain(values: Any, what: str) -> np.ndarray:
     raise DataError(f"{what} must be whole numbers or text, got {array.dtype}.")
 
 
-def _from_objects(array: np.ndarray, what: str) -> np.ndarray:
+def _from_objects(array: np.ndarray, what: str, test: bool) -> np.ndarray:
     missing = np.flatnonzero([_is_missing(value) for value in array])
     if len(missing):
-        raise DataError(f"{what} must not be missing: row {missing[0]} has none.")
+        raise RowError(f"{what} must not be missing: {{row}} has none.", int(missing[0]), test)
     if all(isinstance(value, str) for value in array):
         return array.astype(str)
     if any(isinstance(value, str) for value in array):
@@ -123,13 +128,13 @@ def _is_missing(value: object) -> bool:
     return gone or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
-def _whole(array: np.ndarray, what: str) -> np.ndarray:
+def _whole(array: np.ndarray, what: str, test: bool) -> np.ndarray:
     odd = np.flatnonzero(~np.isfinite(array))
     if len(odd):
-        raise DataError(f"{what} must not be missing: row {odd[0]} has {array[odd[0]]}.")
+        missing = f"{what} must not be missing: {{row}} has {array[odd[0]]}."
+        raise RowError(missing, int(odd[0]), test)
     odd = np.flatnonzero(array != np.round(array))
     if len(odd):
-        raise DataError(
-            f"{what} must be whole numbers or text, got {array[odd[0]]} in row {odd[0]}."
-        )
+        broken = f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}."
+        raise RowError(broken, int(odd[0]), test)
     return array.astype(np.int64)

@@ -1,0 +1,54 @@
+"""The lines of a CSV file: where a row stands, and what is wrong with one that cannot be read."""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+_OTHERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+
+
+def separator(path: Path) -> str:
+    """A tab for TSV files, otherwise a comma."""
+    return "\t" if ".tsv" in path.name.lower() else ","
+
+
+def line_of(path: Path, row: int) -> int:
+    """The line, from 1, on which a row, from 0, begins; the header comes before row 0."""
+    return next((line for line, _ in islice(_records(path), row + 1, None)), row + 2)
+
+
+def complaint(path: Path) -> str:
+    """Why the file is no table, in words that fit after a colon; empty if nothing is found."""
+    records = _records(path)
+    _, head = next(records, (1, []))
+    if len(head) == 1:
+        used = next((one for one in _OTHERS if one in head[0]), "")
+        if used:
+            wanted = _OTHERS[separator(path)]
+            return (
+                f"its header seems to be separated by {_OTHERS[used]}, not by {wanted}; save it "
+                "with commas as .csv or with tabs as .tsv"
+            )
+    for line, fields in records:
+        if len(fields) > len(head):
+            return f"line {line} has {len(fields)} fields where the header has {len(head)}"
+    return ""
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The line on which a record begins and its fields, as far as they can be read."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+            records = csv.reader(file, delimiter=separator(path))
+            begin, headed = 1, False
+            for fields in records:
+                headed = headed or bool(fields)  # blank lines before the header are no rows
+                if headed:
+                    yield begin, fields
+                begin = records.line_num + 1
+    except (csv.Error, OSError, EOFError, zlib.error):
+        return
