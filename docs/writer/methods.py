@@ -1,10 +1,10 @@
 """Tables of methods: what each changes, which slot it fills, what goes with what."""
 
 from collections.abc import Mapping
-from typing import cast
 
 from unalike.algorithms.method import Method
 from unalike.algorithms.sources import SOURCES
+from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
 from unalike.run.config import tables
 from unalike.settings import summary
@@ -86,7 +86,7 @@ def slots_table() -> str:
 
 
 def _methods() -> Mapping[str, type[Method]]:
-    return cast(Mapping[str, type[Method]], tables()["method"])
+    return METHODS  # without the user's own, which has a page of its own
 
 
 def method_settings(name: str) -> str:

@@ -38,6 +38,7 @@ _KINDS: dict[Any, str] = {
     str: "text",
     bool: "true or false",
     Any: "values",  # of several kinds, which the description names
+    dict[str, Any]: "table",
 }
 
 

@@ -3,11 +3,14 @@
 import importlib.util
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from unalike.algorithms.table import METHODS
 from unalike.run.config import parse, tables
 from unalike.run.execute import start
 
@@ -36,7 +39,7 @@ def test_generated_pages_are_up_to_date(generate: ModuleType) -> None:
     assert not stale, f"run python docs/generate.py: {', '.join(stale)}"
 
 
-@pytest.mark.parametrize("name", sorted({*tables()["method"], *tables()["topology"]} - {"star"}))
+@pytest.mark.parametrize("name", sorted({*METHODS, *tables()["topology"]} - {"star"}))
 def test_every_method_has_a_page(name: str) -> None:
     text = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
     for heading in ("Equations and code", "What travels", "Settings", "Run it", "Logged numbers"):
@@ -59,10 +62,10 @@ def test_every_name_has_an_entry(page: str, section: str) -> None:
     assert set(tables()[section]) <= set(headings)
 
 
-@pytest.mark.parametrize("section", ["method", "partition"])
-def test_the_readme_lists_every_name(section: str) -> None:
+@pytest.mark.parametrize("names", [METHODS, tables()["partition"]], ids=["method", "partition"])
+def test_the_readme_lists_every_name(names: Mapping[str, Any]) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert all(f"| [`{name}`](" in text for name in tables()[section])
+    assert all(f"| [`{name}`](" in text for name in names)
 
 
 def fields(heading: str, some: str = "") -> set[str]:

@@ -11,6 +11,7 @@ from torch import nn
 from unalike import rng
 from unalike.algorithms.fedevg import FedEvg
 from unalike.algorithms.method import Draft, Method, compose
+from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
@@ -32,6 +33,7 @@ from unalike.recipe import Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.environment import cores
+from unalike.run.explain import check
 from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
 from unalike.run.sections import EvaluationSettings, Local
 from unalike.run.stages import NOTHING, Spent, spent
@@ -117,6 +119,14 @@ def decay(local: Local, rounds: int) -> Callable[[int], float]:
     return lambda t: 1.0
 
 
+def _method(named: Named) -> tuple[str, Method]:
+    """A method and its name; one of the user's own is that of its class."""
+    made = cast(Method, chosen("method", named))
+    if not isinstance(made, OwnMethod):
+        return named.name, made
+    return made.attribute, check(made.load(), made.settings, "method.settings", made.attribute)
+
+
 def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]:
     """The method with everything combined with it."""
     participation = Participation(config.participation.fraction, config.participation.number)
@@ -133,8 +143,7 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
     )
     named = [config.method, *config.plus]
-    methods = [(n.name, cast(Method, chosen("method", n))) for n in named]
-    draft = compose(draft, methods, config.topology.name)
+    draft = compose(draft, [_method(n) for n in named], config.topology.name)
     if config.run.buffers == "local":
         draft = _private_buffers(draft, made)
     done = draft.recipe()

@@ -87,6 +87,7 @@ class Config(Settings):
 
 def tables() -> dict[str, Mapping[str, type[Settings]]]:
     """What each naming table of a file may name; imported late, since methods need torch."""
+    from unalike.algorithms.own import OwnMethod
     from unalike.algorithms.table import METHODS
     from unalike.engine.attacks import ATTACKS
     from unalike.federation.datasets import DATASETS
@@ -96,13 +97,14 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     from unalike.models.own import OwnModel
     from unalike.run.topologies import TOPOLOGIES
 
+    methods: dict[str, type[Settings]] = {**METHODS, OwnMethod.name: OwnMethod}
     return {
         "data": DATASETS,
         "partition": PARTITIONERS,
         "shift": SHIFTS,
         "model": {**MODELS, **AUTOENCODERS, OwnModel.name: OwnModel},
-        "method": METHODS,
-        "plus": METHODS,
+        "method": methods,
+        "plus": methods,
         "topology": TOPOLOGIES,
         "attack": ATTACKS,
     }
