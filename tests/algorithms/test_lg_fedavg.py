@@ -12,6 +12,8 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.examples import Uniform
 from unalike.recipe import Recipe
+from unalike.run.build import experiment
+from unalike.run.config import parse
 from unalike.task import Task
 
 
@@ -118,3 +120,11 @@ def test_two_rules_for_the_weights_are_refused(turn: int) -> None:
         composed(task, data, *both)
     composed(task, data, *("feddisco", "lg_fedavg")[::turn])
     assert isinstance(composed(task, data, both[::turn][1]).mixing, Uniform)
+
+
+def test_a_model_without_a_body_is_refused() -> None:
+    """It would be FedAvg under another name, or with the body shared, local training."""
+    for shared in ("head", "body"):
+        raw = {"model": "logistic", "method": {"name": "lg_fedavg", "shared": shared}}
+        with pytest.raises(ConfigError, match="is all head; choose a model with hidden layers"):
+            experiment(parse(raw))

@@ -154,6 +154,24 @@ def test_who_used_more_is_judged_on_the_same_seeds():
     assert [line.more for line in analyse(made, rows).lines] == ["", ""]
 
 
+def test_methods_that_are_the_same_have_no_leader():
+    made = asked("abc", seeds=5)
+    found = analyse(made, records(made, dict.fromkeys("abc", CLEAR["a"])))
+    assert found.verdicts[0].sentence == "no difference: all methods have the same mean."
+
+
+def test_results_follow_the_corrected_test():
+    """Significant alone, but not among four."""
+    base = np.array([0.80, 0.82, 0.79, 0.83, 0.81])
+    values = {"a": base.tolist(), "b": (base + [0.01, 0.02, 0.05, 0.02, 0.03]).tolist()}
+    values |= {m: (base + [0.01, -0.01, 0.02, -0.02, 0.0]).tolist() for m in "cde"}
+    made = asked(values, baseline="a")
+    line = analyse(made, records(made, values)).of("b")[0]
+    assert line.versus.p < 0.05 < line.p
+    assert line.versus.low > 0
+    assert (line.outcome, line.differs) == ("tie", False)
+
+
 def test_seeds_that_no_two_share_have_no_leader():
     made = asked(seeds=4)
     found = analyse(made, records(made, {"a": [0.5, 0.6], "b": [None, None, 0.7, 0.8]}))

@@ -295,6 +295,14 @@ def test_equal_rounds_are_said_only_of_equal_rounds():
     assert "equal" not in notes
 
 
+def test_intervals_of_shares_end_at_all_of_them():
+    values = {"a": [0.90, 0.99, 0.98], "b": [0.01, 0.02, 0.20]}
+    made = asked(values, seeds=3)
+    rows = grids(made, analyse(made, records(made, values)))[1].rows
+    assert [row[1].text for row in rows] == ["[83.41, 100.00]", "[0.00, 34.23]"]
+    assert number(1.08, "accuracy") == "108.00"  # differences are not cut
+
+
 def test_a_budget_left_over_has_a_mark():
     made = asked(VALUES, budget="bytes")
     rows = records(made, VALUES, {"Other": {"bytes": 0}})

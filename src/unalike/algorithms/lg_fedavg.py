@@ -63,6 +63,11 @@ class LgFedAvg(Method):
                 "method 'lg_fedavg' needs to know the model's head: give the module an attribute "
                 "head = ('layer.',) or list the shared prefixes in method.shared."
             )
+        elif all(n.startswith(network.head) for n in leaves):
+            raise ConfigError(
+                "method 'lg_fedavg' cuts a model between its body and its head, and this one is "
+                "all head; choose a model with hidden layers, such as mlp."
+            )
         else:
             private = Private(network.head, others=self.shared == "head")
         draft = replace(draft, private=private, step=self.step)

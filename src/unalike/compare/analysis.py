@@ -61,7 +61,7 @@ class Line:
     @property
     def differs(self) -> bool:
         """From the baseline, by the corrected test and the interval."""
-        return self.p is not None and self.p < ALPHA and self.outcome != "tie"
+        return self.outcome in ("win", "loss")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
                 _ledger(rs),
                 v := versus[label],
                 p[label],
-                None if v is None else outcome(v, higher(made.judging.metric)),
+                None if v is None else outcome(v._replace(p=p[label]), higher(made.judging.metric)),
                 verdict is not None and verdict.clear and verdict.leader == label,
                 _more(label, groups, made),
                 _less(label, groups, made),
@@ -193,8 +193,10 @@ def _verdict(
         pair = against_baseline[leader if o == made.baseline else o]
         if made.baseline in (o, leader) and pair is not None:
             p[i] = max(p[i], pair)
-    won = [outcome(t, sign > 0) == "win" for t in tests]
-    close = [i for i in range(len(others)) if p[i] >= ALPHA or not won[i]]
+    pairs = [t._replace(p=x) for t, x in zip(tests, p, strict=True)]
+    close = [i for i, pair in enumerate(pairs) if outcome(pair, sign > 0) != "win"]
+    if not any(pair.mean or pair.p != 1 for pair in pairs):
+        return Verdict(condition, leader, False, "no difference: all methods have the same mean.")
     if not close:
         sentence = (
             f"{leader} is best: ahead of every other method over {len(seeds)} seeds "

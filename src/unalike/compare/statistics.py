@@ -114,7 +114,10 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
 
 def outcome(difference: Paired, higher_is_better: bool = True) -> Outcome | None:
-    """Win or loss if interval and test, both uncorrected, leave no zero; else a tie."""
+    """Win or loss if the interval holds no zero and p is small; else a tie.
+
+    Of several differences, ``p`` should be the corrected one.
+    """
     if difference.low is None or difference.high is None or difference.p is None:
         return None
     if difference.low <= 0 <= difference.high or difference.p >= ALPHA:

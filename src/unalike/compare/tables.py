@@ -112,8 +112,7 @@ def differences(made: Comparison, analysis: Analysis, condition: str) -> Grid:
         "effect",
         "result",
     ]
-    note = "Result: win or loss where the interval and the test of this pair alone leave no zero."
-    return Grid(_title(made, condition, title), columns, rows, [note])
+    return Grid(_title(made, condition, title), columns, rows, [])
 
 
 def name(metric: str) -> str:
@@ -171,7 +170,12 @@ def _score(line: Line | None, metric: str) -> Entry:
 
 
 def _interval(s: Summary | Paired, metric: str) -> str:
-    return NOTHING if s.low is None else f"[{number(s.low, metric)}, {number(s.high, metric)}]"
+    low, high = s.low, s.high
+    if low is None or high is None:
+        return NOTHING
+    if isinstance(s, Summary) and metric in SHARES:  # no mean of shares lies outside
+        low, high = max(low, 0.0), min(high, 1.0)
+    return f"[{number(low, metric)}, {number(high, metric)}]"
 
 
 def _difference(v: Paired, metric: str) -> str:
