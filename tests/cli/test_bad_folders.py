@@ -196,3 +196,12 @@ def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch, unal
     monkeypatch.setattr("os.fsync", full)
     said = mistake(unalike, "resume", str(folder))
     assert "cannot be written: No space left on device" in said
+
+
+def test_a_folder_of_runs_is_no_run(tmp_path: Path, unalike: Unalike):
+    for name in ("one", "two"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.json").write_text("{}")
+    said = mistake(unalike, "resume", str(tmp_path / "runs"))
+    assert "is no run folder but holds 2 of them; name one, such as" in said
+    assert any(f"'{tmp_path / 'runs' / name}'" in said for name in ("one", "two"))

@@ -64,6 +64,16 @@ def module(code: str, *overrides: str, **settings: Any) -> Callable[[Path], list
     return made
 
 
+def data_file(name: str) -> Callable[[Path], list[str]]:
+    """A command with a table where it wants a configuration."""
+
+    def made(place: Path) -> list[str]:
+        (place / "a.csv").write_text(TABLE)
+        return [name, "a.csv"]
+
+    return made
+
+
 SETTINGS: dict[str, Case] = {
     "no such file": (command("run", "nothing.toml"), "there is no file 'nothing.toml'"),
     "a folder": (command("run", "."), "'.' is a folder"),
@@ -84,6 +94,8 @@ SETTINGS: dict[str, Case] = {
     "unknown model": (run(model="mlpp"), "unknown model 'mlpp'"),
     "unknown topology": (run(topology="rings"), "did you mean 'ring'?"),
     "setting of another method": (run("method.mu=0.1"), "'method.mu': fedavg has no settings"),
+    "misspelt name": (run("method.nam=fedavg"), "'method.nam': did you mean 'method.name'?"),
+    "misspelt name of data": (run("data.nmae=adult"), "'data.nmae': did you mean 'data.name'?"),
     "plus is no list": (run(plus="fedprox"), "'plus' must be a list of tables"),
     "shares above one": (run(split={"test": 0.6, "validation": 0.6}), "'split': validation"),
     "nesterov alone": (run(local={"nesterov": True}), "'local': nesterov"),
@@ -132,7 +144,11 @@ FILES: dict[str, Case] = {
     "no path": (run(data={"name": "files"}), "'data.path' is required"),
     "no label column": (own("a.csv", TABLE, label="labels"), "no column 'labels': did you mean"),
     "no client column": (own("a.csv", TABLE, client="ward"), "no column 'ward'"),
-    "missing features": (own("a.csv", TABLE + ",1,north,sick\n"), "column 'x1' is missing in 1"),
+    "missing features": (
+        own("a.csv", TABLE + ",1,north,sick\n"),
+        "column 'x1' is missing in 1 of 61 rows, first in line 62 of 'a.csv'; "
+        "set data.missing = 'impute' or data.drop = ['x1'].",
+    ),
     "missing label": (own("a.csv", TABLE + "1,1,north,\n"), "the labels must not be missing"),
     "one class": (own("a.csv", "x,label\n" + "1,a\n" * 9), "all 9 labels are 'a'"),
     "measurements as labels": (
@@ -143,7 +159,8 @@ FILES: dict[str, Case] = {
     "empty table": (own("a.csv", ""), "'a.csv' cannot be read as a table"),
     "head without rows": (own("a.csv", "x,label\n"), "the table has no rows"),
     "only labels": (own("a.csv", "label\na\nb\n"), "no feature besides its label"),
-    "ragged table": (own("a.csv", "x,label\n1,a\n1,2,3\n"), "'a.csv' cannot be read as a table"),
+    "ragged table": (own("a.csv", "x,label\n1,a\n1,2,3\n"), "line 3 has 3 fields where the head"),
+    "semicolons": (own("a.csv", TABLE.replace(",", ";")), "seems to be separated by semicolons"),
     "unknown suffix": (own("a.xlsx", "x"), "'a.xlsx' is no table"),
     "setting of other files": (own("a.csv", TABLE, layout="NHW"), "'layout' means nothing"),
     "test table of other columns": (own("a.csv", TABLE, test_path="other.csv"), "no column 'x2'"),
@@ -156,11 +173,24 @@ FILES: dict[str, Case] = {
     ),
     "NPZ of text": (own("a.npz", {"x": [["a"]] * 9, "y": [0, 1, 0] * 3}), "must be numbers"),
     "no model file": (run(model={"name": "module", "file": "n.py"}), "'n.py', which does not"),
-    "model file fails": (module("1 / 0\n"), "ZeroDivisionError"),
+    "model file fails": (module("1 / 0\n"), "division by zero (line 3 of 'net.py')"),
+    "model file is no Python": (module("def :\n"), "net.py, line 3"),
     "no such class": (module("x = 1\n"), "no function or class 'Model'"),
     "not a module": (module("def Model(shape, classes): return 3\n"), "must return an nn.Module"),
     "other arguments": (module("def Model(): return 3\n"), "must accept (shape, classes)"),
-    "constructor fails": (module("def Model(s, c): raise KeyError('k')\n"), "KeyError"),
+    "constructor fails": (
+        module("def Model(s, c): raise KeyError('k')\n"),
+        "KeyError: 'k' (line 3 of 'net.py')",
+    ),
+    "constructor calls wrongly": (
+        module("def Model(s, c):\n return nn.Linear()\n"),
+        "arguments: 'in_features' and 'out_features' (line 4 of 'net.py')",
+    ),
+    "forward fails": (
+        module("class Model(nn.Linear):\n def __init__(s, shape, c): super().__init__(64, c)\n"
+               " def forward(s, x):\n  n, d = x.shape\n  return super().forward(x)\n"),
+        "too many values to unpack (expected 2) (line 6 of 'net.py')",
+    ),
     "too few outputs": (
         module("def Model(s, c): return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"),
         "gives outputs of shape (2, 3)",
@@ -185,9 +215,26 @@ FILES: dict[str, Case] = {
     ),
 }  # fmt: skip
 COMMANDS: dict[str, Case] = {
-    "unknown command": (command("rum", "c.toml"), 'Unknown command "rum"'),
+    "unknown command": (command("rum", "c.toml"), "unknown command 'rum': did you mean 'run'?"),
+    "all commands": (
+        command("frobnicate"),
+        "valid names are advise, compare, list, report, resume, run, skew, tune, watch.",
+    ),
     "unknown option": (command("run", "c.toml", "--fast"), "--fast"),
-    "no file named": (command("run"), "--file requires an argument"),
+    "no file named": (command("run"), "unalike run needs FILE, a TOML file; see: unalike run --he"),
+    "no file but settings": (command("tune", "--set", "seed=1"), "unalike tune needs FILE, a TOML"),
+    "no folder named": (command("resume"), "unalike resume needs FOLDER, the folder of a run"),
+    "no folder to report": (command("report"), "unalike report needs FOLDER"),
+    "no folder to watch": (command("watch"), "unalike watch needs FOLDER"),
+    "no target": (command("advise"), "unalike advise needs TARGET, a TOML file or a file of data"),
+    "no value": (command("run", "c.toml", "--engine"), "--engine requires an argument; see: unal"),
+    "run a table": (
+        data_file("run"),
+        "'a.csv' is a file of data; name it in a TOML file, data = { name = 'files', path = "
+        "'a.csv', label = 'COLUMN' }, or begin with 'unalike advise a.csv'.",
+    ),
+    "skew of a table": (data_file("skew"), "'a.csv' is a file of data"),
+    "tune a table": (data_file("tune"), "'a.csv' is a file of data"),
     "too many files": (command("run", "a", "b"), "'b'"),
     "unknown engine": (
         lambda place: [*run()(place), "--engine", "parallel"],
@@ -199,7 +246,7 @@ COMMANDS: dict[str, Case] = {
     "skew as text": (command("skew", "--target", "much"), "--target"),
     "skew of no clients": (command("skew", "--target", "1", "--clients", "0"), "at least 1 client"),
     "skew of a file and a target": (command("skew", "c.toml", "--target", "1"), "leave out"),
-    "picture of unknown kind": (command("skew", "--plot", "p.bmp"), "'p.bmp'"),
+    "picture of unknown kind": (command("skew", "--plot", "p.gif"), "--plot 'p.gif' must end in"),
     "picture nowhere": (command("skew", "--plot", "/proc/nowhere/p.svg"), "cannot be written"),
     "folder is a file": (
         lambda place: [(place / "f").write_text(""), *run("run.folder=f")(place)][1:],
@@ -241,6 +288,31 @@ def test_a_mistake_is_named_and_leaves_nothing_behind(
     assert named in said
     left = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in str(p)]
     assert left == before
+
+
+def test_a_missing_file_is_said_to_be_missing_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unalike: Unalike
+):
+    """Relative paths count from the working directory, wherever the TOML file is."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    path = tmp_path / "c.toml"
+    write_toml(path, {"data": {"name": "files", "path": "a.csv"}})
+    said = mistake(unalike, "run", str(path))
+    assert f"no file or folder 'a.csv' in '{tmp_path / 'elsewhere'}', where the command" in said
+    said = mistake(unalike, "run", str(path), "--set", f"data.path={tmp_path / 'a.csv'}")
+    assert said == f"error: there is no file or folder '{tmp_path / 'a.csv'}'.\n"
+    write_toml(path, {"model": {"name": "module", "file": "n.py"}})
+    assert f"which does not exist in '{tmp_path / 'elsewhere'}'" in mistake(
+        unalike, "run", str(path)
+    )
+
+
+@pytest.mark.parametrize("plot", ["p.gif", "/proc/nowhere/p.svg"])
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_printed(
+    plot: str, unalike: Unalike
+):
+    assert unalike("skew", "--plot", plot)[:2] == (2, "")
 
 
 @pytest.mark.parametrize(

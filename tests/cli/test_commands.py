@@ -264,6 +264,7 @@ class TestView:
         shown = call("run", str(file))
         assert "\x1b" not in shown
         assert "fedavg on digits: 6 clients, 6 rounds, mlp, vectorized on cpu" in shown
+        assert "\nread 1,797 examples, each 1 x 8 x 8, of 10 classes\n" in shown
         assert re.search(r"skew of dirichlet: EMD \d\.\d{3}", shown)
         assert "refused client" in shown
         lines = [line for line in shown.splitlines() if line.startswith("fedavg round")]

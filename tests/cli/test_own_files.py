@@ -9,6 +9,7 @@ import torch
 from command_line import Unalike
 from safetensors.torch import load_file
 
+from unalike.errors import RunWarning
 from unalike.run.build import federation
 from unalike.run.config import load
 
@@ -81,6 +82,7 @@ def test_a_table_and_a_network(place: Path, unalike: Unalike):
     code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")
     assert code == 0
     assert "3 clients" in out
+    assert "\nread 300 examples, each 4 features, of 2 classes\n" in out
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["global"]["accuracy"]["mean"] > 0.85
     model = load_file(place / "out" / "model.safetensors")
@@ -128,3 +130,12 @@ def test_images_in_an_archive(place: Path, engine: str, unalike: Unalike):
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["local"]["accuracy"]["mean"] > 0.9
     assert torch.isfinite(load_file(place / "out" / "model.safetensors")["features.1.weight"]).all()
+
+
+def test_a_slip_in_a_table_is_warned_of(place: Path, unalike: Unalike):
+    table = place / "patients.csv"
+    lines = table.read_text().splitlines()
+    hospital, _, rest = lines[6].split(",", 2)
+    table.write_text("\n".join([*lines[:6], f"{hospital},sixty,{rest}", *lines[7:]]))
+    with pytest.warns(RunWarning, match=r"column 'age' .*'sixty' in line 7 of 'patients.csv'"):
+        assert unalike("run", "c.toml", "--set", "rounds=1")[0] == 0

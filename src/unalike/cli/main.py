@@ -103,9 +103,25 @@ def resume(folder: str) -> None:
 
         go_on_comparing(folder)
         return
+    if not os.path.isfile(os.path.join(folder, "config.json")) and (inside := _runs_in(folder)):
+        raise RunError(
+            f"'{folder}' is no run folder but holds {len(inside)} of them; name one, such as "
+            f"'{inside[0]}'."
+        )
     from unalike.cli.training import go_on
 
     go_on(folder)
+
+
+def _runs_in(folder: str) -> list[str]:
+    """The folders of runs and comparisons in a folder, the one written last first."""
+    marks = ("config.json", "compare.json")
+    found = [
+        entry
+        for entry in os.scandir(folder)
+        if any(os.path.isfile(os.path.join(entry.path, mark)) for mark in marks)
+    ]
+    return [entry.path for entry in sorted(found, key=lambda e: e.stat().st_mtime, reverse=True)]
 
 
 @app.command
@@ -354,7 +370,9 @@ def main() -> None:
     except UnalikeError as error:
         _fail(str(error))
     except CycloptsError as error:
-        _fail(f"{str(error).rstrip('.')}; see: unalike --help.")
+        from unalike.cli.mistakes import sentence
+
+        _fail(sentence(app, error))
     except KeyboardInterrupt as stop:
         print(str(stop) or "interrupted before the run began.", file=sys.stderr)
         sys.exit(130)

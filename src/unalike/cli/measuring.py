@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from unalike.errors import ConfigError, DataError
-from unalike.federation.skew import measure
+from unalike.federation.data import Federation
+from unalike.federation.skew import Skew, measure
 from unalike.report.plots import partition_plot, save, spread_plot
+from unalike.report.plots.canvas import SUFFIXES
 from unalike.report.tables import skew_table
 from unalike.run.build import federation
 from unalike.run.config import override, parse, read
@@ -18,6 +20,8 @@ from unalike.run.config import override, parse, read
 
 def measure_file(file: str | None, overrides: list[str], plot: str | None) -> None:
     """Print the skew of a configuration's partition; draw it if asked."""
+    if plot is not None and Path(plot).suffix not in SUFFIXES:
+        raise ConfigError(f"--plot '{plot}' must end in one of {', '.join(SUFFIXES)}.")
     raw = {} if file is None else read(Path(file))
     override(raw, *overrides)
     config = parse(raw)
@@ -25,17 +29,21 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     found = measure(data.counts)
     console = Console()
     title = f"{config.data.name}, {config.partition.name}"
+    drawn = "" if plot is None else _draw(data, found, title, Path(plot))
     console.print(skew_table(found.as_dict(), f"Skew of {title}: training examples"))
-    if plot is None:
-        return
-    path = Path(plot)
+    if drawn:
+        console.print(drawn, soft_wrap=True, markup=False)
+
+
+def _draw(data: Federation, found: Skew, title: str, path: Path) -> str:
+    """Write both pictures, and say where."""
     other = path.with_name(f"{path.stem}-spread{path.suffix}")
     try:
         save(partition_plot(data.counts, data.examples.class_names, title, emd=found.emd), path)
         save(spread_plot(found.emd_per_client, data.counts.sum(1)), other)
     except OSError as error:
         raise DataError(f"'{error.filename or path}' cannot be written: {error}.") from None
-    console.print(f"drawn to {path} and {other}", soft_wrap=True, markup=False)
+    return f"drawn to {path} and {other}"
 
 
 def reach(target: float, clients: int, classes: int) -> None:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from unalike.cli.outcome import SECTIONS, number
+from unalike.federation.data import Examples
 from unalike.run.build import Experiment
 
 EVERY = 5.0  # seconds between two lines of a log
@@ -51,6 +52,7 @@ class View:
             f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
             f"{config.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
         )
+        self._say(_read(made.federation.examples))
         self._say(
             f"skew of {config.partition.name}: EMD {skew['emd']:.3f}, Jensen-Shannon "
             f"{skew['js']:.3f}, clients of {skew['smallest']:.0f} to {skew['largest']:.0f} examples"
@@ -92,6 +94,16 @@ class View:
     def _say(self, text: str, wrap: bool = True) -> None:
         """As it is: brackets in an error or a path are no markup."""
         self.console.print(Text(text), soft_wrap=not wrap)
+
+
+def _read(examples: Examples) -> str:
+    """How many examples of what there are, to be compared with what was meant."""
+    shape = examples.x.shape[1:]
+    each = " x ".join(map(str, shape))
+    if len(shape) == 1:
+        each += " features" if examples.x.is_floating_point() else " symbols"
+    test = "" if examples.test_y is None else f" and {len(examples.test_y):,} for testing"
+    return f"read {len(examples):,} examples{test}, each {each}, of {examples.classes} classes"
 
 
 def scores(record: dict[str, Any]) -> str:

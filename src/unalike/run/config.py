@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from unalike.errors import ConfigError, unknown
+from unalike.federation.readers.frames import SUFFIXES
 from unalike.run.explain import check, shown
 from unalike.run.overrides import LISTS, override
 from unalike.run.sections import (
@@ -119,6 +120,11 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 def read(path: Path) -> dict[str, Any]:
     """A TOML file as plain data."""
+    if path.name.lower().endswith((*SUFFIXES, ".npz")) and path.is_file():
+        raise ConfigError(
+            f"'{path}' is a file of data; name it in a TOML file, data = {{ name = 'files', "
+            f"path = '{path}', label = 'COLUMN' }}, or begin with 'unalike advise {path}'."
+        )
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

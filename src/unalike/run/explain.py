@@ -1,6 +1,7 @@
 """A validation error in one sentence: the key, what is wrong, what is allowed."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -42,6 +43,8 @@ def _unknown(cls: type[Settings], given: str, key: str, name: str) -> ConfigErro
     where = name or key
     if elsewhere := _place_of(given, key):
         return ConfigError(f"unknown {where} setting '{given}': did you mean '{elsewhere}'?")
+    if name and get_close_matches(given, ["name", *cls.model_fields], n=1) == ["name"]:
+        return ConfigError(f"unknown setting '{key}.{given}': did you mean '{key}.name'?")
     if not cls.model_fields:
         return ConfigError(f"unknown setting '{key}.{given}': {where} has no settings.")
     return unknown(f"{where} setting", given, cls.model_fields)

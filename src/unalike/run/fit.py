@@ -12,6 +12,7 @@ from unalike.batches import Batch
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.data import Examples
 from unalike.gradient import gradient
+from unalike.models.own import reason
 from unalike.models.vae import BetaVAE
 from unalike.network import Network
 from unalike.task import Task
@@ -71,7 +72,7 @@ def misfit(what: str, examples: Examples, error: Exception) -> ConfigError:
     """The error for a model that fails on the data."""
     return ConfigError(
         f"{what} cannot be used on '{examples.name}' (examples of shape "
-        f"{tuple(examples.x.shape[1:])}, {outputs(examples)} outputs): {_reason(error)}."
+        f"{tuple(examples.x.shape[1:])}, {outputs(examples)} outputs): {reason(error)}."
     )
 
 
@@ -81,7 +82,7 @@ def refusal_of_vmap(made: Task, examples: Examples) -> str:
     try:
         vmap(lambda w: _step(made, w, examples))(tree.stack([w, w]))
     except Exception as error:
-        return _reason(error)
+        return reason(error)
     return ""
 
 
@@ -90,8 +91,3 @@ def _step(made: Task, w: Params, examples: Examples) -> Any:
     batch = Batch(examples.x[:2], examples.y[:2], torch.ones(2, dtype=torch.bool), rng.key(0))
     weights, buffers = made.split(w)
     return gradient(lambda v: made.loss({**v, **buffers}, batch), weights)
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__

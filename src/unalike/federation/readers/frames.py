@@ -27,7 +27,7 @@ Missing = Literal["error", "impute"]
 MAX_LEVELS = 1000
 # What CSV files in the wild write for "missing", UCI's question mark among them.
 NULLS = ["", "?", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"]
-_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 def from_frame(
@@ -128,8 +128,8 @@ def table_file(path: str | Path) -> "pl.DataFrame":
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no file '{path}'.")
-    if not path.name.lower().endswith(_SUFFIXES):
-        raise DataError(f"'{path}' is no table; its name must end in {', '.join(_SUFFIXES)}.")
+    if not path.name.lower().endswith(SUFFIXES):
+        raise DataError(f"'{path}' is no table; its name must end in {', '.join(SUFFIXES)}.")
     try:
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path)
