@@ -10,6 +10,7 @@ from command_line import Unalike
 from safetensors.torch import load_file
 
 from unalike.errors import RunWarning
+from unalike.federation.readers.traps import warn_once
 from unalike.run.build import federation
 from unalike.run.config import load
 
@@ -133,6 +134,7 @@ def test_images_in_an_archive(place: Path, engine: str, unalike: Unalike):
 
 
 def test_a_slip_in_a_table_is_warned_of(place: Path, unalike: Unalike):
+    warn_once.cache_clear()
     table = place / "patients.csv"
     lines = table.read_text().splitlines()
     hospital, _, rest = lines[6].split(",", 2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from unalike.errors import DataError, RunWarning
-from unalike.federation.readers import from_frame, read_table
+from unalike.federation.readers import from_frame, read_table, traps
 
 TABLE = {
     "age": [30, 40, 50, 60],
@@ -176,6 +176,11 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, one_sentence):
         read_table(tmp_path / "t.parquet")
 
 
+@pytest.fixture(autouse=True)
+def nothing_said_before():
+    traps.warn_once.cache_clear()
+
+
 def rows(**columns):
     """Two hundred rows with these columns."""
     return pl.DataFrame({"a": list(range(200)), "label": [0, 1] * 100, **columns})
@@ -203,6 +208,18 @@ def test_a_table_that_looks_like_a_slip_is_read_with_a_warning(columns, words):
     assert ". " not in message
     for word in words:
         assert word in message
+
+
+def test_a_warning_comes_once():
+    table = rows(id=[f"P{i}" for i in range(200)])
+    with pytest.warns(RunWarning, match="'id'"):
+        from_frame(table)
+    from_frame(table)  # a second one would be an error here
+
+
+def test_a_worker_leaves_warnings_to_the_process_that_started_it(monkeypatch):
+    monkeypatch.setattr(traps, "parent_process", lambda: "a process")
+    from_frame(rows(id=[f"P{i}" for i in range(200)]))
 
 
 def test_the_warning_names_the_line_of_a_file(tmp_path):

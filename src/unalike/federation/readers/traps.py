@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Iterable
+from functools import cache
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
 from unalike.errors import RunWarning
@@ -26,19 +28,15 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
             continue
         levels, slip = column.drop_nulls().n_unique(), _slip(column)
         if slip is not None:
-            warnings.warn(
+            warn_once(
                 f"column '{name}' is taken as text, a feature for each of its {levels} values, "
                 f"because '{column[slip]}' in {where(slip, False)} is no number; correct it, or "
-                "empty the cell and set data.missing = 'impute'.",
-                RunWarning,
-                stacklevel=3,
+                "empty the cell and set data.missing = 'impute'."
             )
         elif levels > MANY and 2 * levels > len(column):
-            warnings.warn(
+            warn_once(
                 f"column '{name}' has {levels} different texts in {len(column)} rows, and each "
-                f"becomes a feature; if it only names the rows, set data.drop = ['{name}'].",
-                RunWarning,
-                stacklevel=3,
+                f"becomes a feature; if it only names the rows, set data.drop = ['{name}']."
             )
 
 
@@ -49,13 +47,18 @@ def warn_of_labels(label: "pl.Series") -> None:
     # Classes that are numbers mostly count from 0 or 1.
     measured = label.dtype.is_numeric() and levels > SCORES and label.min() not in (0, 1)
     if scarce or measured:
-        warnings.warn(
+        warn_once(
             f"the label '{label.name}' has {levels} different values in {len(label)} rows, and "
             "each becomes a class; measurements are not learned as such, so name a column of "
-            "classes by data.label.",
-            RunWarning,
-            stacklevel=3,
+            "classes by data.label."
         )
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Warn unless it was said before, here or by the process that started this one."""
+    if parent_process() is None:
+        warnings.warn(text, RunWarning, stacklevel=4)  # at whoever reads the table
 
 
 def _slip(column: "pl.Series") -> int | None:
