@@ -82,6 +82,11 @@ SETTINGS: dict[str, Case] = {
     "not text": (text(b"\xff\xfe\x00"), "'c.toml' is not a text file"),
     "unknown setting": (run(rouds=3), "unknown setting 'rouds': did you mean 'rounds'?"),
     "setting of a section on top": (run(lr=3), "did you mean 'local.lr'?"),
+    "setting of the data on top": (
+        run("missing=impute", data={"name": "files", "path": "a.csv"}),
+        "did you mean 'data.missing'?",
+    ),
+    "setting of a method on top": (run(mu=1, method="fedprox"), "did you mean 'method.mu'?"),
     "unknown in a section": (run(local={"lrr": 1}), "unknown local setting 'lrr'"),
     "wrong type": (run(rounds="ten"), "'rounds' must be a whole number >= 1, got 'ten'"),
     "negative rounds": (run(rounds=-1), "'rounds' must be a whole number >= 1, got -1"),

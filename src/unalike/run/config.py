@@ -1,7 +1,7 @@
 """The configuration of a run: strict, typed, and explained when it is wrong."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def parse(raw: Mapping[str, Any]) -> Config:
     """
     for key in raw:
         if key not in Config.model_fields:
-            raise _unknown(key)
+            raise _unknown(key, raw)
     choices = tables()
     values: dict[str, Any] = {k: raw[k] for k in ("seed", "rounds") if k in raw}
     for key, cls in SECTIONS.items():
@@ -170,16 +170,26 @@ def parse(raw: Mapping[str, Any]) -> Config:
     return check(Config, values, "")
 
 
-def _unknown(key: Any) -> ConfigError:
+def _unknown(key: Any, raw: Mapping[str, Any]) -> ConfigError:
     if key in OTHERS:
         return ConfigError(
             f"the file has a table [{key}], so it is for: unalike {key} FILE; take it out to "
             "use the file for a single run."
         )
-    for section, cls in SECTIONS.items():
+    for section, cls in [*SECTIONS.items(), *_chosen(raw)]:
         if key in cls.model_fields:
             return ConfigError(f"unknown setting '{key}': did you mean '{section}.{key}'?")
     return unknown("setting", str(key), Config.model_fields)
+
+
+def _chosen(raw: Mapping[str, Any]) -> Iterator[tuple[str, type[Settings]]]:
+    """What the naming tables name, as far as that exists."""
+    choices = tables()
+    for key, default in DEFAULTS.items():
+        value = raw.get(key, default)
+        name = value.get("name", default["name"]) if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name in choices[key]:
+            yield key, choices[key][name]
 
 
 def _named(key: str, value: Any, table: Mapping[str, type[Settings]], default: str = "") -> Named:
