@@ -163,8 +163,8 @@ def test_methods_that_are_the_same_have_no_leader():
 def test_results_follow_the_corrected_test():
     """Significant alone, but not among four."""
     base = np.array([0.80, 0.82, 0.79, 0.83, 0.81])
-    values = {"a": base.tolist(), "b": (base + [0.01, 0.02, 0.05, 0.02, 0.03]).tolist()}
-    values |= {m: (base + [0.01, -0.01, 0.02, -0.02, 0.0]).tolist() for m in "cde"}
+    values = {"a": base.tolist(), "b": (base + np.array([0.01, 0.02, 0.05, 0.02, 0.03])).tolist()}
+    values |= {m: (base + np.array([0.01, -0.01, 0.02, -0.02, 0.0])).tolist() for m in "cde"}
     made = asked(values, baseline="a")
     line = analyse(made, records(made, values)).of("b")[0]
     assert line.versus.p < 0.05 < line.p

@@ -25,6 +25,7 @@ from unalike.report.plots.curves import POINTS
 from unalike.report.plots.frontier import undominated
 from unalike.report.plots.regret import _ticks
 from unalike.report.plots.weights import relative_weights
+from unalike.report.series import means
 
 BINS = {"counts": [0, 2, 6], "accuracy": [None, 0.5, 1.0], "confidence": [None, 0.4, 0.9]}
 POINTS_OF = [
@@ -254,3 +255,15 @@ def test_neighbours_on_a_ring_are_joined():
 def test_what_cannot_be_drawn_is_named(make, message):
     with pytest.raises(DataError, match=message):
         make()
+
+
+def test_worst_tenths_of_several_runs_are_those_of_the_table():
+    """Two runs of two clients: their worst tenths are 0.1 and 0.5, the worst of all four 0.1."""
+    points = [
+        {"method": "a", "mean": 0.2, "worst": 0.1},
+        {"method": "a", "mean": 0.6, "worst": 0.5},
+    ]
+    (mean, worst) = means(points)["a"]
+    assert (mean, worst) == pytest.approx((0.4, 0.3))
+    told = client_strip({"a": [0.1, 0.3, 0.5, 0.7]}, means={"a": (mean, worst)}).to_dict()
+    assert "a: mean 0.400, worst tenth 0.300" in told["description"]

@@ -78,6 +78,13 @@ def test_title_and_facts():
     assert title == {"text": "Mine", "subtitle": "3 clients · 6,000 examples · EMD 0.250"}
 
 
+def test_few_clients_are_called_by_their_names():
+    drawn = partition_plot([[2, 0], [1, 7]], client_names=["north", "south, east", "held out"])
+    rows = next(t for t in tables(drawn) if "examples" in t[0])
+    assert [row["client"] for row in rows] == ["north", "south, east", "south, east"]
+    assert '["north", "south, east"][datum.value]' in str(drawn.to_dict())
+
+
 def test_bubbles_hold_the_counts():
     rows = tables(partition_plot([[2, 0], [1, 7]], ["cat", "dog"]))[0]
     assert rows == [

@@ -92,6 +92,8 @@ def valid(annotation: Any, metadata: list[Any]) -> st.SearchStrategy[Any]:
         return st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
     if get_origin(annotation) is Literal:
         return st.sampled_from(get_args(annotation))
+    if get_origin(annotation) is dict:
+        return st.dictionaries(st.text("abc", min_size=1), st.booleans(), max_size=2)
     if get_origin(annotation) is list:
         return st.lists(valid(get_args(annotation)[0], []), min_size=1, max_size=3)
     if hasattr(annotation, "__metadata__"):

@@ -89,6 +89,17 @@ def frontier(study: Study, partition: str) -> list[Record]:
     return out
 
 
+def means(points: Sequence[Record]) -> dict[str, tuple[float, float]]:
+    """Means over the points of the frontier by method, as the table has them."""
+    each: dict[str, list[tuple[float, float]]] = {}
+    for point in points:
+        each.setdefault(point["method"], []).append((point["mean"], point["worst"]))
+    return {
+        method: (float(np.mean([m for m, _ in of])), float(np.mean([w for _, w in of])))
+        for method, of in each.items()
+    }
+
+
 def clients(study: Study, partition: str) -> dict[str, tuple[list[float], list[float]]]:
     """By method, every client's metric and its number of test examples, seeds one after another."""
     section = section_of(study)
@@ -190,7 +201,7 @@ def client_rows(run: Run) -> list[Record]:
     distance = emd_per_client(counts)
     rows = [
         {
-            "client": k,
+            "client": (run.data.get("names") or range(n))[k],
             "examples": int(counts[k].sum()),
             "largest class": names[int(counts[k].argmax())],
             "EMD": float(distance[k]),

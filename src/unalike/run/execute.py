@@ -134,6 +134,7 @@ def _go(made: Experiment, folder: Path, observer: Observer, whole: Path) -> None
         "skew": skew,
         "counts": federation.counts.tolist(),
         "classes": list(federation.examples.class_names),
+        "names": list(federation.names),
         **facts(made),
     }
     write(folder / "skew.json", dumps(partition))

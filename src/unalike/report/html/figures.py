@@ -40,6 +40,7 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
     if run is None:
         return []
     counts, classes = run.data["counts"], run.data.get("classes") or ()
+    clients = run.data.get("names") or ()
     emd = run.data["skew"]["emd"]
     found = [
         _figure(
@@ -47,7 +48,7 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
             "Who holds which class",
             f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd:.3f} "
             "from the classes of all clients together.",
-            lambda: plots.partition_plot(counts, classes, title="", coarse=coarse),
+            lambda: plots.partition_plot(counts, classes, "", None, coarse, clients),
         )
     ]
     if len(counts) >= SPREAD_FROM:
@@ -88,7 +89,8 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
 
     def strip() -> "ChartType":
         values, sizes = ({m: pair[i] for m, pair in each.items()} for i in (0, 1))
-        return plots.client_strip(values, metric, sizes=sizes, higher_is_better=more, percent=share)
+        means = series.means(points)
+        return plots.client_strip(values, metric, "", sizes, more, share, means)
 
     found = [
         _figure(

@@ -1,5 +1,6 @@
 """Who holds which class: bubbles for few clients, a heat map for many."""
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ def partition_plot(
     title: str = "Who holds which class",
     emd: float | None = None,
     coarse: bool = False,
+    client_names: Sequence[str] = (),
 ) -> "ChartType":
     """Examples of each class at each client, with the clients' sizes above.
 
@@ -39,6 +41,7 @@ def partition_plot(
         title: Title of the figure.
         emd: Skew to be named below the title.
         coarse: Whether to draw fewer columns and rows, for a smaller file.
+        client_names: Names of the clients, which few of them are shown with; numbers if empty.
     """
     n = np.asarray(counts, float)
     if n.ndim != 2 or 0 in n.shape or not (np.isfinite(n).all() and (n >= 0).all()):
@@ -56,7 +59,7 @@ def partition_plot(
     factor = COARSE if coarse else 1
     n, names = _most_frequent(n, names, ROWS // factor)
     if len(n) <= BUBBLES_UP_TO:
-        chart = _bubbles(n, names)
+        chart = _bubbles(n, names, list(client_names)[: len(n)])
     else:
         chart = _heat_map(n, names, COLUMNS // factor)
     return finish(chart, title, " · ".join(facts), told)
@@ -74,19 +77,23 @@ def _most_frequent(
     return joined, [*(names[c] for c in kept), f"{len(rest)} rarer classes"]
 
 
-def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":
+def _bubbles(n: NDArray[np.float64], names: list[str], who: list[str]) -> "ChartType":
     import altair as alt
 
     clients = len(n)
+    axis: dict[str, Any] = {"labelAngle": 0}
+    if who:
+        axis = {"labelAngle": -45, "labelExpr": f"{json.dumps(who)}[datum.value]"}
     step = 26 if clients <= 20 else 18
     k, c = np.nonzero(n)
+    called = {"client": np.array(who)[k]} if who else {}
     top = max(2.0, n.max().item())
     largest = 0.75 * step**2  # areas are proportional, but one example must remain visible
     bubbles = (
-        alt.Chart(inline(column=k, label=np.array(names)[c], examples=n[k, c]))
+        alt.Chart(inline(column=k, label=np.array(names)[c], examples=n[k, c], **called))
         .mark_circle(color=BLUE, opacity=0.9)
         .encode(
-            x=_columns(clients).axis(grid=True, labelAngle=0).title("client"),
+            x=_columns(clients).axis(grid=True, **axis).title("client"),
             y=_classes(names).axis(grid=True),
             size=alt.Size("examples:Q")
             .scale(domain=[1, top], range=[max(3, largest / top), largest])
@@ -94,7 +101,7 @@ def _bubbles(n: NDArray[np.float64], names: list[str]) -> "ChartType":
                 title="examples", symbolFillColor=BLUE, symbolStrokeWidth=0, tickCount=min(4, top)
             ),
             tooltip=[
-                alt.Tooltip("column:O", title="client"),
+                alt.Tooltip("client:N" if who else "column:O", title="client"),
                 alt.Tooltip("label:N"),
                 alt.Tooltip("examples:Q"),
             ],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unalike.errors import DataError
-from unalike.metrics.fairness import Spread, summarise
+from unalike.metrics.fairness import summarise
 from unalike.report.plots.canvas import PALE_BLUE, VERMILLION, Format, finish, inline, number_format
 from unalike.report.plots.methods import switchable
 
@@ -29,6 +29,7 @@ def client_strip(
     sizes: Mapping[str, ArrayLike] | None = None,
     higher_is_better: bool = True,
     percent: bool = False,
+    means: Mapping[str, tuple[float, float]] | None = None,
 ) -> "ChartType":
     """Every client's value in a row per method, with the mean and that of the worst tenth.
 
@@ -40,6 +41,8 @@ def client_strip(
             None.
         higher_is_better: False for a loss.
         percent: Whether the metric is a share to be read in per cent.
+        means: (of all clients, of the worst tenth) by method, if clients are those of several
+            runs, whose worst tenths are apart; else both are computed.
     """
     import altair as alt
 
@@ -49,8 +52,10 @@ def client_strip(
             raise DataError(f"'{name}' must give a vector with a value for at least one client.")
     if not values:
         raise DataError("client_strip needs the clients' values of at least one method.")
-    spreads = [
-        summarise(v, np.ones(len(v)) if sizes is None else sizes[name], higher_is_better)
+    marks = [
+        means[name]
+        if means is not None
+        else _means(v, np.ones(len(v)) if sizes is None else sizes[name], higher_is_better)
         for name, v in values.items()
     ]
     row = np.repeat(np.arange(len(values)), [len(v) for v in values.values()])
@@ -58,11 +63,11 @@ def client_strip(
     row, value = row[~np.isnan(value)], value[~np.isnan(value)]
     draw = _dots if np.bincount(row).max() <= DOTS_UP_TO else _bars
     names, form = list(values), number_format(percent)
-    chart = alt.layer(draw(row, value, names, form), _summaries(names, spreads, metric, form))
+    chart = alt.layer(draw(row, value, names, form), _summaries(names, marks, metric, form))
     drawn = switchable(chart.properties(width=460, height=64 * len(names)), names)
     told = "; ".join(
-        f"{name}: mean {s.mean:{form.words}}, worst tenth {s.worst10:{form.words}}"
-        for name, s in zip(names, spreads, strict=True)
+        f"{name}: mean {mean:{form.words}}, worst tenth {worst:{form.words}}"
+        for name, (mean, worst) in zip(names, marks, strict=True)
     )
     return finish(drawn, title, description=f"Every client's {metric} in a row per method. {told}.")
 
@@ -119,14 +124,21 @@ def _bars(
     return drawn
 
 
-def _summaries(names: list[str], spreads: list[Spread], metric: str, form: Format) -> "alt.Chart":
+def _means(v: NDArray[np.float64], sizes: ArrayLike, higher: bool) -> tuple[float, float]:
+    found = summarise(v, sizes, higher)
+    return found.mean, found.worst10
+
+
+def _summaries(
+    names: list[str], means: list[tuple[float, float]], metric: str, form: Format
+) -> "alt.Chart":
     import altair as alt
 
-    y = np.arange(len(spreads)) + BELOW
+    y = np.arange(len(means)) + BELOW
     marks = inline(
         method=[*names, *names],
         of=["mean of clients"] * len(y) + ["mean of the worst tenth"] * len(y),
-        value=[s.mean for s in spreads] + [s.worst10 for s in spreads],
+        value=[mean for mean, _ in means] + [worst for _, worst in means],
         y=np.tile(y, 2),
     )
     legend = alt.Legend(title=None, orient="bottom", symbolSize=110)
