@@ -147,4 +147,4 @@ def test_the_commands(run_folder, tmp_path, capsys, monkeypatch):
     reporting.serve(str(run_folder), 0)
     out = capsys.readouterr().out
     assert "http://127.0.0.1:" in out
-    assert "stopped watching; the runs go on." in out
+    assert "stopped watching." in out

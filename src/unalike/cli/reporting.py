@@ -22,4 +22,4 @@ def serve(folder: str, port: int) -> None:
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            console.print("stopped watching; the runs go on.")
+            console.print("stopped watching.")
