@@ -233,6 +233,7 @@ COMMANDS: dict[str, Case] = {
     "no folder to watch": (command("watch"), "unalike watch needs FOLDER"),
     "no target": (command("advise"), "unalike advise needs TARGET, a TOML file or a file of data"),
     "no value": (command("run", "c.toml", "--engine"), "--engine requires an argument; see: unal"),
+    "compare a table": (data_file("compare"), "'a.csv' is a file of data"),
     "run a table": (
         data_file("run"),
         "'a.csv' is a file of data; name it in a TOML file, data = { name = 'files', path = "

@@ -26,7 +26,7 @@ from unalike.compare.merge import flat, merge
 from unalike.compare.settings import Budget, CompareSettings, Judging
 from unalike.compare.variants import Variant, look_up, methods, overlap, partitions, swept
 from unalike.errors import ConfigError, unknown
-from unalike.run.config import Config, parse
+from unalike.run.config import Config, parse, refuse_data
 from unalike.run.explain import check
 from unalike.run.overrides import override
 
@@ -114,6 +114,7 @@ def load(path: str | Path, scale: str | None = None, overrides: Sequence[str] = 
 
 def text_of(path: Path) -> str:
     """The text of a file, or one sentence about why it cannot be read."""
+    refuse_data(path)
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

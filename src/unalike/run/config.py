@@ -118,13 +118,18 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     return parse(raw)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """A TOML file as plain data."""
+def refuse_data(path: Path) -> None:
+    """Raise one sentence if this is a table instead of a configuration that names it."""
     if path.name.lower().endswith((*SUFFIXES, ".npz")) and path.is_file():
         raise ConfigError(
             f"'{path}' is a file of data; name it in a TOML file, data = {{ name = 'files', "
             f"path = '{path}', label = 'COLUMN' }}, or begin with 'unalike advise {path}'."
         )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A TOML file as plain data."""
+    refuse_data(path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

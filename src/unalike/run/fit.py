@@ -12,9 +12,9 @@ from unalike.batches import Batch
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.data import Examples
 from unalike.gradient import gradient
-from unalike.models.own import reason
 from unalike.models.vae import BetaVAE
 from unalike.network import Network
+from unalike.own_code import reason
 from unalike.task import Task
 from unalike.tree import Params
 
