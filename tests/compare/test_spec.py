@@ -18,7 +18,7 @@ def message(compare: str, top: str = "") -> str:
         made(compare, top)
     text = str(error.value)
     assert "\n" not in text
-    assert text.endswith(".")
+    assert text.endswith((".", "?"))
     return text
 
 
