@@ -31,7 +31,7 @@ def one_sentence() -> Callable[..., AbstractContextManager[None]]:
         with pytest.raises(kind) as caught:
             yield
         message = str(caught.value)
-        assert message.endswith(".")
+        assert message.endswith((".", "?"))
         assert "\n" not in message
         assert ". " not in message
         for word in words:
