@@ -17,6 +17,8 @@ PARTITION_KEYS = ("label", "data", "model", "shift", "set")
 FIXED = ("seed", "run", "compare", "method.name")  # what a sweep cannot vary
 SHARED = ("data", "partition", "shift", "split", "seed")  # what a federation depends on
 OWN = ("method", "plus")  # what a method is
+COMMON = "all methods have in common; list it under compare.partitions"
+PERSONAL = "is the method's own; list it under compare.methods"
 LONGEST = 100  # bytes of a slug: a folder's name is two of them and a seed, and has at most 255
 
 
@@ -46,7 +48,7 @@ def methods(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
             changes["plus"] = [*base.get("plus", []), *map(_table, plus)]
         if "topology" in extra:
             changes["topology"] = _one(f"{key}[{i}].topology", extra["topology"])
-        changes = merge(_paired(f"{key}[{i}].set", _set(f"{key}[{i}].set", extra)), changes)
+        changes = merge(_set(f"{key}[{i}].set", extra, SHARED, COMMON), changes)
         name = "+".join([str(given["name"]), *(str(_table(p).get("name")) for p in plus)])
         sets = frozenset(flat(changes))
         out.append(Variant(str(extra.get("label", "")), name, changes, sets))
@@ -61,7 +63,7 @@ def partitions(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]
         return [Variant(str(usual.get("name", "")), str(usual.get("name", "")), {})]
     for i, entry in enumerate(entries):
         given, extra = _entry(f"{key}[{i}]", entry, PARTITION_KEYS)
-        others = _impersonal(f"{key}[{i}].set", _set(f"{key}[{i}].set", extra))
+        others = _set(f"{key}[{i}].set", extra, OWN, PERSONAL)
         given = merge(_one(f"{key}[{i}].set.partition", others.get("partition", {})), given)
         own: dict[str, Any] = {"partition": given}
         own |= {k: _one(f"{key}[{i}].{k}", extra[k]) for k in ("data", "model") if k in extra}
@@ -182,8 +184,8 @@ def _entry(key: str, value: Any, own: Iterable[str]) -> tuple[dict[str, Any], di
     return {k: v for k, v in value.items() if k not in own}, extra
 
 
-def _set(key: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings under ``set``, by dotted key or in tables."""
+def _set(key: str, extra: Mapping[str, Any], refused: Iterable[str], why: str) -> dict[str, Any]:
+    """The settings under ``set``, by dotted key or in tables; some tables are refused."""
     given = extra.get("set", {})
     if not isinstance(given, Mapping):
         raise ConfigError(f"'{key}' must be a table of settings, got {given!r}.")
@@ -191,30 +193,10 @@ def _set(key: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     for dotted, value in flat(given).items():
         if dotted in FIXED or dotted.partition(".")[0] in FIXED:
             raise ConfigError(f"'{key}' cannot change '{dotted}', which all cells share.")
+        if dotted.partition(".")[0] in refused:
+            raise ConfigError(f"'{key}' cannot change '{dotted}', which {why}.")
         out = merge(out, nested(dotted, value))
     return out
-
-
-def _paired(key: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """What a method changes, if it leaves the clients and their data as they are."""
-    for dotted in flat(changes):
-        if dotted.partition(".")[0] in SHARED:
-            raise ConfigError(
-                f"'{key}' cannot change '{dotted}', which all methods have in common; list it "
-                "under compare.partitions."
-            )
-    return changes
-
-
-def _impersonal(key: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """What a partition changes, if it leaves the methods as they are."""
-    for dotted in flat(changes):
-        if dotted.partition(".")[0] in OWN:
-            raise ConfigError(
-                f"'{key}' cannot change '{dotted}', which is the method's own; list it under "
-                "compare.methods."
-            )
-    return changes
 
 
 def _labelled(variants: Sequence[Variant], key: str) -> list[Variant]:
