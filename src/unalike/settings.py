@@ -49,6 +49,16 @@ def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
     return table[name]
 
 
+def digits(value: float) -> str:
+    """A number in as few characters as tell it apart from others.
+
+    >>> digits(1.0), digits(0.1), digits(0.12345671)
+    ('1', '0.1', '0.12345671')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
 def summary(cls: type) -> str:
     """The first line of a class's docstring."""
     return (cls.__doc__ or "").strip().splitlines()[0]

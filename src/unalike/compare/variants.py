@@ -11,6 +11,7 @@ from unicodedata import normalize
 from unalike.compare.merge import flat, merge, nested
 from unalike.errors import ConfigError, unknown
 from unalike.run.config import tables
+from unalike.settings import digits
 
 METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")
@@ -234,8 +235,7 @@ def _list(key: str, value: Any) -> list[Any]:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        short = f"{value:g}"  # 1, not 1.0
-        return short if float(short) == value else repr(value)
+        return digits(value)
     if isinstance(value, list):
         return "/".join(map(_text, value))
     return str(value)

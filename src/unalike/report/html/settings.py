@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unalike.report.records import Cell, Record, Study
 from unalike.run.config import tables
 from unalike.run.sections import SECTIONS
-from unalike.settings import Settings, summary
+from unalike.settings import Settings, digits, summary
 
 TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each told as one
 USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always told
@@ -136,8 +136,7 @@ def written(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        short = f"{value:g}"  # 1, not 1.0
-        return short if float(short) == value else repr(value)
+        return digits(value)
     if isinstance(value, list):
         return "[" + ", ".join(map(written, value)) + "]"
     return str(value)
