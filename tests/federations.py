@@ -13,6 +13,7 @@ from unalike import rng, tree
 from unalike.algorithms.method import Draft, compose
 from unalike.algorithms.table import METHODS
 from unalike.batches import Batch
+from unalike.cohort import Cohort
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
@@ -20,7 +21,6 @@ from unalike.engine.simulate import Engine, Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology

@@ -28,10 +28,11 @@ from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.scaffold import Scaffold
 from unalike.algorithms.table import METHODS
 from unalike.autoencoding import Autoencoding
+from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.models import AUTOENCODERS
 from unalike.network import Network
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.parts.mixing.base import Memoryless
 from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe

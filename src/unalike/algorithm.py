@@ -10,10 +10,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from torch import Tensor
 
 from unalike.batches import Batches
-from unalike.parts.mixing.base import Cohort
+from unalike.cohort import Cohort
 from unalike.rng import Key
 from unalike.task import Task
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 
 class Ctx(NamedTuple):
@@ -57,8 +58,8 @@ class Algorithm(Protocol):
         """(upload, statistics, what to keep). No branch may depend on a tensor's value."""
         ...
 
-    def server(self, server: Any, ups: Any, p: Tensor, cohort: Cohort) -> Any:
-        """The server's next state from stacked uploads and their mixing weights."""
+    def server(self, server: Any, ups: Uploads, p: Tensor, cohort: Cohort) -> Any:
+        """The server's next state from the uploads and their mixing weights."""
         ...
 
     def personal(self, down: Any, mine: Any) -> Params | None:
@@ -152,7 +153,7 @@ class Wrapper:
         """As the wrapped method."""
         return self.base.client(down, mine, data, ctx)
 
-    def server(self, server: Any, ups: Any, p: Tensor, cohort: Cohort) -> Any:
+    def server(self, server: Any, ups: Uploads, p: Tensor, cohort: Cohort) -> Any:
         """As the wrapped method."""
         return self.base.server(server, ups, p, cohort)
 

@@ -1,7 +1,12 @@
-"""A recipe: a method with the parts around it, the same in simulation and over a network."""
+"""A recipe: everything that decides the numbers but the data, the same in every place it runs.
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+It is built from a configuration and the shapes of the data, so that a server and each of its
+clients can build it for themselves, and it holds no tensor of anybody's data.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -9,12 +14,15 @@ from torch import Tensor
 from unalike import rng
 from unalike.algorithm import Algorithm, Ctx, Receives
 from unalike.batches import Batches, average
-from unalike.parts.mixing.base import Cohort, Mixing
+from unalike.channel import Channel, encode
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.privacy.accountant import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.rng import Key
+from unalike.tree import Params, Tree
 
 
 class Transform(Protocol):
@@ -29,19 +37,38 @@ class Transform(Protocol):
         ...
 
 
-class Release(Protocol):
-    """What a client does to its upload before it leaves: clipping, noise."""
-
-    def __call__(self, up: Any, key: Key) -> Any:
-        """The upload as it is sent."""
-        ...
-
-
 class Filter(Protocol):
     """What a server does to uploads after they are weighted and before they are used."""
 
-    def __call__(self, ups: Any, p: Tensor, cohort: Cohort) -> tuple[Any, Tensor]:
+    def __call__(self, ups: Tree, p: Tensor, cohort: Cohort) -> tuple[Tree, Tensor]:
         """(stacked uploads, their weights), not necessarily as many as came in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The learning rate's factor in round t."""
+
+    kind: Literal["none", "exponential", "cosine"] = "none"
+    rate: float = 1.0
+    every: int = 1
+    rounds: int = 1
+
+    def __call__(self, t: int) -> float:
+        """The factor."""
+        if self.kind == "exponential":
+            return float(self.rate ** (t // self.every))
+        if self.kind == "cosine":
+            return (1 + math.cos(math.pi * t / self.rounds)) / 2
+        return 1.0
+
+
+@runtime_checkable
+class Inherits(Protocol):
+    """A part that is made of the model of the stage before."""
+
+    def inherit(self, model: Params) -> Self:
+        """The part with what it takes from that model."""
         ...
 
 
@@ -54,9 +81,11 @@ class Recipe:
     schedule: Schedule = Sampled()
     topology: Topology = Star()
     transform: Transform | None = None
-    release: Release | None = None
+    channel: Channel = ()
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
+    batch_size: int = 32
+    decay: Decay = Decay()
 
     @property
     def needs(self) -> frozenset[str]:
@@ -68,26 +97,56 @@ class Recipe:
         """Whether clients measure the received model before they train."""
         return "loss" in self.needs or bool(self.mixing.gauges)
 
+    def inherit(self, model: Params) -> "Recipe":
+        """The recipe with what its parts take from the model of the stage before."""
+        parts = {"algorithm": self.algorithm, "mixing": self.mixing}
+        taken = {k: v.inherit(model) for k, v in parts.items() if isinstance(v, Inherits)}
+        return replace(self, **taken) if taken else self  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some rounds of one recipe; a run is one stage or several.
+
+    A later stage begins with ``model``, the one that the stage before arrived at, or ``fresh``, with
+    the initial weights; either way parts of its recipe may inherit from that model.
+    """
+
+    recipe: Recipe
+    rounds: int
+    start: Literal["fresh", "model"] = "fresh"
+
+
+Program = tuple[Stage, ...]
+
+
+class Kept(NamedTuple):
+    """What a client keeps: the method's own part, and what its channel remembers."""
+
+    mine: Any
+    channel: tuple[Any, ...]
+
 
 def client(
-    recipe: Recipe, down: Any, mine: Any, data: Batches, whole: Batches | None, ctx: Ctx
-) -> tuple[Any, dict[str, Tensor], Any]:
-    """A client's whole round: (upload, statistics, what to keep). Pure.
+    recipe: Recipe, down: Any, kept: Kept, data: Batches, whole: Batches | None, ctx: Ctx
+) -> tuple[Any, dict[str, Tensor], Kept]:
+    """A client's whole round: (what travels, statistics, what to keep). Pure.
 
     ``whole`` is one pass over its training examples, given only where something about the received
     model is asked for: it is measured before training, in evaluation mode.
     """
     algorithm = recipe.algorithm
-    up, stats, kept = algorithm.client(down, mine, data, ctx)
+    up, stats, mine = algorithm.client(down, kept.mine, data, ctx)
     if whole is not None:
         asked = algorithm.received if isinstance(algorithm, Receives) else algorithm.personal
-        received = asked(down, mine)
+        received = asked(down, kept.mine)
         assert received is not None, "checked when the recipe was built"
         task = algorithm.task
         if "loss" in recipe.needs:
             stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
         found = {name: gauge(task, received, whole) for name, gauge in recipe.mixing.gauges.items()}
         stats = {**stats, **found}
-    if recipe.release is not None:
-        up = recipe.release(up, rng.fold_in(ctx.key, 11))
-    return up, stats, kept
+    key = rng.fold_in(ctx.key, 11)
+    keys = [key, *(rng.fold_in(key, i) for i in range(1, len(recipe.channel)))]
+    wire, memory = encode(recipe.channel, up, kept.channel, keys[: len(recipe.channel)])
+    return wire, stats, Kept(mine, memory)

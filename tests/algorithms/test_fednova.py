@@ -26,9 +26,10 @@ from federations import (
 from torch import Tensor
 
 from unalike.algorithms.fedavg import FedAvg
+from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.parts.mixing.aaggff_d import AaggffD
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.parts.mixing.base import Memoryless
 from unalike.parts.mixing.disco import LabelDisco
 from unalike.parts.mixing.entropy_pool import EntropyPool
 from unalike.parts.mixing.examples import ByExamples, Uniform

@@ -19,7 +19,7 @@ from unalike.algorithm import Ctx
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.superfed import Ends, SuPerFed, cos2
 from unalike.batches import Batch
-from unalike.parts.mixing.base import Cohort
+from unalike.cohort import Cohort
 from unalike.parts.optim import Sgd
 
 

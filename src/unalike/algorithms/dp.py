@@ -48,7 +48,7 @@ class CentralDp(Method):
         return replace(
             draft,
             mixing=Uniform(),
-            release=Clipped(self.clip),
+            channel=(Clipped(self.clip),),
             filters=(NoisyMean(self.clip, self.noise_multiplier),),
             guarantee=Guarantee(self.noise_multiplier, self.delta, self.adjacency),
             checks=(*draft.checks, _covers),
@@ -71,7 +71,7 @@ class LocalDp(Method):
         """Clip and add noise on the client."""
         return replace(
             draft,
-            release=Clipped(self.clip, self.noise_multiplier),
+            channel=(Clipped(self.clip, self.noise_multiplier),),
             guarantee=Guarantee(self.noise_multiplier, self.delta, local=True),
             checks=(*draft.checks, _covers),
         )

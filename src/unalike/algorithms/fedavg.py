@@ -18,8 +18,8 @@ from torch import Tensor
 from unalike import tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches
+from unalike.cohort import Cohort
 from unalike.parts.local import Descent, descend
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
@@ -27,6 +27,7 @@ from unalike.parts.turns import in_turns
 from unalike.rng import Key
 from unalike.task import Task
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 Step = Literal["joint", "sequential"]
 
@@ -106,9 +107,9 @@ class FedAvg:
         kept, shared = tree.split(end.w, self.private)
         return Up(tree.sub(shared, down.x)), {"steps": end.steps}, kept
 
-    def server(self, server: Server, ups: Up, p: Tensor, cohort: Cohort) -> Server:
+    def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Step along the mean difference; buffers are averaged, whatever the optimizer."""
-        mean = tree.mean(p, ups.delta)
+        mean = ups.mean(p).delta
         weights, buffers = self.task.split(server.x)
         g = {k: -mean[k] for k in weights}
         weights, opt = self.server_opt.update(g, server.opt, weights)

@@ -25,14 +25,15 @@ from unalike import rng, tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.method import Draft, Method, Slot
 from unalike.batches import Batch, Batches
+from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.gradient import gradient
 from unalike.models.spectral import without_spectral_norm
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.optim import Adam, Optimizer
 from unalike.rng import Key
 from unalike.task import Task
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 
 class Synthetic(NamedTuple):
@@ -132,14 +133,18 @@ class FedEvg(Stateless):
         weight = torch.exp(torch.sign(-self.energy(w, down.x, down.y)))
         return Up(slope(down.x, down.y, w), weight), {"steps": k}, mine
 
-    def server(self, server: Synthetic, ups: Up, p: Tensor, cohort: Cohort) -> Synthetic:
+    def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
         """One Langevin step on the signed mixture of the clients' energies."""
-        say = (p.to(ups.weight.dtype)[:, None] * ups.weight)[(...,) + (None,) * len(self.shape)]
-        step = (say * ups.gradient).sum(0) / say.sum(0)
+        mean = ups.mean(p, self._weighted)
+        step = mean.gradient / mean.weight[(...,) + (None,) * len(self.shape)]
         noise = rng.normal(cohort.key.to(step.device), *step.shape)
         beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
         x = server.x - beta * step + self.noise * noise
         return server._replace(x=x.clamp(0, 1) if self.clip_pixels else x)
+
+    def _weighted(self, up: Up) -> Up:
+        """Gradients times the say in them, so that both sums are linear."""
+        return Up(up.gradient * up.weight[(...,) + (None,) * len(self.shape)], up.weight)
 
     def personal(self, down: Synthetic, mine: tuple[()]) -> Params | None:
         """No weights travel: every client is judged by the classifier of ``model``."""

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, get_args
 
 from unalike.algorithm import Algorithm
 from unalike.algorithms.fedavg import FedAvg, Step
+from unalike.channel import Channel
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -20,7 +21,7 @@ from unalike.parts.privacy.accountant import Guarantee
 from unalike.parts.private import SHARED, Private
 from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
-from unalike.recipe import Filter, Recipe, Release, Transform
+from unalike.recipe import Decay, Filter, Recipe, Transform
 from unalike.settings import Settings
 from unalike.task import Task
 
@@ -59,7 +60,9 @@ class Draft:
     mixing: Mixing = ByExamples()
     work: Callable[[Mixing], Mixing] | None = None  # weights of updates from those of an average
     transform: Transform | None = None
-    release: Release | None = None
+    channel: Channel = ()
+    batch_size: int = 32
+    decay: Decay = Decay()
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
     checks: tuple[Callable[["Draft", Recipe], None], ...] = ()  # of the whole, once it is made
@@ -83,9 +86,11 @@ class Draft:
             schedule,
             self.topology,
             self.transform,
-            self.release,
+            self.channel,
             self.filters,
             self.guarantee,
+            self.batch_size,
+            self.decay,
         )
         for check in self.checks:
             check(self, made)

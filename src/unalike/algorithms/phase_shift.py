@@ -24,11 +24,12 @@ from unalike.algorithm import Ctx, Wrapper
 from unalike.algorithms.fedavg import FedAvg, Server, Up
 from unalike.algorithms.method import Draft, Method, Slot
 from unalike.batches import Batches
+from unalike.cohort import Cohort
 from unalike.parts.local import descend
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.objective import Nothing
 from unalike.rng import Key
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 
 class Counted(NamedTuple):
@@ -96,7 +97,7 @@ class PhaseShift(Wrapper):
         )
         return Up(tree.sub(end.w, down.x)), {"steps": end.steps}, Mine(end.w, end.opt)
 
-    def server(self, server: Counted, ups: Up, p: Tensor, cohort: Cohort) -> Counted:
+    def server(self, server: Counted, ups: Uploads, p: Tensor, cohort: Cohort) -> Counted:
         """The wrapped method's step on those that answered."""
         base = self.base.server(server.base._replace(x=server.x), ups, p, cohort)
         return Counted(base.x, cohort.stats["examples"].sum(), base)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -16,13 +17,14 @@ from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.method import Draft, Method, Slot, plain_sgd
 from unalike.batches import Batches
+from unalike.cohort import Cohort
 from unalike.parts.local import descend
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
 from unalike.task import Task
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
@@ -69,15 +71,16 @@ class Scaffold(Stateless):
         dc = tree.map(lambda c, dy: -c - dy / (K * eta), c, self.task.weights(dy))
         return Up(dy, dc), {"steps": K}, tree.add(c_i, dc)
 
-    def server(self, server: Server, ups: Up, p: Tensor, cohort: Cohort) -> Server:
+    def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Step along the mean change; the variate moves by the participating share."""
-        mean = tree.mean(p, ups.dy)
+        mean = ups.mean(p, lambda up: up.dy)
         weights, buffers = self.task.split(server.x)
         total = p.sum()
         x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
         x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
-        share = len(cohort.ids) / self.n_clients
-        c = tree.map(lambda c, dc: c + share * dc.mean(0), server.c, ups.dc)
+        n = len(cohort.ids)
+        dc = ups.mean(torch.full_like(p, 1 / n), lambda up: up.dc)
+        c = tree.map(lambda c, dc: c + n / self.n_clients * dc, server.c, dc)
         return Server(x, c)
 
 

@@ -15,10 +15,11 @@ from unalike import tree
 from unalike.algorithm import Ctx, Wrapper
 from unalike.algorithms.fedavg import Down, FedAvg, Server, Up
 from unalike.batches import Batches
-from unalike.parts.mixing.base import Cohort
+from unalike.cohort import Cohort
 from unalike.parts.private import SHARED
 from unalike.rng import Key
 from unalike.tree import Params
+from unalike.uploads import Uploads
 
 
 class Memory(NamedTuple):
@@ -105,7 +106,7 @@ class WarmStart(Wrapper):
         up, stats, kept = self.base.client(received, _private(down, mine), data, ctx)
         return up, stats, Mine(torch.ones_like(mine.own), kept)
 
-    def server(self, server: Staged, ups: Up, p: Tensor, cohort: Cohort) -> Staged:
+    def server(self, server: Staged, ups: Uploads, p: Tensor, cohort: Cohort) -> Staged:
         """FedAvg's step of either stage."""
         done = server.rounds + 1
         if int(server.rounds) < self.rounds:

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from unalike import rng, tree
+from unalike.cohort import Cohort
 from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, survey_traffic, traffic
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Cohort, Question
+from unalike.parts.mixing.base import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
+from unalike.uploads import Stacked
 
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
@@ -130,7 +132,7 @@ class Loop:
             mine = _on(servers[j], p)
             for keep in recipe.filters:
                 ups, mine = keep(ups, mine, part)
-            servers[j] = recipe.algorithm.server(servers[j], ups, mine, part)
+            servers[j] = recipe.algorithm.server(servers[j], Stacked(ups), mine, part)
             used = mine if len(mine) == len(p) else p  # a filter may weigh anew, or make one of all
             weights[part.ids] = used.float().cpu()
         links, heard = recipe.topology.links(t, self.n), None

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.parts.mixing.base import Cohort
+from unalike.cohort import Cohort
 from unalike.tree import Params
 
 

@@ -20,7 +20,7 @@ def flat(up: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def test_local_noise_has_standard_deviation_z_c() -> None:
     """1.5 x 2 = 3, within five standard errors of an estimate from 40 000 numbers."""
-    sent = flat(Clipped(2.0, 1.5)({k: v[0] for k, v in zeros(1).items()}, rng.key(3)))
+    sent = flat(Clipped(2.0, 1.5).encode({k: v[0] for k, v in zeros(1).items()}, (), rng.key(3))[0])
     assert float(sent.std()) == pytest.approx(3.0, abs=5 * 3 / (2 * MANY) ** 0.5)
     assert float(sent.mean()) == pytest.approx(0.0, abs=5 * 3 / MANY**0.5)
 
@@ -55,5 +55,5 @@ def test_every_leaf_round_and_client_has_noise_of_its_own() -> None:
 
 def test_without_noise_and_bound_nothing_changes() -> None:
     up = {"w": torch.tensor([1e3, -2e3])}
-    assert torch.equal(Clipped(torch.inf)(up, rng.key(0))["w"], up["w"])
+    assert torch.equal(Clipped(torch.inf).encode(up, (), rng.key(0))[0]["w"], up["w"])
     assert noisy(up, 0.0, rng.key(0)) is up

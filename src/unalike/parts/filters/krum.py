@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from unalike import tree
+from unalike.cohort import Cohort
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Cohort
 from unalike.tree import Tree
 
 

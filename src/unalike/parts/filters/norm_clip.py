@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.func import vmap
 
+from unalike.cohort import Cohort
 from unalike.parts.clip import clip, length
 from unalike.parts.filters.median import middle
-from unalike.parts.mixing.base import Cohort
 from unalike.tree import Tree
 
 

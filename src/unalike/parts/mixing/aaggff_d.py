@@ -16,7 +16,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless, restricted
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless, restricted
 from unalike.parts.mixing.regret import bound_d
 from unalike.parts.mixing.response import Cdf, respond
 

@@ -15,7 +15,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless, restricted
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless, restricted
 from unalike.parts.mixing.regret import Hindsight, bound_s
 from unalike.parts.mixing.response import Cdf, respond
 from unalike.parts.mixing.simplex import minimise

@@ -10,7 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless, restricted
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless, restricted
 from unalike.parts.mixing.simplex import project
 
 

@@ -6,14 +6,14 @@ A rule sees statistics, never weights, so the heavy sum stays linear and can str
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.batches import Batches
-from unalike.rng import Key
+from unalike.cohort import Cohort
 from unalike.tree import Params
 
 if TYPE_CHECKING:
@@ -38,24 +38,6 @@ class Question(Protocol):
     def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """One client's answer from its training labels; the same shape for every client."""
         ...
-
-
-class Cohort(NamedTuple):
-    """The clients that answered in one round, as a server sees them."""
-
-    round: int
-    ids: Tensor  # [n]
-    stats: dict[str, Tensor]  # name -> [n]; always holds examples and steps
-    survey: dict[str, Tensor]  # name -> [N, ...], one row per client
-    known: Tensor  # [m] the clients whose survey answers this server holds
-    key: Key  # for whatever is random on the server in this round
-    own: Tensor | None = None  # the clients whose data are this server's own; None: all known
-
-    @property
-    def share(self) -> Tensor:
-        """n_k / sum of n over the cohort."""
-        n = self.stats["examples"].double()
-        return n / n.sum()
 
 
 class Gauge(Protocol):

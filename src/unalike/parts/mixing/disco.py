@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from unalike.cohort import Cohort
 from unalike.errors import ConfigError, RunError
-from unalike.parts.mixing.base import Cohort, Memoryless, Question
+from unalike.parts.mixing.base import Memoryless, Question
 from unalike.parts.mixing.questions import LabelCounts
 
 Discrepancy = Literal["kl", "l1", "l2", "cosine"]

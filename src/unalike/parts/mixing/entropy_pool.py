@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless, Question
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless, Question
 from unalike.parts.mixing.disco import Fallbacks
 from unalike.parts.mixing.label_mixture import FLOOR, Bic, LabelMixture
 from unalike.parts.mixing.questions import LabelSet, Size

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless
 
 
 @dataclass(frozen=True)

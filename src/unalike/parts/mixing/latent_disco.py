@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Gauge, Memoryless, Question
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Gauge, Memoryless, Question
 from unalike.parts.mixing.disco import Disco, Fallbacks, by_sum
 from unalike.parts.mixing.latents import LatentDistance, Latents
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless
 from unalike.parts.mixing.simplex import minimise
 
 _RIDGE = 1e-10  # picks the most even of several minimisers: directions may be linearly dependent

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Gauge, Mixing, Question
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Gauge, Mixing, Question
 from unalike.parts.mixing.examples import ByExamples
 
 _LEAST = torch.finfo(torch.float64).tiny  # where a rule gives nobody a weight

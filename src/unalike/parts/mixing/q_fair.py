@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless
 
 _LEAST = 1e-10  # a loss of zero would have no power below one
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from unalike.parts.mixing.base import Cohort, Memoryless
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Memoryless
 
 
 @dataclass(frozen=True)

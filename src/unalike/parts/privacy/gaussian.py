@@ -13,23 +13,24 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng, tree
+from unalike.channel import InPlace
+from unalike.cohort import Cohort
 from unalike.parts.clip import clip
-from unalike.parts.mixing.base import Cohort
 from unalike.parts.noise import normal
 from unalike.rng import Key
 from unalike.tree import Tree
 
 
 @dataclass(frozen=True)
-class Clipped:
+class Clipped(InPlace):
     """A client's update leaves it no longer than ``norm``, with noise if there is any."""
 
     norm: float  # C
     noise: float = 0.0  # z, the standard deviation in units of the norm
 
-    def __call__(self, up: Tree, key: Key) -> Tree:
+    def encode(self, up: Tree, memory: tuple[()], key: Key) -> tuple[Tree, tuple[()]]:
         """The update as it is sent."""
-        return noisy(clip(up, self.norm), self.noise * self.norm, key)
+        return noisy(clip(up, self.norm), self.noise * self.norm, key), memory
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""A channel with two ends: what a client does to its upload, and how a server reads it.
+
+up -> encode -> wire -> decode -> up'. Clipping and noise change the numbers; compression changes
+their form, too, and may remember what it left out. What is counted is the wire, as it travels.
+"""
+
+from typing import Any, Protocol
+
+from unalike.rng import Key
+from unalike.tree import Tree
+
+
+class Codec(Protocol):
+    """One member of a channel; a client encodes in order, a server decodes in reverse."""
+
+    def init(self, up: Tree) -> Any:
+        """What a client remembers before its first upload, from one of the same shape."""
+        ...
+
+    def encode(self, up: Tree, memory: Any, key: Key) -> tuple[Tree, Any]:
+        """(what travels, what to remember). Pure, and safe under vmap."""
+        ...
+
+    def decode(self, wire: Tree) -> Tree:
+        """The upload as the server uses it. Pure, and safe under vmap."""
+        ...
+
+
+class InPlace:
+    """A codec that changes numbers but not their form, and remembers nothing."""
+
+    def init(self, up: Tree) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def decode(self, wire: Tree) -> Tree:
+        """What travelled is what is used."""
+        return wire
+
+
+Channel = tuple[Codec, ...]
+
+
+def begin(channel: Channel, up: Tree) -> tuple[Any, ...]:
+    """The memory of every member, from an upload of the right shape."""
+    memories = []
+    for i, codec in enumerate(channel):
+        memories.append(codec.init(up))
+        if i + 1 < len(channel):  # the next member sees what this one sends
+            up = wire_like(channel[: i + 1], up)
+    return tuple(memories)
+
+
+def encode(
+    channel: Channel, up: Tree, memory: tuple[Any, ...], keys: list[Key]
+) -> tuple[Tree, tuple[Any, ...]]:
+    """(what travels, the next memory)."""
+    after = []
+    for codec, held, key in zip(channel, memory, keys, strict=True):
+        up, kept = codec.encode(up, held, key)
+        after.append(kept)
+    return up, tuple(after)
+
+
+def decode(channel: Channel, wire: Tree) -> Tree:
+    """The upload that a server uses."""
+    for codec in reversed(channel):
+        wire = codec.decode(wire)
+    return wire
+
+
+def wire_like(channel: Channel, up: Tree) -> Tree:
+    """A tree of the form that travels, from an upload of the right shape."""
+    import torch
+
+    keys = [torch.zeros((), dtype=torch.int64)] * len(channel)
+    return encode(channel, up, begin(channel, up), keys)[0]

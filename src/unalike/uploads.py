@@ -1,0 +1,70 @@
+"""What came back from the clients of one server, in the form its rule asks for.
+
+Nearly every rule is a weighted mean, and a mean needs no more memory than one upload: it can be
+summed as answers come, chunk by chunk or machine by machine. Only rules that compare updates with
+one another (medians, Krum) ask for all of them at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from unalike import tree
+from unalike.tree import Tree
+
+
+def _all(up: Tree) -> Tree:
+    return up
+
+
+class Uploads(Protocol):
+    """The uploads of a cohort, in the order of its ids."""
+
+    def mean(self, p: Tensor, of: Callable[[Tree], Tree] = _all) -> Tree:
+        """The sum over k of p_k of(u_k), where ``of`` picks a part of an upload."""
+        ...
+
+    def stack(self) -> Tree:
+        """All of them with a leading client axis: memory grows with the cohort."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Uploads that are all in memory."""
+
+    ups: Tree
+
+    def mean(self, p: Tensor, of: Callable[[Tree], Tree] = _all) -> Tree:
+        """One product of the weights with every leaf."""
+        return tree.mean(p, of(self.ups))
+
+    def stack(self) -> Tree:
+        """As they are."""
+        return self.ups
+
+
+class NotSummed(Exception):
+    """A rule asked for more than the sum that was made while answers came in."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The sum over k of u_k times upload k, where nothing else was kept."""
+
+    total: Tree
+    u: Tensor  # [n] what each upload was multiplied by
+
+    def mean(self, p: Tensor, of: Callable[[Tree], Tree] = _all) -> Tree:
+        """The sum scaled, if the weights are in proportion to those it was made with."""
+        ratio = p.double().cpu() / self.u.double().cpu()
+        if not torch.allclose(ratio, ratio[:1].expand_as(ratio), rtol=1e-9, atol=0):
+            raise NotSummed
+        return tree.map(lambda x: ratio[0].to(x.dtype).to(x.device) * x, of(self.total))
+
+    def stack(self) -> Tree:
+        """Not there."""
+        raise NotSummed
