@@ -108,8 +108,8 @@ class Recipe:
 class Stage:
     """Some rounds of one recipe; a run is one stage or several.
 
-    A later stage begins with ``model``, the one that the stage before arrived at, or ``fresh``, with
-    the initial weights; either way parts of its recipe may inherit from that model.
+    A later stage begins with ``model``, the one that the stage before arrived at, or ``fresh``,
+    with the initial weights; either way parts of its recipe may inherit from that model.
     """
 
     recipe: Recipe

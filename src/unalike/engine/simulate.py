@@ -20,7 +20,7 @@ from unalike.federation.data import Examples, Rows
 from unalike.parts.mixing.base import Question
 from unalike.parts.mixing.survey import ask
 from unalike.parts.schedule import Plan
-from unalike.recipe import Recipe, client
+from unalike.recipe import Kept, Recipe, client
 from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
@@ -223,7 +223,7 @@ class Simulation:
             all_of_it = None
             if whole is not None:
                 all_of_it = Batches(self.x, self.y, whole, ctx.key, full=0, repeat=self._repeat)
-            return client(self.recipe, down, mine, data, all_of_it, ctx)
+            return self._client(down, mine, data, all_of_it, ctx)
 
         return vmap(one, in_dims=(None if shared else 0, 0, 0, 0 if whole else None, axes))(
             down, mine, work, whole, ctx
@@ -255,14 +255,21 @@ class Simulation:
             if whole is not None:
                 part, count = alone(whole, j)
                 all_of_it = Batches(self.x, self.y, part, now.key, full=len(count), rows=count)
-            return client(
-                self.recipe, down if shared else tree.row(down, j), mine[j], data, all_of_it, now
+            return self._client(
+                down if shared else tree.row(down, j), mine[j], data, all_of_it, now
             )
 
         return tuple(
             tree.stack(list(part))
             for part in zip(*self.each(one, list(range(len(ids)))), strict=True)
         )
+
+    def _client(
+        self, down: Any, mine: Any, data: Batches, whole: Batches | None, ctx: Ctx
+    ) -> tuple[Any, dict[str, Tensor], Any]:
+        nothing = ((),) * len(self.recipe.channel)
+        wire, stats, kept = client(self.recipe, down, Kept(mine, nothing), data, whole, ctx)
+        return wire, stats, kept.mine
 
     def _unstacked(self, ids: Tensor, kept: Tree) -> dict[int, Tree]:
         """Each client's new state; one that diverged keeps its last sound one."""
