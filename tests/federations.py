@@ -24,7 +24,7 @@ from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology
-from unalike.recipe import Recipe
+from unalike.recipe import Kept, Recipe
 from unalike.task import Task
 from unalike.tree import Params, Tree
 
@@ -133,6 +133,24 @@ def sampled(fraction: float, epochs: float = 1.0) -> dict[str, Any]:
     return {"participation": Participation(fraction), "epochs": epochs}
 
 
+def state_of(simulation: Simulation, i: int) -> Tree:
+    """What the method made a client keep."""
+    kept = simulation.states.get(torch.tensor([i]))
+    return tree.row(kept, 0).mine if tree.leaves(kept) else kept.mine
+
+
+def kept_by(simulation: Simulation) -> dict[int, Tree]:
+    """What every client keeps that took part."""
+    return {i: state_of(simulation, i) for i in simulation.states.touched}
+
+
+def keep(simulation: Simulation, states: dict[int, Tree]) -> None:
+    """Let clients keep something."""
+    for i, mine in states.items():
+        one = tree.map(lambda x: torch.as_tensor(x)[None], Kept(mine, ()))
+        simulation.states.put(torch.tensor([i]), one)
+
+
 class Played(NamedTuple):
     """A run that was watched."""
 
@@ -172,25 +190,18 @@ def play(
 ) -> Played:
     """Run a recipe for some rounds."""
     w = recipe.algorithm.task.init(rng.key(7)) if w is None else w
+    recipe = replace(recipe, batch_size=batch_size)
     simulation = Simulation(
-        recipe,
-        data.examples,
-        data.rows,
-        w,
-        data.n_clients,
-        batch_size,
-        seed,
-        engine=engine,
-        **options,
+        recipe, data.examples, data.rows, w, data.n_clients, seed=seed, engine=engine, **options
     )
     transport = simulation if faults is None else FaultyTransport(simulation, faults, seed)
-    loop = Loop(recipe, transport, rounds, seed, guard)
+    loop = Loop(recipe, transport, range(rounds), seed, guard)
     states, reports, kept = [loop.begin(w)], [], []
     for t in range(rounds):
         state, report = loop.advance(states[-1], t)
         states.append(state)
         reports.append(report)
-        kept.append(dict(simulation.kept))
+        kept.append(kept_by(simulation))
     return Played(states, reports, loop, simulation, kept)
 
 
@@ -217,7 +228,7 @@ class Works:
 
     epochs: tuple[float, ...]
 
-    def plan(self, t: int, rounds: int, n: int, key: Tensor) -> Plan:
+    def plan(self, t: int, span: range, n: int, key: Tensor) -> Plan:
         """The same in every round."""
         ids = torch.arange(n)
         epochs = torch.tensor(self.epochs, dtype=torch.float64)

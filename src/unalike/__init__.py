@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unalike.federation.readers import from_arrays, from_frame
     from unalike.federation.skew import measure
     from unalike.run.config import load, parse
-    from unalike.run.execute import resume, start
+    from unalike.track.running import resume, start
 
 __all__ = [
     "ConfigError",
@@ -44,7 +44,7 @@ _HOMES = {
     "unalike.federation.readers": ("from_arrays", "from_frame"),
     "unalike.federation.skew": ("measure",),
     "unalike.run.config": ("load", "parse"),
-    "unalike.run.execute": ("resume", "start"),
+    "unalike.track.running": ("resume", "start"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import torch
 from torch import nn
 
-from unalike.engine.loop import State
+from unalike import tree
+from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import Federation
 from unalike.federation.datasets.base import Dataset
@@ -41,16 +43,18 @@ class Result:
     clients: list[dict[str, Any]]  # as clients.jsonl
     model: nn.Module | None  # the shared model; None if only the clients hold whole models
     _made: Experiment = field(repr=False)
-    _state: State = field(repr=False)
+    _progress: Progress = field(repr=False)
     _module: nn.Module = field(repr=False)
 
     def personal(self, client: int) -> nn.Module:
         """The model that a client is judged by on its own data."""
-        made, n = self._made, self._made.simulation.n_clients
+        made, n = self._made, self._made.simulation.clients.n
         if not 0 <= client < n:
             raise ConfigError(f"there is no client {client}; choose 0 to {n - 1}.")
-        down = made.loop.downs(self._state)[int(made.loop.home[client])]
-        w = made.recipe.algorithm.personal(down, made.simulation.state(client))
+        loop = made.course.loop
+        down = tree.row(loop.downs(self._progress.state), int(loop.home[client]))
+        kept = tree.row(made.simulation.states.get(torch.tensor([client])), 0)
+        w = made.recipe.algorithm.personal(down, kept.mine)
         if w is None:
             assert self.model is not None, "a client without a model of its own uses the shared one"
             return self.model
@@ -104,22 +108,21 @@ def train(
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)
     made = assemble(config, federation, learned)
-    state = made.loop.begin(made.w)
     records, clients = [], []
-    for step in rounds_of(made, state):
-        state = step.state
+    for step in rounds_of(made):
+        progress = step.progress
         records.append(plain(step.record))
         watch(records[-1])
         if step.clients is not None:
             clients.append(plain(step.clients))
-    w = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
+    w = made.course.model(progress)
     return Result(
         conclusion(made, records),
         records,
         clients,
         None if w is None else _loaded(own, w),
         made,
-        state,
+        progress,
         own,
     )
 

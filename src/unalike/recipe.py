@@ -49,7 +49,7 @@ class Filter(Protocol):
 class Decay:
     """The learning rate's factor in round t."""
 
-    kind: Literal["none", "exponential", "cosine"] = "none"
+    kind: Literal["constant", "exponential", "cosine"] = "constant"
     rate: float = 1.0
     every: int = 1
     rounds: int = 1

@@ -107,7 +107,7 @@ def test_a_client_whose_data_are_not_numbers(name: str, engine: Any) -> None:
     assert [list(r.rejected) for r in played.rounds] == [[2]] * 3
     assert all(r.ids.tolist() == [0, 1, 3, 4, 5] for r in played.rounds)
     fresh = play(recipe, data, 0).simulation
-    assert same(played.simulation.state(2), fresh.state(2))
+    assert same(state_of(played.simulation, 2), state_of(fresh, 2))
     assert all(torch.isfinite(v).all() for v in played.x.values())
 
 
@@ -127,8 +127,8 @@ def test_an_exploded_clients_state_is_forgotten() -> None:
     played = play(recipe, wild, 2, guard=Guard(explode=20))
     assert all("times the median" in r.rejected[4] for r in played.rounds)
     fresh = play(recipe, data, 0).simulation
-    assert same(played.simulation.state(4), fresh.state(4))
-    assert not same(played.simulation.state(3), fresh.state(3))
+    assert same(state_of(played.simulation, 4), state_of(fresh, 4))
+    assert not same(state_of(played.simulation, 3), state_of(fresh, 3))
 
 
 def test_scaffolds_invariant_survives_refusals() -> None:
@@ -137,7 +137,7 @@ def test_scaffolds_invariant_survives_refusals() -> None:
     recipe = composed(task, data, "scaffold", **sampled(1.0))
     played = play(recipe, data, 5, faults=Faults(garbage=0.4), seed=3)
     assert sum(len(r.rejected) for r in played.rounds) >= 3
-    states = [played.simulation.state(i) for i in range(6)]
+    states = [state_of(played.simulation, i) for i in range(6)]
     for name, c in played.server.c.items():
         mean = torch.stack([s[name] for s in states]).mean(0)
         assert torch.allclose(c, mean, atol=1e-6)
@@ -153,7 +153,7 @@ def test_a_round_with_too_few_answers_changes_nothing(name: str) -> None:
     assert same(played.states[0], played.states[-1])
     fresh = play(recipe, data, 0).simulation
     for i in range(6):
-        assert same(played.simulation.state(i), fresh.state(i))
+        assert same(state_of(played.simulation, i), state_of(fresh, i))
 
 
 def test_a_skipped_round_does_not_undo_the_one_before() -> None:

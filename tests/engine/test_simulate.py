@@ -79,7 +79,7 @@ def test_running_statistics_are_averaged_like_weights() -> None:
     shared = play(composed(task, data, "fedavg"), data, 1)
     alone = play(composed(task, data, "local_only"), data, 1)
     n = torch.from_numpy(data.rows.sizes).float()
-    each = tree.stack([alone.simulation.state(i) for i in range(6)])
+    each = tree.stack([state_of(alone.simulation, i) for i in range(6)])
     mean = tree.mean(n / n.sum(), each)
     assert task.network.buffers
     for name in (*task.network.buffers, *task.network.weights):

@@ -5,8 +5,9 @@ from typing import NamedTuple
 from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import assemble, recipe, task
+from unalike.run.build import assemble, program, task
 from unalike.run.config import Config, parse
+from unalike.run.shape import Shape
 
 BASELINE = "fedavg"
 SHARED = (
@@ -31,7 +32,7 @@ class Entrant(NamedTuple):
     def sends(self, data: Federation) -> int:
         """Bytes in all rounds of the file if no client fails; rounds need not be alike."""
         made = assemble(self.config, data, task(self.config, data.examples))
-        return Forecast(made).total(self.config.rounds).bytes
+        return Forecast(made).total(made.course.rounds).bytes
 
 
 class Lineup(NamedTuple):
@@ -56,7 +57,7 @@ def lineup(config: Config, data: Federation) -> Lineup:
             continue
         try:
             own = _with(config, name)
-            recipe(own, made, data)
+            program(own, made, Shape.of(data))
         except UnalikeError as error:
             if name == BASELINE:
                 raise

@@ -19,9 +19,9 @@ from unalike.engine.evaluate import LOWER_IS_BETTER
 from unalike.errors import UnalikeError
 from unalike.run.build import Experiment
 from unalike.run.config import Config
-from unalike.run.execute import start
 from unalike.run.folder import read_json, read_lines
 from unalike.run.selecting import validation_score
+from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
 TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early

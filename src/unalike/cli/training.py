@@ -8,7 +8,7 @@ from rich.console import Console
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
 from unalike.run.config import load
-from unalike.run.execute import resume, start
+from unalike.track.running import resume, start
 
 
 def train(file: str, overrides: list[str]) -> None:

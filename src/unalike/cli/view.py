@@ -35,22 +35,22 @@ class View:
     def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
         """Say what is about to run and start the bar."""
         config, self.done, self.told = made.config, done, time.monotonic()
-        self.rounds = config.rounds
+        self.rounds = made.course.rounds
         self.name = " + ".join([config.method.name, *(m.name for m in config.plus)])
         if self.introduce:
             self._introduce(made, skew, folder)
-        if done == config.rounds:
+        if done == self.rounds:
             self._say(f"all {done} rounds were done before")
         elif done:
-            self._say(f"resuming after round {done} of {config.rounds}")
+            self._say(f"resuming after round {done} of {self.rounds}")
         self.progress.start()
-        self.bar = self.progress.add_task(self.name, total=config.rounds, score="")
+        self.bar = self.progress.add_task(self.name, total=self.rounds, score="")
 
     def _introduce(self, made: Experiment, skew: dict[str, Any], folder: Path) -> None:
         sim, config = made.simulation, made.config
         self._say(
             f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
-            f"{config.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
+            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
         )
         self._say(_read(made.federation.examples))
         self._say(

@@ -1,24 +1,25 @@
 """Equal budgets: what a method will use, known before it is trained, and the rounds that buys.
 
 The number of rounds must be known in advance, because schedules depend on it (phase-shift collects
-everybody in the last round, learning rates decay over all rounds). So one client is trained on two
-examples to see how large a message is; who takes part in which round is a pure function anyway.
+everybody in the last round, learning rates decay over all rounds). Messages have declared forms,
+who takes part in which round is a pure function, and one client that trains on two examples tells
+how often a method differentiates an example.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from unalike import tree
-from unalike.algorithm import Resizes
 from unalike.batches import work
 from unalike.compare.settings import Budget
-from unalike.engine.ledger import traffic
-from unalike.engine.loop import Replies
+from unalike.engine.ledger import Traffic, opening, traffic
+from unalike.engine.loop import Loop, Messages
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, experiment, recipe
+from unalike.run.build import Experiment, experiment, program
 from unalike.run.config import Config
+from unalike.run.shape import Shape
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
 
@@ -34,61 +35,71 @@ class Use(NamedTuple):
         return Use(self.samples + other[0], self.bytes + other[1])
 
 
+class Trial(NamedTuple):
+    """What is known of a stage before it runs."""
+
+    loop: Loop
+    messages: Messages
+    statistics: int  # how many numbers an answer reports
+    gradients: float  # per example that is drawn
+    before: Traffic  # when it begins
+
+
 class Forecast:
     """What every round of an experiment will use if no client fails."""
 
     def __init__(self, made: Experiment) -> None:
         """Trains one client on two examples; the experiment cannot be used afterwards."""
-        self.loop, self.recipe, self.n = made.loop, made.recipe, made.simulation.n_clients
-        self.sizes, self.earlier = made.simulation.sizes.cpu(), made.earlier
-        self.state = made.loop.begin(made.w)
+        self.course, self.n = made.course, made.course.transport.clients.n
+        self.sizes, self.earlier = made.course.transport.clients.sizes, made.earlier
+        self.trials = [self._tried(s) for s in range(len(made.course.program))]
+
+    def _tried(self, stage: int) -> Trial:
+        course = self.course
+        model = course.w if stage else None  # any weights do: only their shapes count
+        loop = course.enter(stage, model)
+        first = course.first(stage, model)
+        state = loop.begin(first)
         one = torch.zeros(1, dtype=torch.long)
         plan = Plan(one, one, torch.ones(1, dtype=torch.bool), 2 / self.sizes[:1].double())
-        self.messages: dict[int, tuple[list[Any], Replies]] = {}  # from this round on
-        for t, servers in self._stages().items():
-            downs = made.loop.downs(self.state._replace(servers=servers))
-            self.messages[t] = downs, made.simulation.train(0, plan, downs, made.loop.home)
-
-    def _stages(self) -> dict[int, tuple[Any, ...]]:
-        """The rounds from which on messages have another size, and servers that send them."""
-        algorithm, servers = self.recipe.algorithm, self.state.servers
-        if not isinstance(algorithm, Resizes):
-            return {0: servers}
-        each = [algorithm.stages(s) for s in servers]
-        return {t: tuple(stages[t] for stages in each) for t in each[0]}
+        parts = list(course.transport.train(0, plan, loop.downs(state), loop.home))
+        messages = loop.messages(first)
+        done = parts[0].work
+        before = loop.asked
+        if stage:
+            handed = tree.size_bytes(messages.handed)
+            before += opening(loop.recipe.topology, self.n, handed)
+        rate = done.gradients / max(done.samples, 1)
+        return Trial(loop, messages, len(parts[0].stats), rate, before)
 
     def round(self, t: int, last: bool) -> Use:
-        """Round ``t``, which is or is not the last."""
-        downs, message = self.messages[max(start for start in self.messages if start <= t)]
-        plan = self.recipe.schedule.plan(t, t + 1 if last else t + 2, self.n, self.loop.cohorts)
-        ids = plan.ids[plan.reply]
-        ups, stats = (
-            tree.map(lambda x: x.expand(len(ids), *x.shape[1:]), part)
-            for part in (message.ups, message.stats)
-        )
-        links, heard = self.recipe.topology.links(t, self.n), None
-        if links is not None:
-            heard = self.loop.heard(links, self.loop.home[ids])
-        sent = Replies(ids, ups, stats, {})
-        cost = traffic(
-            self.recipe.topology,
-            plan,
-            downs,
-            sent,
-            heard,
-            self.state.servers,
-            self.loop.hosts(t),
-            self.n,
-        ).total
-        samples = int(work(self.sizes[plan.ids], plan.epochs).sum())
-        if t == 0:
-            return Use(samples + int(self.earlier.samples), cost + self.earlier.traffic.total)
-        return Use(samples, cost)
+        """Round ``t``, which is or is not the last of its stage."""
+        spans = self.course.spans
+        stage = next((s for s, span in enumerate(spans) if t in span), len(spans) - 1)
+        trial, start = self.trials[stage], spans[stage].start
+        loop, topology = trial.loop, trial.loop.recipe.topology
+        span = range(start, t + 1 if last else t + 2)
+        plan = loop.recipe.schedule.plan(t, span, self.n, loop.cohorts)
+        ids, host = plan.ids[plan.reply], topology.host(t, self.n)
+        down, up = (tree.size_bytes(m) for m in (trial.messages.down, trial.messages.wire))
+        cost = traffic(topology, host, plan.ids, ids, down, up, trial.statistics)
+        edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
+        if edges is not None:
+            cost += loop.across(loop.heard(edges, loop.home[ids]), blank)
+        cost += loop.moved(t, blank)
+        if t == start:
+            cost += trial.before
+        drawn = int(work(self.sizes[plan.ids], plan.epochs).sum())
+        use = Use(round(drawn * trial.gradients), cost.total)
+        if t == 0 and self.earlier:
+            sent = sum(v for k, v in self.earlier.items() if k.startswith("bytes_"))
+            use += Use(int(self.earlier["gradients"]), int(sent))
+        return use
 
     def total(self, rounds: int) -> Use:
         """A run of so many rounds."""
-        before = sum((self.round(t, last=False) for t in range(rounds - 1)), Use())
-        return before + self.round(rounds - 1, last=True)
+        ends = {span.stop - 1 for span in self.course.spans[:-1]} | {rounds - 1}
+        return sum((self.round(t, last=t in ends) for t in range(rounds)), Use())
 
     def rounds(self, kind: str, amount: float, longest: int) -> int:
         """The most rounds, at least one, that the amount buys.
@@ -116,7 +127,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
         return config
     made = experiment(config)
     forecast = Forecast(made)
-    if not getattr(forecast.total(config.rounds), kind):
+    if not getattr(forecast.total(made.course.rounds), kind):
         return config  # a method that uses nothing cannot use up its budget
     standard, amount, rounds = Forecast(experiment(baseline)), budget.amount, baseline.rounds
     if amount is not None:
@@ -138,7 +149,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
 def _possible(config: Config, budget: Budget, made: Experiment) -> Config:
     """The configuration, unless the method cannot work in so few rounds."""
     try:
-        recipe(config, made.recipe.algorithm.task, made.federation)
+        program(config, made.recipe.algorithm.task, Shape.of(made.federation))
     except ConfigError as error:
         what = str(error).partition(";")[0]  # its remedy may be to raise the rounds
         more = "rounds" if budget.amount is None else f"compare.budget.{budget.kind}"

@@ -18,13 +18,12 @@ from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import assemble, federation, recipe, task
+from unalike.run.build import federation, program, task
 from unalike.run.config import Config
 from unalike.run.environment import cores
-from unalike.run.execute import refuse_second_stage
 from unalike.run.folder import alone, dumps, write
 from unalike.run.interrupts import interrupts
-from unalike.run.stages import first_stage
+from unalike.run.shape import Shape
 
 
 class Stopped(KeyboardInterrupt):
@@ -130,23 +129,20 @@ def preflight(
 
 
 def _build(config: Config, data: Federation, budget: Budget) -> None:
-    first = first_stage(config)
-    if first is None:
-        recipe(config, task(config, data.examples), data)
-        return
-    if budget.kind != "rounds":
+    stages, _ = program(config, task(config, data.examples), Shape.of(data))
+    if budget.kind != "rounds" and sum(stage.rounds for stage in stages) != config.rounds:
         raise ConfigError(
-            f"a run of two stages has no known use of {budget.kind}; compare it at equal rounds, "
-            "or set method.encoder."
+            f"a run whose stages each have all {config.rounds} rounds has no known use of "
+            f"{budget.kind}; compare it at equal rounds, or set method.encoder."
         )
-    refuse_second_stage(config, assemble(first, data, task(first, data.examples)))
 
 
 def _afford(cell: Cell, data: Federation, budget: Budget, baseline: Cell) -> None:
     """Count the rounds of a method that one round is not enough for, which takes its time."""
     config = cell.config
     try:
-        recipe(config.model_copy(update={"rounds": 1}), task(config, data.examples), data)
+        one = config.model_copy(update={"rounds": 1})
+        program(one, task(config, data.examples), Shape.of(data))
     except ConfigError:
         within(config, budget, baseline.config)
 

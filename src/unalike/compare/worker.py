@@ -15,8 +15,9 @@ from unalike.compare.settings import Budget
 from unalike.errors import UnalikeError, warned
 from unalike.run.build import Experiment
 from unalike.run.config import parse
-from unalike.run.execute import Interrupted, Observer, resume, start
+from unalike.run.execute import Interrupted, Observer
 from unalike.run.folder import write
+from unalike.track.running import resume, start
 
 STOP = "stop"
 

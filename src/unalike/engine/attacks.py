@@ -6,8 +6,9 @@ noise               u -> std xi, xi ~ N(0, I)                    (Blanchard et a
 model_replacement   flipped labels and u -> scale u              (Bagdasaryan et al. 2020)
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from pydantic import Field, model_validator
@@ -15,11 +16,10 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng, tree
-from unalike.engine.loop import Replies, Transport
+from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts import noise
-from unalike.parts.mixing.base import Question
 from unalike.parts.schedule import Plan
 from unalike.rng import Key
 from unalike.settings import Settings
@@ -139,35 +139,32 @@ ATTACKS: dict[str, type[Attack]] = {
 }
 
 
-class AttackedTransport:
+class AttackedTransport(Through):
     """A transport some of whose clients send what an attack tells them to."""
 
     def __init__(self, inner: Transport, attack: Attack, attackers: Tensor, seed: int) -> None:
         """Forgeries depend on the seed, the round and the client alone."""
-        self.inner, self.attack, self.attackers = inner, attack, attackers
-        self.key, self.n_clients = rng.stream(seed, "attack"), inner.n_clients
+        super().__init__(inner)
+        self.attack, self.attackers, self.key = attack, attackers, rng.stream(seed, "attack")
 
-    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
-        """Answered from the labels that attackers train on."""
-        return self.inner.survey(questions)
-
-    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """The inner transport's answers, the attackers' forged."""
-        got = self.inner.train(t, plan, downs, home)
-        lies = torch.isin(got.ids, self.attackers)
+        answering = plan.ids[plan.reply]
+        liars = int(torch.isin(answering, self.attackers).sum())
+        boost = torch.tensor(len(answering) / max(liars, 1))
+        for part in self.inner.train(t, plan, downs, home):
+            yield self._forged(part, rng.client(self.key, t, part.ids), boost)
+
+    def _forged(self, part: Replies, keys: Key, boost: Tensor) -> Replies:
+        lies = torch.isin(part.ids, self.attackers)
         if not lies.any():
-            return got
-        keys = rng.client(self.key, t, got.ids[lies])
-        boost = torch.tensor(len(got.ids) / int(lies.sum()))
-        forged = vmap(self.attack.forge, in_dims=(0, None, 0))(tree.row(got.ups, lies), boost, keys)
+            return part
+        forge = vmap(self.attack.forge, in_dims=(0, None, 0))
+        forged = forge(tree.row(part.wire, lies), boost, keys[lies])
 
         def put(honest: Tensor, lie: Tensor) -> Tensor:
             out = honest.clone()
             out[lies.to(out.device)] = lie
             return out
 
-        return got._replace(ups=tree.map(put, got.ups, forged))
-
-    def refuse(self, ids: list[int]) -> None:
-        """As the inner transport."""
-        self.inner.refuse(ids)
+        return part._replace(wire=tree.map(put, part.wire, forged))

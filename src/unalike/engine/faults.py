@@ -1,16 +1,17 @@
 """Clients that drop out, straggle or send garbage: seeded, so that a faulty run can be repeated."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng, tree
-from unalike.engine.loop import Replies, Transport
-from unalike.parts.mixing.base import Question
+from unalike.engine.transport import Replies, Through, Transport
 from unalike.parts.schedule import Plan
+from unalike.tree import Tree
 
 Garbage = Literal["nan", "huge", "noise", "zero"]
 
@@ -31,20 +32,16 @@ class Faults:
         return self.drop + self.straggle + self.garbage > 0
 
 
-class FaultyTransport:
-    """A transport some of whose clients fail."""
+class FaultyTransport(Through):
+    """A transport some of whose clients fail; surveys and evaluations do not."""
 
     def __init__(self, inner: Transport, faults: Faults, seed: int) -> None:
         """Faults depend on the seed, the round and the client alone."""
-        self.inner, self.faults = inner, faults
-        self.key, self.n_clients = rng.stream(seed, "faults"), inner.n_clients
+        super().__init__(inner)
+        self.faults, self.key = faults, rng.stream(seed, "faults")
         self.trained: frozenset[int] = frozenset()  # in the last round
 
-    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
-        """Surveys do not fail."""
-        return self.inner.survey(questions)
-
-    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """The inner transport's answers, less those lost, plus nonsense."""
         f, keys = self.faults, rng.client(self.key, t, plan.ids)
         chance = vmap(lambda k: rng.uniform(k, 4))(keys)
@@ -55,28 +52,30 @@ class FaultyTransport:
         kept = Plan(plan.ids[there], plan.role[there], plan.reply[there], epochs[there])
         self.trained = frozenset(kept.ids.tolist())
         if not len(kept.ids):
-            return Replies(kept.ids, (), {}, {"samples": 0.0, "padding": 0.0})
-        got = self.inner.train(t, kept, downs, home)
-        mad = dict(zip(plan.ids.tolist(), (chance[:, 3] < f.garbage).tolist(), strict=True))
-        where = torch.tensor([mad[i] for i in got.ids.tolist()], dtype=torch.bool)
-        return got._replace(ups=self._spoil(got.ups, where, rng.fold_in(self.key, t)))
+            return
+        mad = plan.ids[chance[:, 3] < f.garbage]
+        for part in self.inner.train(t, kept, downs, home):
+            where = torch.isin(part.ids, mad)
+            spoiled = self._spoil(part.wire, where, rng.client(self.key, t, part.ids))
+            yield part._replace(wire=spoiled)
 
-    def refuse(self, ids: list[int]) -> None:
+    def refuse(self, ids: Sequence[int]) -> None:
         """As the inner transport, which never heard of those who dropped out."""
         self.inner.refuse([i for i in ids if i in self.trained])
 
-    def _spoil(self, ups: tree.Tree, where: Tensor, key: rng.Key) -> tree.Tree:
+    def _spoil(self, wire: Tree, where: Tensor, keys: rng.Key) -> Tree:
         if not where.any():
-            return ups
+            return wire
 
         def spoil(x: Tensor) -> Tensor:
+            noise = vmap(lambda k: rng.normal(k, *x.shape[1:]))
             nonsense = {
                 "nan": lambda: torch.full_like(x, torch.nan),
                 "huge": lambda: x * 1e12,
-                "noise": lambda: rng.normal(key, *x.shape).to(x),
+                "noise": lambda: noise(keys.to(x.device)).to(x),
                 "zero": lambda: torch.zeros_like(x),
             }[self.faults.kind]()
             mask = where.to(x.device).reshape(-1, *[1] * (x.ndim - 1))
             return torch.where(mask, nonsense, x)
 
-        return tree.map(spoil, ups)
+        return tree.map(lambda x: spoil(x) if x.is_floating_point() else x, wire)

@@ -1,45 +1,45 @@
 """Updates are checked before they count: one broken client must not spoil a round."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
-
-from unalike import tree
-
-if TYPE_CHECKING:
-    from unalike.engine.loop import Replies
+from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Which answers are refused, and what happens when too few are left."""
+    """Which answers are refused, and what happens when too few are left.
 
-    explode: float = 1000.0  # refuse an update longer than this many times the median
+    An update is too long if it is longer than the model by a factor that no training has, or if it
+    is both far longer than the others' and longer than the model: next to clients that have
+    converged an honest one may be thousands of times longer, and most of a round may explode.
+    """
+
+    explode: float = 1000.0  # times the median length, or times the model's
     min_replies: int = 1
     too_few: Literal["skip", "stop"] = "skip"
 
-    def check(self, sent: "Replies") -> tuple["Replies", dict[int, str]]:
-        """(the usable answers, the refused clients and why)."""
-        if not len(sent.ids):
-            return sent, {}
-        norm = torch.zeros(len(sent.ids), dtype=torch.float64)
-        if tree.leaves(sent.ups):  # who shares nothing sends nothing
-            norm = tree.sqnorms(sent.ups).sqrt()
-        for value in sent.stats.values():
-            norm = norm + torch.where(torch.isfinite(value.cpu()), 0.0, torch.nan)
-        finite = torch.isfinite(norm)
-        typical = norm[finite].median() if finite.any() else torch.tensor(torch.inf)
-        wild = finite & (norm > self.explode * typical) & (typical > 0)
-        usable = finite & ~wild
-        if usable.all():
-            return sent, {}
-        why = {int(i): "a number that is not finite" for i in sent.ids[~finite]}
-        for i, size in zip(sent.ids[wild].tolist(), norm[wild].tolist(), strict=True):
-            why[i] = f"an update of length {size:.3g}, {size / float(typical):.0f} times the median"
-        keep = sent._replace(
-            ids=sent.ids[usable],
-            ups=tree.map(lambda x: x[usable.to(x.device)], sent.ups),
-            stats={k: v[usable.to(v.device)] for k, v in sent.stats.items()},
-        )
-        return keep, why
+    def usable(self, norms: Tensor, scale: float) -> Tensor:
+        """Which updates, of these lengths, may count; ``scale`` is the length of the model."""
+        finite = torch.isfinite(norms)
+        size = max(scale, 1.0)
+        typical = norms[finite].median() if finite.any() else torch.tensor(torch.inf)
+        wild = (norms > self.explode * typical) & (norms > size)
+        return finite & ~wild & ~(norms > self.explode * size)
+
+    def check(self, ids: Tensor, norms: Tensor, scale: float) -> tuple[Tensor, dict[int, str]]:
+        """(which are usable, the refused clients and why)."""
+        usable = self.usable(norms, scale)
+        finite, why = torch.isfinite(norms), dict[int, str]()
+        typical = float(norms[finite].median()) if finite.any() else 0.0
+        for i, norm in zip(ids[~usable].tolist(), norms[~usable].tolist(), strict=True):
+            if not torch.isfinite(torch.tensor(norm)):
+                why[i] = "a number that is not finite"
+            elif norm > self.explode * typical and typical > 0:
+                times = f"{norm / typical:.0f} times the median"
+                why[i] = f"an update of length {norm:.3g}, {times}"
+            else:
+                times = f"{norm / max(scale, 1.0):.0f} times the model"
+                why[i] = f"an update of length {norm:.3g}, {times}"
+        return usable, why

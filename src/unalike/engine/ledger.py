@@ -1,16 +1,12 @@
 """What was sent: bytes and messages, up, down and between servers."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.parts.schedule import Plan
 from unalike.parts.topology import Topology
-
-if TYPE_CHECKING:
-    from unalike.engine.loop import Replies
 
 STATISTIC = 4  # bytes of one reported number
 
@@ -23,6 +19,10 @@ class Traffic(NamedTuple):
     across: int = 0  # between servers, or between clients where there is no server
     messages: int = 0
 
+    def __add__(self, other: "Traffic") -> "Traffic":  # type: ignore[override]
+        """Both together."""
+        return Traffic(*(a + b for a, b in zip(self, other, strict=True)))
+
     @property
     def total(self) -> int:
         """All bytes."""
@@ -31,38 +31,32 @@ class Traffic(NamedTuple):
 
 def traffic(
     topology: Topology,
-    plan: Plan,
-    downs: list[Any],
-    sent: "Replies",
-    heard: Tensor | None,
-    servers: tuple[Any, ...],
-    hosts: tuple[int | None, int | None] = (None, None),
-    everybody: int | None = None,
+    host: int | None,
+    planned: Tensor,
+    answered: Tensor,
+    down: int,
+    up: int,
+    statistics: int,
 ) -> Traffic:
-    """The traffic of a round, in which row j of ``heard`` says which servers spoke to server j.
+    """Downloads to the planned clients and answers from those that sent one.
 
-    A client that is its own server reaches it for free, and one that shares nothing sends nothing.
-    ``hosts`` are the clients that were the server before and are it now: a new one is handed
-    everything that the server knows. What a download has as ``news`` goes to ``everybody``, not to
-    the planned clients alone; what it has as ``held`` they were sent in an earlier round.
+    ``down`` and ``up`` are the bytes of one message without its statistics. A client that is its
+    own server reaches it for free, as does the ``host`` of a round; one that shares nothing sends
+    nothing.
     """
-    across = hops = 0
-    if heard is not None:
-        hops = int(heard.sum() - heard.diagonal().sum())  # nobody sends to itself
-        across = hops * tree.size_bytes(servers[0].x)
-    before, host = hosts
-    if before != host:
-        across, hops = across + tree.size_bytes(servers), hops + 1
-    planned, answered = (
-        int((ids != host).sum()) if host is not None else len(ids) for ids in (plan.ids, sent.ids)
+    if topology.local or not down:
+        return Traffic()
+    to, back = (
+        len(ids) if host is None else int((ids != host).sum()) for ids in (planned, answered)
     )
-    news, held = (tree.size_bytes(getattr(downs[0], name, ())) for name in ("news", "held"))
-    told = planned if everybody is None or not news else everybody
-    down = planned * (tree.size_bytes(downs[0]) - news - held) + told * news
-    if topology.local or not tree.size_bytes(downs[0]):
-        return Traffic(across=across, messages=hops)
-    each = tree.size_bytes(sent.ups) // max(len(sent.ids), 1) + STATISTIC * len(sent.stats)
-    return Traffic(down, each * answered, across, told + answered + hops)
+    return Traffic(to * down, back * (up + STATISTIC * statistics), 0, to + back)
+
+
+def opening(topology: Topology, n: int, handed: int) -> Traffic:
+    """What all clients are sent when a later stage begins, beside the downloads."""
+    if topology.local or not handed:
+        return Traffic()
+    return Traffic(down=n * handed, messages=n)
 
 
 def survey_traffic(
@@ -71,14 +65,14 @@ def survey_traffic(
     """What the survey costs: questions with their ``payload`` down, answers up and across.
 
     Every server needs the answers of all clients it will ever mix: its own, those of its
-    neighbours in ``links``, and where clients take turns as the server, everybody's.
+    neighbours along the edges ``links``, and where clients take turns as the server, everybody's.
     """
     each = tree.size_bytes(answers) // n
     across = hops = 0
     if links is not None:
-        clients = torch.bincount(topology.home(n), minlength=len(links))
-        others = links & ~torch.eye(len(links), dtype=torch.bool)
-        across, hops = int((others * clients).sum()) * each, int(others.sum())
+        clients = torch.bincount(topology.home(n))
+        others = links[links[:, 0] != links[:, 1]]
+        across, hops = int(clients[others[:, 1]].sum()) * each, len(others)
     if topology.host(0, n) is not None:
         across, hops = n * (n - 1) * each, n * (n - 1)
     if topology.local or topology.host(0, n) is not None:

@@ -2,58 +2,42 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
-from unalike import rng, tree
+from unalike import channel, rng, tree
 from unalike.cohort import Cohort
+from unalike.engine.combine import combine
+from unalike.engine.gather import Gathered, Held, Running
 from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, survey_traffic, traffic
+from unalike.engine.transport import Transport
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Question
+from unalike.parts.mixing.base import Proportional, Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import Stacked
+from unalike.uploads import NotSummed, Stacked, Uploads
 
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
-
-
-class Replies(NamedTuple):
-    """What came back in a round."""
-
-    ids: Tensor
-    ups: Tree  # stacked over the clients that answered
-    stats: dict[str, Tensor]
-    worked: dict[str, float]  # samples processed, padding share
-
-
-class Transport(Protocol):
-    """The only thing that differs between simulation and deployment."""
-
-    n_clients: int
-
-    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
-        """Every client's answers, stacked."""
-        ...
-
-    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
-        """Send each planned client its server's download, collect the answers."""
-        ...
-
-    def refuse(self, ids: list[int]) -> None:
-        """These clients' answers of this round were not used: they keep what they had before."""
-        ...
+HELD = 256 << 20  # bytes of uploads that are held rather than summed as they come
 
 
 class State(NamedTuple):
     """All that the servers know; a pytree of tensors, so it can be saved and restored."""
 
-    servers: tuple[Any, ...]
-    mixing: tuple[Any, ...]
+    stack: Any  # the servers, one row each
+    mixing: tuple[Any, ...]  # what the rule of each server remembers
+    survey: dict[str, Tensor]  # every client's answers
+
+    @property
+    def servers(self) -> tuple[Any, ...]:
+        """Each server by itself; views, not copies."""
+        return tuple(tree.row(self.stack, j) for j in range(len(self.mixing)))
 
 
 class Round(NamedTuple):
@@ -66,136 +50,296 @@ class Round(NamedTuple):
     traffic: Traffic
     worked: dict[str, float]
     notes: tuple[str, ...] = ()  # what the mixing rule wants a person to know
-    logged: Mapping[str, float] = MappingProxyType({})  # and its numbers for the record
+    logged: Mapping[str, Any] = MappingProxyType({})  # and its numbers for the record
+    stats: Mapping[str, Tensor] = MappingProxyType({})  # what the clients reported
+    mixed: Mapping[int, dict[int, float]] = MappingProxyType({})  # server -> neighbour -> weight
+
+
+class Messages(NamedTuple):
+    """One message of each kind, to count bytes and to decode them before anybody trained."""
+
+    down: Tree
+    up: Tree  # as a server uses it
+    wire: Tree  # as it travels
+    handed: Tree  # what every client is sent when the stage begins
 
 
 class Loop:
     """The rounds of one recipe over one transport."""
 
     def __init__(
-        self, recipe: Recipe, transport: Transport, rounds: int, seed: int, guard: Guard
+        self,
+        recipe: Recipe,
+        transport: Transport,
+        span: range,
+        seed: int,
+        guard: Guard,
     ) -> None:
-        """Asks the survey, which is the only thing sent before the first round."""
-        self.recipe, self.transport, self.rounds, self.guard = recipe, transport, rounds, guard
-        self.n = transport.n_clients
+        """``span`` are the numbers of its rounds; sends nothing yet."""
+        self.recipe, self.transport, self.span, self.guard = recipe, transport, span, guard
+        self.n = transport.clients.n
         self.home = recipe.topology.home(self.n)
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
-        questions = recipe.mixing.survey
-        self.survey = transport.survey(questions) if questions else {}
-        self.asked = self._asked(questions) if questions else Traffic()
-        self.survey_bytes = self.asked.total
+        self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
+        self.asked = Traffic()
 
     def begin(self, w: Params) -> State:
-        """Every server with the same initial model."""
+        """Every server with the same initial model; the survey is asked."""
+        questions = self.recipe.mixing.survey
+        survey = self.transport.survey(questions) if questions else {}
+        self.asked = self._asked(questions, survey) if questions else Traffic()
+        return self.blank(w)._replace(survey=survey)
+
+    def blank(self, w: Params) -> State:
+        """The same before anybody was asked: the form that a saved state has."""
         key, k = rng.fold_in(self.noise, 0), int(self.home.max()) + 1
         device = next(iter(w.values())).device
-        algorithm, mixing = self.recipe.algorithm, self.recipe.mixing
-        servers = tuple(tree.to(algorithm.server_init(w, key), device) for _ in range(k))
-        return State(servers, tuple(mixing.init(self.n) for _ in range(k)))
+        server = tree.to(self.recipe.algorithm.server_init(w, key), device)
+        stack = tree.map(lambda x: x.expand(k, *x.shape), server)
+        return State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {})
 
-    def downs(self, state: State) -> list[Any]:
-        """What each server sends."""
-        return [self.recipe.algorithm.broadcast(s) for s in state.servers]
+    def messages(self, w: Params) -> Messages:
+        """One of each, from the recipe and the shapes of a model alone."""
+        algorithm, members = self.recipe.algorithm, self.recipe.channel
+        down = algorithm.broadcast(algorithm.server_init(w, self.noise))
+        up = algorithm.upload_like(down)
+        wire = channel.wire_like(members, up) if members else up
+        return Messages(down, up, wire, algorithm.handed(w))
+
+    def downs(self, state: State) -> Tree:
+        """What each server sends, stacked."""
+        if len(state.mixing) == 1:
+            one = self.recipe.algorithm.broadcast(tree.row(state.stack, 0))
+            return tree.map(lambda x: x[None], one)
+        return vmap(self.recipe.algorithm.broadcast)(state.stack)
 
     def advance(self, state: State, t: int) -> tuple[State, Round]:
         """Round ``t``: train, check, adapt, combine."""
-        recipe, home = self.recipe, self.home
-        plan = recipe.schedule.plan(t, self.rounds, self.n, self.cohorts)
+        plan = self.recipe.schedule.plan(t, self.span, self.n, self.cohorts)
         downs = self.downs(state)
-        sent = self.transport.train(t, plan, downs, home)
-        got, rejected = self.guard.check(sent)
-        self.transport.refuse(list(rejected))
-        if len(got.ids) < self.guard.min_replies:
-            why = f"{len(got.ids)} usable answers, {self.guard.min_replies} needed"
-            if self.guard.too_few == "stop":
-                raise RunError(
-                    f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
-                    "or set faults.too_few = 'skip'."
-                )
-            self.transport.refuse(plan.ids.tolist())
-            cost = traffic(
-                recipe.topology, plan, downs, sent, None, state.servers, self.hosts(t), self.n
-            )
-            return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
+        try:
+            return self._played(state, t, plan, downs)
+        except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
+            self.holds = True
+            return self._played(state, t, plan, downs)
 
-        servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
-        at, notes, logged = home[got.ids], list[str](), dict[str, float]()
-        for j in at.unique().tolist():  # adapt: every server uses its own clients
-            part = self._cohort(t, got, j, at == j, (home == j).nonzero()[:, 0])
-            ups = got.ups if bool((at == j).all()) else tree.row(got.ups, at == j)
+    def _played(self, state: State, t: int, plan: Plan, downs: Tree) -> tuple[State, Round]:
+        scale = _length(state.stack.x)
+        gathered = self._gathering(plan, downs, scale)
+        for part in self.transport.train(t, plan, downs, self.home):
+            gathered.take(part)
+        ids, norms, stats = gathered.numbers()
+        usable, rejected = self.guard.check(ids, norms, scale)
+        got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
+        down = tree.size_bytes(downs) // len(state.mixing)
+        host = self.recipe.topology.host(t, self.n)
+        cost = traffic(self.recipe.topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
+        cost += self.moved(t, state)
+        if len(got) < self.guard.min_replies:
+            return self._skipped(state, t, plan, got, rejected, cost, gathered)
+        uploads = gathered.uploads(got)
+        self.transport.refuse(list(rejected))
+        return self._adapted(state, t, got, stats, rejected, uploads, cost, gathered)
+
+    def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running:
+        """How answers are kept: summed if they are many, one server asks and its rule allows."""
+        members, planned = self.recipe.channel, plan.ids[plan.reply]
+        mixing = self.recipe.mixing
+        if not self.holds and len(tree.leaves(downs)) and isinstance(mixing, Proportional):
+            up = self.recipe.algorithm.upload_like(tree.row(downs, 0))
+            one_server = int(self.home.max()) == 0
+            if one_server and tree.size_bytes(up) * len(planned) > HELD:
+                return Running(members, planned, self.guard, scale, mixing.proportion)
+        return Held(members, planned)
+
+    def _skipped(
+        self,
+        state: State,
+        t: int,
+        plan: Plan,
+        got: Tensor,
+        rejected: dict[int, str],
+        cost: Traffic,
+        gathered: Gathered,
+    ) -> tuple[State, Round]:
+        """Nothing changed, for whoever took part."""
+        why = f"{len(got)} usable answers, {self.guard.min_replies} needed"
+        if self.guard.too_few == "stop":
+            raise RunError(
+                f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
+                "or set faults.too_few = 'skip'."
+            )
+        self.transport.refuse(plan.ids.tolist())
+        return state, Round(got, torch.zeros(0), rejected, why, cost, gathered.work.record)
+
+    def _adapted(
+        self,
+        state: State,
+        t: int,
+        got: Tensor,
+        stats: dict[str, Tensor],
+        rejected: dict[int, str],
+        uploads: Callable[[Tensor], Uploads],
+        cost: Traffic,
+        gathered: Gathered,
+    ) -> tuple[State, Round]:
+        """Every server uses its own clients, then hears its neighbours."""
+        recipe, at = self.recipe, self.home[got]
+        several = len(state.mixing) > 1
+        stack = tree.map(lambda x: x.clone(), state.stack) if several else state.stack
+        mixing, weights = list(state.mixing), torch.zeros(self.n)
+        notes, logged = list[str](), dict[str, Any]()
+        for j in at.unique().tolist():
+            part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], self.home == j)
+            ups = uploads(part.ids)
             for name in recipe.needs & MEASURED.keys():
-                part.stats[name] = MEASURED[name](ups)
-            p, after = recipe.mixing.weights(mixing[j], part)
-            notes.append(recipe.mixing.note(mixing[j], after))
-            logged |= recipe.mixing.logged(after)
-            mixing[j] = after
-            mine = _on(servers[j], p)
+                part.stats[name] = MEASURED[name](ups.stack())
+            p, mixing[j], note, numbers = recipe.mixing.weights(mixing[j], part)
+            notes.append(note)
+            logged |= numbers
+            mine = _on(stack.x, p)
             for keep in recipe.filters:
-                ups, mine = keep(ups, mine, part)
-            servers[j] = recipe.algorithm.server(servers[j], Stacked(ups), mine, part)
+                filtered, mine = keep(ups.stack(), mine, part)
+                ups = Stacked(filtered)
+            new = recipe.algorithm.server(tree.row(stack, j), ups, mine, part)
+            if several:
+                tree.map(lambda rows, x: rows[j].copy_(x), stack, new)  # noqa: B023
+            else:
+                stack = tree.map(lambda x: x[None], new)
             used = mine if len(mine) == len(p) else p  # a filter may weigh anew, or make one of all
             weights[part.ids] = used.float().cpu()
-        links, heard = recipe.topology.links(t, self.n), None
-        if links is not None:
-            heard = self.heard(links, at)
-            servers = self._combine(t, links, heard, got, servers, mixing, notes)
-        cost = traffic(
-            recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t), self.n
-        )
+        mixed: dict[int, dict[int, float]] = {}
+        edges = recipe.topology.links(t, self.n)
+        if edges is not None:
+            heard = self.heard(edges, at)
+            stack, mixed = self._combined(
+                state._replace(stack=stack, mixing=tuple(mixing)),
+                t,
+                edges,
+                heard,
+                got,
+                stats,
+                notes,
+            )
+            cost += self.across(heard, state)
         said = tuple(dict.fromkeys(n for n in notes if n))
-        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said, logged)
-        return State(tuple(servers), tuple(mixing)), done
+        worked = gathered.work.record
+        done = Round(got, weights[got], rejected, "", cost, worked, said, logged, stats, mixed)
+        return State(stack, tuple(mixing), state.survey), done
 
-    def heard(self, links: Tensor, at: Tensor) -> Tensor:
-        """The links in use: a server whose clients all stayed silent says nothing."""
-        awake = torch.zeros(len(links), dtype=torch.bool)
+    def heard(self, edges: Tensor, at: Tensor) -> Tensor:
+        """The edges in use: a server whose clients all stayed silent says nothing."""
+        awake = torch.zeros(int(self.home.max()) + 1, dtype=torch.bool)
         awake[at] = True
-        return links & awake & (awake[:, None] if self.recipe.topology.local else True)
+        used = awake[edges[:, 1]]
+        if self.recipe.topology.local:
+            used = used & awake[edges[:, 0]]
+        return edges[used]
 
-    def _combine(
+    def _combined(
         self,
+        state: State,
         t: int,
-        links: Tensor,
+        edges: Tensor,
         heard: Tensor,
-        got: Replies,
-        servers: list[Any],
-        mixing: list[Any],
+        got: Tensor,
+        stats: dict[str, Tensor],
         notes: list[str],
-    ) -> list[Any]:
+    ) -> tuple[Any, dict[int, dict[int, float]]]:
         """Servers hear their neighbours, who count as much as the mixing rule says."""
-        at, x = self.home[got.ids], tree.stack([s.x for s in servers])
-        combined = list(servers)
-        for j, server in enumerate(servers):
-            if not heard[j].any():
-                continue
-            part = self._cohort(t, got, j, heard[j][at], links[j][self.home].nonzero()[:, 0])
-            p, after = self.recipe.mixing.weights(mixing[j], part)
-            notes.append(self.recipe.mixing.note(mixing[j], after))
-            row = torch.zeros(len(servers), dtype=p.dtype).index_add(0, self.home[part.ids], p)
-            combined[j] = server._replace(x=tree.mean(_on(server, row / row.sum()), x))
-        return combined
+        if not len(heard):
+            return state.stack, {}
+        at = self.home[got]
+        order = at.argsort(stable=True)
+        bounds = torch.cat(
+            [torch.zeros(1, dtype=torch.long), at.bincount(minlength=len(state.mixing)).cumsum(0)]
+        )
+        linked = _by_receiver(edges)
+        rows, values, mixed = list[Tensor](), list[Tensor](), dict[int, dict[int, float]]()
+        for j, senders in _by_receiver(heard).items():
+            here = torch.cat([order[bounds[i] : bounds[i + 1]] for i in senders.tolist()])
+            here = here.sort().values
+            known = torch.zeros(len(state.mixing), dtype=torch.bool)
+            known[linked[j]] = True
+            part = self._cohort(state, t, got, stats, j, here, known[self.home])
+            p, _, note, _ = self.recipe.mixing.weights(state.mixing[j], part)
+            notes.append(note)
+            row = torch.zeros(len(state.mixing), dtype=p.dtype).index_add(0, self.home[part.ids], p)
+            share = (row / row.sum())[senders]
+            rows.append(torch.stack([torch.full_like(senders, j), senders], 1))
+            values.append(share)
+            mixed[j] = dict(zip(senders.tolist(), share.tolist(), strict=True))
+        x = combine(state.stack.x, torch.cat(rows), torch.cat(values))
+        return state.stack._replace(x=x), mixed
 
-    def _cohort(self, t: int, got: Replies, j: int, mask: Tensor, known: Tensor) -> Cohort:
-        stats = {k: v.cpu()[mask] for k, v in got.stats.items()}
-        key = rng.fold_in(self.noise, t + 1)
+    def _cohort(
+        self,
+        state: State,
+        t: int,
+        got: Tensor,
+        stats: dict[str, Tensor],
+        j: int,
+        here: Tensor,
+        known: Tensor,
+    ) -> Cohort:
+        """Some of those that answered, as server ``j`` sees them."""
+        numbers = {k: v[here] for k, v in stats.items()}
         host = self.recipe.topology.host(t, self.n)
         own = (self.home == j).nonzero()[:, 0] if host is None else torch.tensor([host])
-        return Cohort(t, got.ids[mask], stats, self.survey, known, key, own)
+        key = rng.fold_in(self.noise, t + 1)
+        ids = got[here]
+        standing = self._standing(state, ids)
+        return Cohort(t, ids, numbers, state.survey, known.nonzero()[:, 0], key, own, standing)
 
-    def hosts(self, t: int) -> tuple[int | None, int | None]:
-        """The clients that were the server in the round before and are it in this one."""
+    def _standing(self, state: State, ids: Tensor) -> Tensor | None:
+        """What clients count among all clients, by a rule that looks at nothing of the round."""
+        mixing = self.recipe.mixing
+        if not getattr(mixing, "fixed", False) or int(self.home.max()) > 0:
+            return None
+        sizes = self.transport.clients.sizes.double()
+        everybody = torch.arange(self.n)
+        numbers = {"examples": sizes, "steps": torch.ones_like(sizes)}
+        whole = Cohort(0, everybody, numbers, state.survey, everybody, self.noise)
+        return mixing.weights(mixing.init(self.n), whole).p[ids]
+
+    def moved(self, t: int, state: State) -> Traffic:
+        """The server's own state, where another client is the server than in the round before."""
         host = self.recipe.topology.host
-        return host(max(t - 1, 0), self.n), host(t, self.n)
+        before, now = host(max(t - 1, 0), self.n), host(t, self.n)
+        if before == now:
+            return Traffic()
+        return Traffic(across=tree.size_bytes(state.stack), messages=1)
 
-    def _asked(self, questions: tuple[Question, ...]) -> Traffic:
+    def across(self, heard: Tensor, state: State) -> Traffic:
+        """Models between servers; nobody sends to itself."""
+        hops = int((heard[:, 0] != heard[:, 1]).sum())
+        each = tree.size_bytes(state.stack.x) // len(state.mixing)
+        return Traffic(across=hops * each, messages=hops)
+
+    def _asked(self, questions: tuple[Question, ...], survey: dict[str, Tensor]) -> Traffic:
         """What the survey cost, on the links of the first round that has any."""
         topology = self.recipe.topology
-        links = (topology.links(t, self.n) for t in range(self.rounds))
+        links = (topology.links(t, self.n) for t in self.span)
         payload = sum(tree.size_bytes(getattr(q, "payload", ())) for q in questions)
         first = next((found for found in links if found is not None), None)
-        return survey_traffic(topology, self.n, self.survey, payload, first)
+        return survey_traffic(topology, self.n, survey, payload, first)
 
 
-def _on(server: Any, p: Tensor) -> Tensor:
-    """Mixing weights on the device of a server's model."""
-    return p.to(next(iter(tree.leaves(server.x)), p).device)
+def _by_receiver(edges: Tensor) -> dict[int, Tensor]:
+    """Whom each server hears."""
+    receivers, count = edges[:, 0].unique_consecutive(return_counts=True)
+    return dict(zip(receivers.tolist(), edges[:, 1].split(count.tolist()), strict=True))
+
+
+def _length(x: Tree) -> float:
+    """The length of the longest of the stacked models."""
+    if not tree.leaves(x):
+        return 0.0
+    first = tree.leaves(x)[0]
+    rows = x if first.stride(0) else tree.map(lambda v: v[:1], x)  # copies of one are one
+    return float(tree.sqnorms(rows).sqrt().max())
+
+
+def _on(x: Tree, p: Tensor) -> Tensor:
+    """Mixing weights on the device of a model."""
+    return p.to(next(iter(tree.leaves(x)), p).device)

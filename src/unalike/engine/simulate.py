@@ -1,8 +1,7 @@
 """One process, many clients: one at a time on every core, or a whole cohort in one vmapped call."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -10,12 +9,15 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from unalike import rng, tree
+from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, draw
 from unalike.engine.chunks import chunks, most
 from unalike.engine.graphs import Graphs
-from unalike.engine.loop import Replies
+from unalike.engine.node import Call, Keys, Own, look_size, round_of
+from unalike.engine.states import InMemory, States
+from unalike.engine.transport import Clients, Replies, Work
+from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Rows
 from unalike.parts.mixing.base import Question
 from unalike.parts.mixing.survey import ask
@@ -25,265 +27,223 @@ from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
+AT_ONCE = 64  # clients whose answers wait for one another in the sequential engine
 
 
-@dataclass
 class Simulation:
     """A transport to clients that live in this process."""
 
-    recipe: Recipe
-    examples: Examples
-    rows: Rows  # the training rows of each client
-    w: Params
-    n_clients: int
-    batch_size: int = 32
-    seed: int = 0
-    engine: Engine = "vectorized"
-    device: torch.device = torch.device("cpu")
-    workers: int = 1
-    graphs: bool = True  # on a GPU: record a local step and replay it
-    chunk: int = 0  # the most clients in one vmapped call; 0: what is fast and fits
-    decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
-    kept: dict[int, Tree] = field(default_factory=dict)
-    before: dict[int, Tree] = field(default_factory=dict, init=False)  # the last round's ``kept``
+    def __init__(
+        self,
+        recipe: Recipe,
+        examples: Examples,
+        rows: Rows,  # the training rows of each client
+        w: Params,
+        n_clients: int,
+        *,
+        seed: int = 0,
+        engine: Engine = "vectorized",
+        device: torch.device = torch.device("cpu"),
+        workers: int = 1,
+        graphs: bool = True,  # on a GPU: record a local step and replay it
+        chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
+        states: States | None = None,
+    ) -> None:
+        """Moves the data to the device once."""
+        self.examples, self.rows, self.seed = examples, rows, seed
+        self.engine, self.device, self.workers = engine, device, workers
+        self.x, self.y = examples.x.to(device), examples.y.to(device)
+        self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients]).to(device)
+        self.clients = Clients(n_clients, self.sizes.cpu())
+        self.keys = Keys.of(seed, device)
+        self.states: States = InMemory(n_clients) if states is None else states
+        self._largest = chunk
+        self._repeat = Graphs(device) if graphs and device.type == "cuda" else None
+        self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        self.begin(recipe, w)
 
-    def __post_init__(self) -> None:
-        """Move the data to the device once; extend clients' lists if a transform repeats rows."""
-        self.x = self.examples.x.to(self.device)
-        self.y = self.examples.y.to(self.device)
-        self.w = tree.to(self.w, self.device)
-        self.sizes = torch.from_numpy(np.diff(self.rows.start)).to(self.device)
+    def begin(self, recipe: Recipe, w: Params) -> None:
+        """Clients start with this recipe and model; their lists grow where it repeats rows."""
+        why = recipe.algorithm.misfit(self.x) if hasattr(recipe.algorithm, "misfit") else ""
+        if why:
+            raise ConfigError(why)
+        self.recipe, self.w = recipe, tree.to(w, self.device)
         order, start, altered = self._extended()
         self.order, self.altered = order.to(self.device), altered.to(self.device)
+        self.start = start
         self.starts = torch.from_numpy(start[:-1]).to(self.device)
         self.lengths = torch.from_numpy(np.diff(start)).to(self.device)
-        self.streams = {
-            name: rng.stream(self.seed, name).to(self.device)
-            for name in ("batches", "noise", "init")
-        }
+        # A batch may be larger than anybody's data; padding up to it would fill the memory.
+        self.batch_size = min(recipe.batch_size, int(self.lengths.max()))
         example = self.x[:1].numel() * self.x.element_size()
         fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)
-        self.chunk = min(self.chunk or (1024 if self.device.type == "cuda" else 64), fits)
-        self._repeat = Graphs(self.device) if self.graphs and self.device.type == "cuda" else None
-        self._pool = ThreadPoolExecutor(
-            self.workers, initializer=torch.set_num_threads, initargs=(1,)
-        )
+        fast = 1024 if self.device.type == "cuda" else 64
+        self.chunk = min(self._largest or fast, fits)
+        self.states.begin(self._first)
+
+    def _first(self, i: int) -> Kept:
+        """What a client keeps before its first round."""
+        algorithm = self.recipe.algorithm
+        mine = algorithm.client_init(self.w, rng.fold_in(self.keys.init, i))
+        if not self.recipe.channel:
+            return Kept(mine, ())
+        server = algorithm.server_init(self.w, rng.key(0))
+        up = algorithm.upload_like(algorithm.broadcast(server))
+        return Kept(mine, channel.begin(self.recipe.channel, tree.to(up, self.device)))
 
     def _extended(self) -> tuple[Tensor, np.ndarray, Tensor]:
         """Each client's rows followed by those its transform repeats; which ones are repeats."""
         transform, strata = self.recipe.transform, self.examples.strata
         if transform is None:
-            return (
-                self.rows.order,
-                self.rows.start,
-                torch.zeros(len(self.rows.order), dtype=torch.bool),
-            )
+            nothing = torch.zeros(len(self.rows.order), dtype=torch.bool)
+            return self.rows.order, self.rows.start, nothing
         keys, parts, marks = rng.stream(self.seed, "batches"), [], []
-        for k in range(self.n_clients):
+        for k in range(self.clients.n):
             own = self.rows.of(k).numpy()
             again = transform.repeats(strata[own], self.examples.classes, rng.fold_in(keys, k))
             parts.append(np.concatenate([own, own[again]]))
             marks.append(np.arange(len(parts[-1])) >= len(own))
         start = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
-        return (
-            torch.from_numpy(np.concatenate(parts)),
-            start,
-            torch.from_numpy(np.concatenate(marks)),
-        )
+        order, altered = np.concatenate(parts), np.concatenate(marks)
+        return torch.from_numpy(order), start, torch.from_numpy(altered)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every client's answers about its training examples, stacked."""
-        labels = self.examples.strata[self.rows.order.numpy()]
-        own = [labels[a:b] for a, b in zip(self.rows.start, self.rows.start[1:], strict=False)]
-        keys = rng.fold_in(rng.stream(self.seed, "survey"), torch.arange(self.n_clients))
+        n, rows = self.clients.n, self.rows
+        labels = self.examples.strata[rows.order.numpy()]
+        own = [labels[a:b] for a, b in zip(rows.start[:n], rows.start[1:], strict=False)]
+        keys = rng.fold_in(rng.stream(self.seed, "survey"), torch.arange(n))
 
         def answer(q: Question, i: int) -> np.ndarray:
             def features() -> Tensor:
-                return self.x[self.rows.of(i).to(self.device)]
+                return self.x[rows.of(i).to(self.device)]
 
             return ask(q, own[i], self.examples.classes, keys[i], features)
 
         def answers(q: Question) -> list[np.ndarray]:
-            return [answer(q, i) for i in range(self.n_clients)]
+            return [answer(q, i) for i in range(n)]
 
         return {q.name: torch.from_numpy(np.stack(answers(q))) for q in questions}
 
-    def train(self, t: int, plan: Plan, downs: list[Any], home: Tensor) -> Replies:
-        """Run every planned client; answers come back in the plan's order."""
-        ups: list[Tree] = []
-        stats: list[dict[str, Tensor]] = []
-        slots = used = 0
-        order: list[Tensor] = []
-        new: dict[int, Tree] = {}
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        """Run every planned client, some at a time."""
+        self.states.settle()
+        run = self._vmapped if self.engine == "vectorized" else self._each
+        done: list[tuple[Tensor, Tree]] = []
         for some in self._chunks(plan):
-            ids = plan.ids[some]
-            ctx = self._contexts(t, plan, some)
-            work = self._draw(t, ids, plan.epochs[some])
-            down = downs[0] if len(downs) == 1 else tree.stack([downs[int(home[i])] for i in ids])
-            run = self._vmapped if self.engine == "vectorized" else self._each
-            up, numbers, kept = run(down, ids, work, ctx, shared=len(downs) == 1)
-            numbers["examples"] = ctx.examples
-            ups.append(up)
-            stats.append(numbers)
-            new.update(self._unstacked(ids, kept))
-            order.append(some)
-            slots, used = slots + work.real.numel(), used + int(work.real.sum())
-        self.before = {i: self.kept[i] for i in new}
-        self.kept.update(new)  # all at once: an interrupted round leaves no client half done
-        back = torch.cat(order).argsort()
-        said = plan.reply
+            part = Plan(*(field[some] for field in plan))
+            wire, stats, kept, slots = run(t, part, downs, home[part.ids])
+            work = self._work(part, stats, slots)
+            done.append((part.ids, kept))
+            said = part.reply
+            numbers = {"examples": self.sizes.cpu()[part.ids].float(), **stats}
+            if not bool(said.all()):
+                wire, numbers = (tree.row(x, said) for x in (wire, numbers))
+            yield Replies(part.ids[said], wire, numbers, work)
+        for ids, kept in done:  # at the end: an interrupted round leaves no client half done
+            self.states.put(ids, kept)
 
-        def gather(parts: list[Any]) -> Any:
-            return tree.map(
-                lambda *x: torch.cat(x)[back.to(x[0].device)][said.to(x[0].device)], *parts
-            )
+    def _work(self, plan: Plan, stats: dict[str, Tensor], slots: int) -> Work:
+        """What clients did, taken out of what they report."""
+        done = {name: float(stats.pop(name).sum()) for name in ("gradients", "looked", "samples")}
+        return Work(done["samples"], done["gradients"], done["looked"], slots)
 
-        worked = {"samples": float(used), "padding": 1 - used / slots if slots else 0.0}
-        return Replies(plan.ids[said], gather(ups), gather(stats), worked)
-
-    def refuse(self, ids: list[int]) -> None:
+    def refuse(self, ids: Sequence[int]) -> None:
         """Clients whose answers were not used fall back to what they kept before the round."""
-        self.kept.update({i: self.before[i] for i in ids if i in self.before})
-
-    def state(self, i: int) -> Tree:
-        """What client ``i`` kept, or what it starts with."""
-        if i not in self.kept:
-            key = rng.fold_in(self.streams["init"], i)
-            self.kept[i] = self.recipe.algorithm.client_init(self.w, key)
-        return self.kept[i]
+        self.states.roll_back(ids)
 
     def each(self, f: Callable[[T], Any], items: list[T]) -> list[Any]:
         """``f`` of every item, on all workers; each computes on a single thread."""
         return list(self._pool.map(f, items))
 
     def _chunks(self, plan: Plan) -> Iterator[Tensor]:
+        if self.engine == "sequential":
+            return iter(torch.arange(len(plan.ids)).split(AT_ONCE))
         steps = torch.ceil(self.sizes.cpu()[plan.ids] * plan.epochs / self.batch_size).numpy()
-        if self.engine == "sequential":  # one draw for a bounded number of clients at a time
-            return iter(torch.arange(len(plan.ids)).split(256))
         return chunks(steps, self.chunk, overhead=256 if self.device.type == "cuda" else 8)
 
-    def _contexts(self, t: int, plan: Plan, some: Tensor) -> Ctx:
-        ids = plan.ids[some].to(self.device)
-        return Ctx(
+    def _vmapped(
+        self, t: int, plan: Plan, downs: Tree, home: Tensor
+    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
+        ids, keys = plan.ids.to(self.device), self.keys
+        shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
+        down = tree.row(downs, 0) if shared else tree.row(downs, home)
+        ctx = Ctx(
             torch.tensor(t, device=self.device),
-            rng.client(self.streams["noise"], t, ids),
+            rng.client(keys.noise, t, ids),
             self.sizes[ids].float(),
-            plan.role[some].to(self.device),
-            torch.tensor(self.decay(t), device=self.device),
+            plan.role.to(self.device),
+            torch.tensor(self.recipe.decay(t), device=self.device),
         )
-
-    def _draw(self, t: int, ids: Tensor, epochs: Tensor) -> Draw:
-        ids = ids.to(self.device)
-        return draw(
+        work = draw(
             self.order,
             self.lengths[ids],
             self.starts[ids],
             budget=self.sizes[ids],
-            epochs=epochs.to(self.device),
+            epochs=plan.epochs.to(self.device),
             batch_size=self.batch_size,
-            keys=rng.client(self.streams["batches"], t, ids),
+            keys=rng.client(keys.batches, t, ids),
             altered=self.altered,
         )
+        kept, whole, full = self.states.get(plan.ids), self._whole(ids), _full(work)
+        axes = Ctx(round=None, key=0, examples=0, role=0, rate=None)  # type: ignore[arg-type]
+
+        def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
+            x, y, key = self.x, self.y, ctx.key
+            data = Batches(
+                x,
+                y,
+                work,
+                key,
+                full=full,
+                transform=self.recipe.transform,
+                repeat=self._repeat,
+            )
+            look = whole and Batches(x, y, whole, key, full=0, repeat=self._repeat)
+            return client(self.recipe, down, kept, data, look, ctx)
+
+        dims = (None if shared else 0, 0, 0, 0 if whole else None, axes)
+        return *vmap(one, in_dims=dims)(down, kept, work, whole, ctx), work.real.numel()
 
     def _whole(self, ids: Tensor) -> Draw | None:
         """One pass over each client's own examples, where the received model is measured."""
         if not self.recipe.looks:
             return None
-        ids = ids.to(self.device)
         sizes = self.sizes[ids]
-        # Noise belongs to a place in a minibatch: with noise all chunks need the same minibatches.
-        noisy = getattr(self.recipe.algorithm.task, "draws", 0) or self.recipe.mixing.gauges
         return draw(
             self.order,
             sizes,
             self.starts[ids],
             budget=sizes,
             epochs=torch.ones(len(ids), device=self.device),
-            batch_size=256 if noisy else min(256, int(sizes.max())),
-            keys=rng.client(self.streams["batches"], -1, ids),
-        )
-
-    def _vmapped(
-        self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
-    ) -> tuple[Tree, dict[str, Tensor], Tree]:
-        mine, whole = tree.stack([self.state(i) for i in ids.tolist()]), self._whole(ids)
-        full = _full(work)
-        axes = Ctx(round=None, key=0, examples=0, role=0, rate=None)  # type: ignore[arg-type]
-
-        def one(down: Any, mine: Any, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
-            data = Batches(
-                self.x,
-                self.y,
-                work,
-                ctx.key,
-                full=full,
-                transform=self.recipe.transform,
-                repeat=self._repeat,
-            )
-            all_of_it = None
-            if whole is not None:
-                all_of_it = Batches(self.x, self.y, whole, ctx.key, full=0, repeat=self._repeat)
-            return self._client(down, mine, data, all_of_it, ctx)
-
-        return vmap(one, in_dims=(None if shared else 0, 0, 0, 0 if whole else None, axes))(
-            down, mine, work, whole, ctx
+            batch_size=look_size(self.recipe, int(sizes.max())),
+            keys=rng.client(self.keys.batches, -1, ids),
         )
 
     def _each(
-        self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
-    ) -> tuple[Tree, dict[str, Tensor], Tree]:
-        mine, whole = [self.state(i) for i in ids.tolist()], self._whole(ids)
-
-        def alone(d: Draw, j: int) -> tuple[Draw, list[int]]:
-            rows = d.real[j].sum(1)
-            rows = rows[rows > 0]
-            return Draw(*(f[j, : len(rows)] for f in d)), rows.tolist()
+        self, t: int, plan: Plan, downs: Tree, home: Tensor
+    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
+        kept = self.states.get(plan.ids)
+        stateless = not tree.leaves(kept)
 
         def one(j: int) -> Any:
-            own, rows = alone(work, j)
-            now = Ctx(ctx.round, ctx.key[j], ctx.examples[j], ctx.role[j], ctx.rate)
-            data = Batches(
-                self.x,
-                self.y,
-                own,
-                now.key,
-                full=len(rows),
-                rows=rows,
-                transform=self.recipe.transform,
-            )
-            all_of_it = None
-            if whole is not None:
-                part, count = alone(whole, j)
-                all_of_it = Batches(self.x, self.y, part, now.key, full=len(count), rows=count)
-            return self._client(
-                down if shared else tree.row(down, j), mine[j], data, all_of_it, now
-            )
+            call = Call(t, int(plan.role[j]), float(plan.epochs[j]))
+            servers = tree.leaves(downs)
+            down = tree.row(downs, int(home[j]) if servers and len(servers[0]) > 1 else 0)
+            mine = kept if stateless else tree.row(kept, j)
+            return round_of(self.recipe, self.own(int(plan.ids[j])), call, down, mine, self.keys)
 
-        return tuple(
-            tree.stack(list(part))
-            for part in zip(*self.each(one, list(range(len(ids)))), strict=True)
+        answers = self.each(one, list(range(len(plan.ids))))
+        wire, stats, after = (
+            tree.stack(list(part)) for part in zip(*(a for a, _ in answers), strict=True)
         )
+        return wire, stats, after, sum(slots for _, slots in answers)
 
-    def _client(
-        self, down: Any, mine: Any, data: Batches, whole: Batches | None, ctx: Ctx
-    ) -> tuple[Any, dict[str, Tensor], Any]:
-        nothing = ((),) * len(self.recipe.channel)
-        wire, stats, kept = client(self.recipe, down, Kept(mine, nothing), data, whole, ctx)
-        return wire, stats, kept.mine
-
-    def _unstacked(self, ids: Tensor, kept: Tree) -> dict[int, Tree]:
-        """Each client's new state; one that diverged keeps its last sound one."""
-        if not tree.leaves(kept):
-            return {}
-        sound = torch.ones(len(ids), dtype=torch.bool)
-        for leaf in tree.leaves(kept):
-            if leaf.is_floating_point():
-                sound &= torch.isfinite(leaf).reshape(len(ids), -1).all(1).cpu()
-        return {
-            i: tree.map(lambda x, j=j: x[j].clone(), kept)
-            for j, i in enumerate(ids.tolist())
-            if sound[j]
-        }
+    def own(self, i: int) -> Own:
+        """A client's number and its training examples."""
+        rows = slice(int(self.start[i]), int(self.start[i + 1]))
+        size = int(self.rows.start[i + 1] - self.rows.start[i])
+        return Own(i, self.x, self.y, self.order[rows], self.altered[rows], size)
 
 
 def _full(work: Draw) -> int:

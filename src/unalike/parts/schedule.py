@@ -24,8 +24,8 @@ class Plan(NamedTuple):
 class Schedule(Protocol):
     """A pure rule from the round number to its plan."""
 
-    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
-        """The plan of round ``t`` of ``rounds`` for ``n`` clients."""
+    def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
+        """The plan of round ``t`` for ``n`` clients; ``span`` are the rounds of its stage."""
         ...
 
 
@@ -60,7 +60,7 @@ class Sampled:
     participation: Participation = Participation()
     epochs: float = 1.0
 
-    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
+    def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """The cohort depends on the key and the round alone, never on the method."""
         ids = rng.permutation(rng.fold_in(key, t), n)[: self.participation.count(n)].sort().values
         everyone = torch.ones_like(ids, dtype=torch.bool)
@@ -80,7 +80,7 @@ class Phased:
     participation: Participation = Participation()
     epochs: float = 1.0
 
-    def plan(self, t: int, rounds: int, n: int, key: Key) -> Plan:
+    def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """Positions are the roles; 0 is the newest."""
         active = self.participation.count(n)
         if active % self.phases:
@@ -88,12 +88,12 @@ class Phased:
                 f"phases = {self.phases} must divide the {active} active clients; "
                 "change phases or the participation."
             )
-        queue = _queue(int(key), t, n, active // self.phases, self.phases)
+        queue = _queue(int(key), t - span.start, n, active // self.phases, self.phases)
         ids = torch.cat(queue)
         role = torch.arange(self.phases).repeat_interleave(active // self.phases)
         ids, order = ids.sort()
         role = role[order]
-        reply = (role == self.phases - 1) | torch.tensor(t == rounds - 1)
+        reply = (role == self.phases - 1) | torch.tensor(t == span.stop - 1)
         return Plan(ids, role, reply, _same(ids, self.epochs))
 
 
@@ -101,8 +101,6 @@ class Phased:
 def _queue(seed: int, t: int, n: int, size: int, phases: int) -> tuple[Tensor, ...]:
     """The sets in the queue at round ``t``, newest first; pure, so a resumed run finds the same."""
     if t == 0:
-        if size * phases == n:  # full participation: groups in order of client number
-            return tuple(torch.arange(n).split(size))
         first = rng.permutation(rng.fold_in(torch.tensor(seed), 0), n)[: size * phases]
         return tuple(first.split(size))
     for earlier in range(0, t, 64):  # fill the cache step by step: no deep recursion

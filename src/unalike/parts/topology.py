@@ -32,7 +32,10 @@ class Topology(Protocol):
         ...
 
     def links(self, t: int, n: int) -> Tensor | None:
-        """[K, K] bool, row j: whom server j hears after round t; None if nobody."""
+        """[E, 2] edges (j, i): server j hears server i after round t; None if nobody hears.
+
+        Receivers are in ascending order, and everybody hears himself.
+        """
         ...
 
     def host(self, t: int, n: int) -> int | None:
@@ -73,6 +76,12 @@ class Rotating(Star):
         return t % n
 
 
+def _edges(hears: Tensor) -> Tensor:
+    """[E, 2] from one row of senders for each receiver."""
+    receiver = torch.arange(len(hears))[:, None].expand_as(hears)
+    return torch.stack([receiver, hears.sort(1).values], 2).reshape(-1, 2)
+
+
 @dataclass(frozen=True)
 class Decentralized(Unhosted):
     """No server: every client is its own."""
@@ -94,10 +103,9 @@ class Ring(Decentralized):
         """Itself and those beside it."""
         if n < 3:
             raise ConfigError(f"a ring needs at least 3 clients, there are {n}.")
-        heard = torch.eye(n, dtype=torch.bool)
-        for _ in range(self.neighbours):
-            heard = heard | heard.roll(1, 0) | heard.roll(-1, 0)
-        return heard
+        beside = torch.arange(-self.neighbours, self.neighbours + 1)
+        near = beside[: min(n, len(beside))]  # a small ring is soon complete
+        return _edges((torch.arange(n)[:, None] + near) % n)
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class Complete(Decentralized):
 
     def links(self, t: int, n: int) -> Tensor | None:
         """All of them."""
-        return torch.ones(n, n, dtype=torch.bool)
+        return _edges(torch.arange(n).expand(n, n))
 
 
 @dataclass(frozen=True)
@@ -146,8 +154,9 @@ def _connected(kind: str, density: float, seed: int, n: int) -> Tensor:
             else nx.random_regular_graph(int(density), n, seed=lot)
         )
         if nx.is_connected(graph):
-            edges = nx.to_numpy_array(graph, nodelist=range(n), dtype=bool)
-            return torch.from_numpy(edges) | torch.eye(n, dtype=torch.bool)
+            loops = [(j, j) for j in range(n)]
+            both = [(i, j) for j, i in graph.edges]
+            return torch.tensor(sorted([*graph.edges, *both, *loops]))
     what = "probability" if kind == "erdos_renyi" else "degree"
     raise ConfigError(
         f"no graph of {n} clients with {what} = {density:g} was connected in {_ATTEMPTS} draws; "
@@ -176,4 +185,4 @@ class Clusters(Unhosted):
         """All hear all in every period-th round."""
         if (t + 1) % self.period:
             return None
-        return torch.ones(self.servers, self.servers, dtype=torch.bool)
+        return _edges(torch.arange(self.servers).expand(self.servers, self.servers))

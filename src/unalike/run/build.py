@@ -1,23 +1,23 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import nn
 
 from unalike import rng
-from unalike.algorithms.fedevg import FedEvg
 from unalike.algorithms.method import Draft, Method, compose
 from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
+from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
-from unalike.engine.loop import Loop, Transport
 from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.states import OnDisk
+from unalike.engine.transport import Transport
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.build import federate
 from unalike.federation.data import TRAIN, Examples, Federation
@@ -29,18 +29,17 @@ from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
-from unalike.recipe import Recipe
+from unalike.recipe import Decay, Program, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
 from unalike.run.sections import EvaluationSettings, Local
-from unalike.run.stages import NOTHING, Spent, spent
+from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
 from unalike.task import Task
-from unalike.tree import Params
 
 
 @dataclass
@@ -49,14 +48,17 @@ class Experiment:
 
     config: Config
     federation: Federation
-    recipe: Recipe
     simulation: Simulation
-    loop: Loop
+    course: Course
     evaluator: Evaluator
-    w: Params
-    earlier: Spent = NOTHING  # before the first round
+    earlier: dict[str, float]  # what a run this one builds on has sent and computed
     attackers: tuple[int, ...] = ()
     accountant: Accountant | None = None  # of differential privacy, if there is any
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of the stage the run is in."""
+        return self.course.loop.recipe
 
 
 def chosen(section: str, named: Named) -> Settings:
@@ -110,13 +112,9 @@ def optimizer(local: Local) -> Optimizer:
     return Adam(local.lr, weight_decay=local.weight_decay)
 
 
-def decay(local: Local, rounds: int) -> Callable[[int], float]:
-    """The learning rate's factor in round t."""
-    if local.decay == "exponential":
-        return lambda t: float(local.decay_rate ** (t // local.decay_every))
-    if local.decay == "cosine":
-        return lambda t: (1 + math.cos(math.pi * t / rounds)) / 2
-    return lambda t: 1.0
+def decay(local: Local, rounds: int) -> Decay:
+    """The learning rate's factor, round by round."""
+    return Decay(local.decay, local.decay_rate, local.decay_every, rounds)
 
 
 def _method(named: Named) -> tuple[str, Method]:
@@ -127,60 +125,39 @@ def _method(named: Named) -> tuple[str, Method]:
     return made.attribute, check(made.load(), made.settings, "method.settings", made.attribute)
 
 
-def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]:
-    """The method with everything combined with it."""
+def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
+    """The method with everything combined with it, from the configuration and shapes alone."""
     participation = Participation(config.participation.fraction, config.participation.number)
-    participation.count(data.n_clients)  # refuse early
+    participation.count(shape.n_clients)  # refuse early
     draft = Draft(
         made,
-        data.n_clients,
-        data.examples.classes,
-        tuple(data.examples.x.shape[1:]),
+        shape.n_clients,
+        shape.classes,
+        shape.features,
         config.rounds,
         opt=optimizer(config.local),
         epochs=config.local.epochs,
         participation=participation,
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
+        batch_size=config.local.batch_size,
+        decay=decay(config.local, config.rounds),
+        buffers=config.run.buffers,
     )
-    named = [config.method, *config.plus]
-    draft = compose(draft, [_method(n) for n in named], config.topology.name)
-    if config.run.buffers == "local":
-        draft = _private_buffers(draft, made)
-    done = draft.recipe()
-    n = draft.n_clients
-    plan = done.schedule.plan(0, config.rounds, n, rng.key(0))  # impossible plans are refused here
-    if int(plan.reply.sum()) < config.faults.min_replies:
-        raise ConfigError(
-            f"faults.min_replies is {config.faults.min_replies} but only {int(plan.reply.sum())} "
-            "clients answer in a round; lower it or raise the participation."
-        )
-    done.topology.home(n)
-    done.topology.links(0, n)
-    if "loss" in done.needs and config.method.name == "fedevg":
-        raise ConfigError(
-            "the chosen weights need the clients' losses of a received model, "
-            "but method 'fedevg' sends none."
-        )
-    x = data.examples.x
-    if isinstance(done.algorithm, FedEvg) and done.algorithm.clip_pixels and len(x):
-        low, high = float(x.min()), float(x.max())
-        if low < 0 or high > 1:
+    draft = compose(draft, [_method(n) for n in (config.method, *config.plus)])
+    stages, n, t = draft.program(), draft.n_clients, 0
+    for stage in stages:  # impossible plans are refused here
+        span = range(t, t + stage.rounds)
+        plan = stage.recipe.schedule.plan(span.start, span, n, rng.key(0))
+        if int(plan.reply.sum()) < config.faults.min_replies:
             raise ConfigError(
-                "method 'fedevg' keeps synthetic features in [0, 1] but those of "
-                f"'{data.examples.name}' go from {low:.3g} to {high:.3g}; "
-                "set data.normalise = false or method.clip_pixels = false."
+                f"faults.min_replies is {config.faults.min_replies} but only "
+                f"{int(plan.reply.sum())} clients answer in a round; lower it or raise the "
+                "participation."
             )
-    return done, draft
-
-
-def _private_buffers(draft: Draft, made: Task) -> Draft:
-    if draft.make is not None:
-        raise ConfigError(
-            "run.buffers = 'local' works with methods built on FedAvg's client only; "
-            "use 'global' or 'drop'."
-        )
-    names = frozenset(made.network.buffers)
-    return replace(draft, private=replace(draft.private, names=draft.private.names | names))
+        stage.recipe.topology.home(n)
+        stage.recipe.topology.links(0, n)
+        t = span.stop
+    return stages, draft
 
 
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
@@ -208,52 +185,49 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     on = device(config.engine.device)
     prepare(on, config.engine.tf32)
     _refuse_evaluation(config.evaluation, made)
-    done, draft = recipe(config, made, data)
+    stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     w = made.network.given() if config.run.init == "given" else made.init(key)
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
     liars = attack.attackers(draft.n_clients, config.seed)
     simulation = Simulation(
-        done,
+        stages[0].recipe,
         attack.poison(data.examples, rows.order[torch.isin(rows.owner, liars)]),
         rows,
         w,
         draft.n_clients,
-        batch_size=min(config.local.batch_size, int(rows.sizes.max())),  # or padding fills memory
         seed=config.seed,
         engine=engine(config, made, data.examples, on),
         device=on,
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
         chunk=config.engine.chunk,
-        decay=decay(config.local, config.rounds),
+        states=OnDisk() if config.engine.states == "disk" else None,
     )
-    f = config.faults
-    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
+    f, last = config.faults, stages[-1].recipe
     transport: Transport = simulation
     if len(liars):
         transport = AttackedTransport(transport, attack, liars, config.seed)
+    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
     if faults.any:
         transport = FaultyTransport(transport, faults, config.seed)
     # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
-    explode = math.inf if done.guarantee else f.explode
+    explode = math.inf if last.guarantee else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
-    loop = Loop(done, transport, config.rounds, config.seed, guard)
-    judge = Evaluator(data, simulation, loop, config.seed, config.evaluation.ensemble)
+    course = Course(stages, transport, config.seed, guard, simulation.w)
+    judge = Evaluator(data, simulation, course, config.seed, config.evaluation.ensemble)
     accountant = None
-    if done.guarantee is not None:
-        n = draft.n_clients
-        accountant = Accountant(done.guarantee, done.schedule, config.rounds, n, loop.cohorts)
+    if last.guarantee is not None:
+        span, n = range(course.rounds), draft.n_clients
+        accountant = Accountant(last.guarantee, last.schedule, span, n, course.loop.cohorts)
     return Experiment(
         config,
         data,
-        done,
         simulation,
-        loop,
+        course,
         judge,
-        simulation.w,
-        spent(config, loop.asked),
+        draft.earlier,
         tuple(liars.tolist()),
         accountant,
     )
@@ -287,16 +261,16 @@ def _refuse_evaluation(settings: EvaluationSettings, made: Task) -> None:
 
 def facts(made: Experiment) -> dict[str, Any]:
     """What was decided while building, for the record."""
-    sim = made.simulation
+    sim, questions = made.simulation, made.recipe.mixing.survey
+    w, network = made.course.w, made.recipe.algorithm.task.network
     return {
         "engine": sim.engine,
         "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
-        "parameters": sum(made.w[n].numel() for n in sim.recipe.algorithm.task.network.weights),
-        "buffers": sum(made.w[n].numel() for n in sim.recipe.algorithm.task.network.buffers),
+        "parameters": sum(w[n].numel() for n in network.weights),
+        "buffers": sum(w[n].numel() for n in network.buffers),
         "clients": made.federation.n_clients,
         "new_clients": made.federation.n_new,
-        "survey_bytes": made.loop.survey_bytes,
-        "survey_reveals": [q.reveals for q in sim.recipe.mixing.survey],
+        "survey_reveals": [q.reveals for q in questions],
         "attackers": list(made.attackers),
         "privacy": None if made.accountant is None else made.accountant.promise.meaning,
     }

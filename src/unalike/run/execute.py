@@ -1,26 +1,23 @@
-"""Run a configuration, or go on with a run folder; Ctrl-C leaves it resumable."""
+"""Run a configuration, or continue a run folder; Ctrl-C leaves it resumable."""
 
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from safetensors.torch import save
 
-from unalike.engine.loop import State
+from unalike.engine.course import Progress
 from unalike.errors import ConfigError, RunError
 from unalike.federation.skew import measure
-from unalike.run.build import Experiment, assemble, experiment, facts, recipe
+from unalike.files import write
+from unalike.run.build import Experiment, experiment, facts
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config, parse
 from unalike.run.environment import environment
-from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines, write
+from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
 from unalike.run.interrupts import interrupts
 from unalike.run.place import make_folder, refuse_occupied
 from unalike.run.rounds import conclusion, rounds
-from unalike.run.stages import FOLDER as FIRST
-from unalike.run.stages import first_stage, second_stage
-from unalike.track.mirror import Mirror
 from unalike.tree import Params
 
 
@@ -58,26 +55,25 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, folder: Path, done: int) -> None:
         """With ``done`` rounds saved."""
-        super().__init__(f"stopped, {done} rounds saved; go on with: unalike resume {folder}")
+        super().__init__(f"stopped, {done} rounds saved; continue with: unalike resume {folder}")
         self.folder, self.done = folder, done
 
 
 def start(config: Config, observer: Observer | None = None) -> Path:
     """A new run in a new folder, which is not made if the configuration or the data are wrong."""
     refuse_occupied(config)
-    watching = Mirror(config.track, observer or Silent())
-    made = experiment(first_stage(config) or config)
-    refuse_second_stage(config, made)
+    made = experiment(config)
     folder = make_folder(config)
-    with alone(folder), watching:
+    with alone(folder):
         refuse_occupied(config)  # again, now that nobody else can get in
-        _introduce(config, folder)
-        _stages(config, made, folder, watching)
+        write(folder / "config.json", dumps(config.resolved(), indent=2))
+        write(folder / "environment.json", dumps(environment(), indent=2))
+        _go(made, folder, observer or Silent())
     return folder
 
 
-def resume(folder: str | Path, observer: Observer | None = None) -> Path:
-    """Go on where a run stopped; a finished run comes to the same end again."""
+def configured(folder: str | Path) -> Config:
+    """The configuration of a run folder."""
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
@@ -85,50 +81,26 @@ def resume(folder: str | Path, observer: Observer | None = None) -> Path:
     if not isinstance(raw, dict):
         raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
     try:
-        config = parse(raw)
+        return parse(raw)
     except ConfigError as error:
         raise RunError(f"'{folder}/config.json' was changed: {error}") from None
-    watching = Mirror(config.track, observer or Silent())
-    with alone(folder), watching:
-        _stages(config, experiment(first_stage(config) or config), folder, watching)
+
+
+def resume(folder: str | Path, observer: Observer | None = None) -> Path:
+    """Continue where a run stopped; a finished run comes to the same end again."""
+    folder = Path(folder)
+    config = configured(folder)
+    with alone(folder):
+        _go(experiment(config), folder, observer or Silent())
     return folder
 
 
-def refuse_second_stage(config: Config, made: Experiment) -> None:
-    """Say what is wrong with the second of two stages before the first one runs."""
-    if first_stage(config) is None:
-        return
-    with TemporaryDirectory() as place:  # any encoder will do
-        write(Path(place) / "model.safetensors", _model(made.w))
-        task = made.recipe.algorithm.task
-        recipe(second_stage(config, Path(place)), task, made.federation)
-
-
-def _introduce(config: Config, folder: Path) -> None:
-    write(folder / "config.json", dumps(config.resolved(), indent=2))
-    write(folder / "environment.json", dumps(environment(), indent=2))
-
-
-def _stages(config: Config, made: Experiment, folder: Path, observer: Observer) -> None:
-    """Run what was made, after the stage before it if it is one."""
-    if first_stage(config) is not None:
-        before = folder / FIRST
-        if not (before / "config.json").exists():
-            before.mkdir(exist_ok=True)
-            _introduce(made.config, before)
-        if not (before / "summary.json").exists():
-            _go(made, before, observer, folder)
-        task = made.recipe.algorithm.task
-        made = assemble(second_stage(config, before), made.federation, task)
-    _go(made, folder, observer, folder)
-
-
-def _go(made: Experiment, folder: Path, observer: Observer, whole: Path) -> None:
-    """All rounds in a folder, which may be a stage of the run in the folder ``whole``."""
-    config, federation = made.config, made.federation
+def _go(made: Experiment, folder: Path, observer: Observer) -> None:
+    """All rounds in a folder."""
+    config, federation, course = made.config, made.federation, made.course
     logs = [Log(folder / name) for name in LOGS]
     checkpoint = Checkpoint(folder, made, logs)
-    done, state = checkpoint.restore()
+    done, progress = checkpoint.restore()
     skew = measure(federation.counts).as_dict()
     partition = {
         "skew": skew,
@@ -145,29 +117,28 @@ def _go(made: Experiment, folder: Path, observer: Observer, whole: Path) -> None
     saved = done
     try:
         with interrupts(observer.stopping) as asked:
-            for step in rounds(made, state, done):
+            for step in rounds(made, progress, done):
                 logs[0].append(step.record)
                 if step.clients is not None:
                     logs[1].append(step.clients)
                 with (folder / "timing.jsonl").open("a") as f:
                     f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
                 observer.round(step.record)
-                state, stop, last = step.state, asked(), step.round == config.rounds
+                progress, stop, last = step.progress, asked(), step.round == course.rounds
                 if last or stop or step.round % config.run.checkpoint_every == 0:
-                    checkpoint.store(step.round, state)
+                    checkpoint.store(step.round, progress)
                     saved = step.round
                 if stop and not last:
                     raise KeyboardInterrupt
-            _finish(made, folder, state)
-            if asked() and folder != whole:  # another stage would follow
-                raise KeyboardInterrupt
+            assert progress is not None, "a run has at least one round"
+            _finish(made, folder, progress)
     except KeyboardInterrupt:
-        raise Interrupted(whole, saved) from None
+        raise Interrupted(folder, saved) from None
 
 
-def _finish(made: Experiment, folder: Path, state: State) -> None:
+def _finish(made: Experiment, folder: Path, progress: Progress) -> None:
     """Write the model and the summary."""
-    model = made.recipe.algorithm.model(state.servers[0], made.evaluator.key)
+    model = made.course.model(progress)
     if model is not None:
         write(folder / "model.safetensors", _model(model))
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))

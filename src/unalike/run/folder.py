@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.errors import RunError
+from unalike.files import write as write
 
 LOGS = ("rounds.jsonl", "clients.jsonl")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # of a disk; such an error may name no file
@@ -46,17 +47,6 @@ def plain(value: Any) -> Any:
 def dumps(value: Any, indent: int | None = None) -> str:
     """JSON text, the same for the same data."""
     return json.dumps(plain(value), indent=indent, allow_nan=False)
-
-
-def write(path: Path, data: str | bytes) -> None:
-    """Write a file whole or not at all: under another name first, then renamed."""
-    raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as f:
-        f.write(raw)
-        f.flush()
-        os.fsync(f.fileno())
-    temporary.replace(path)
 
 
 class Log:

@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from unalike.engine.course import Progress
 from unalike.engine.evaluate import Evaluation
-from unalike.engine.loop import Round, State
+from unalike.engine.ledger import Traffic
+from unalike.engine.loop import Round
 from unalike.run.build import Experiment
-from unalike.run.stages import NOTHING, Spent
 from unalike.run.summary import summarise
 
 
@@ -15,29 +16,35 @@ class Step(NamedTuple):
     """One round and what came of it."""
 
     round: int  # the first is 1
-    state: State
+    progress: Progress
     record: dict[str, Any]  # a line of rounds.jsonl
     clients: dict[str, Any] | None  # a line of clients.jsonl, if the round was evaluated
     seconds: float
 
 
-def rounds(made: Experiment, state: State, done: int = 0) -> Iterator[Step]:
-    """Every round after the first ``done``; the last one is always evaluated."""
-    config = made.config
-    for t in range(done, config.rounds):
+def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) -> Iterator[Step]:
+    """Every round after the first ``done``; the last one of a stage is always evaluated."""
+    course, every = made.course, made.config.evaluation.every
+    last = {span.stop for span in course.spans}
+    for t in range(done, course.rounds):
         begun = time.perf_counter()
-        state, report = made.loop.advance(state, t)
+        if progress is None:
+            progress = course.begin()
+        progress, report, before = course.advance(progress, t)
         judged = None
-        if (t + 1) % config.evaluation.every == 0 or t + 1 == config.rounds:
-            judged = made.evaluator(state)
+        if (t + 1) % every == 0 or t + 1 in last:
+            judged = made.evaluator(progress.state)
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
-        record = _record(report, judged, made.earlier if t == 0 else NOTHING)
-        record = {"round": t + 1, **record}
+        record = _record(report, judged, before)
+        stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
+        record = {"round": t + 1, **stage, **record}
+        if t == 0:
+            _count(record, made.earlier)
         if made.accountant is not None:
             record["epsilon"] = round(made.accountant(t), 6)
-        yield Step(t + 1, state, record, clients, round(time.perf_counter() - begun, 4))
+        yield Step(t + 1, progress, record, clients, round(time.perf_counter() - begun, 4))
 
 
 def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -53,21 +60,33 @@ def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any
     return summary
 
 
-def _record(report: Round, judged: Evaluation | None, earlier: Spent) -> dict[str, Any]:
-    traffic, before = report.traffic, earlier.traffic
+def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[str, Any]:
+    traffic = report.traffic + before
     return {
         "clients": report.ids.tolist(),
         "weights": [round(float(p), 9) for p in report.weights],
         "rejected": {str(i): why for i, why in report.rejected.items()},
         "skipped": report.skipped,
         "notes": list(report.notes),
-        **{name: round(value, 9) for name, value in report.logged.items()},
-        "bytes_down": traffic.down + before.down,
-        "bytes_up": traffic.up + before.up,
-        "bytes_across": traffic.across + before.across,
+        **{name: _rounded(value) for name, value in report.logged.items()},
+        "bytes_down": traffic.down,
+        "bytes_up": traffic.up,
+        "bytes_across": traffic.across,
         "bytes_before": before.total,  # of these, what was sent before the round began
-        "messages": traffic.messages + before.messages,
+        "messages": traffic.messages,
         **report.worked,
-        "samples": report.worked.get("samples", 0.0) + earlier.samples,
         "metrics": None if judged is None else judged.spread,
     }
+
+
+def _count(record: dict[str, Any], earlier: dict[str, float]) -> None:
+    """Add what a run in another folder, which this one builds on, has sent and computed."""
+    for name, amount in earlier.items():
+        record[name] += amount
+
+
+def _rounded(value: Any) -> Any:
+    """A number, or one of each client, with as many digits as a record needs."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [_rounded(v) for v in value] if isinstance(value, list) else round(float(value), 9)

@@ -128,6 +128,10 @@ class EngineSettings(Settings):
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
     )
+    states: Literal["memory", "disk"] = Field(
+        default="memory",
+        description="where clients' kept states live; disk: for populations that do not fit",
+    )
 
 
 class RunSettings(Settings):

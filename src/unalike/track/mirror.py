@@ -8,19 +8,18 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from unalike.errors import RunWarning
-from unalike.run.folder import dumps, read_json, write
+from unalike.files import write
+from unalike.run.build import Experiment
+from unalike.run.execute import Observer
+from unalike.run.folder import dumps, read_json
 from unalike.run.sections import TrackSettings
 from unalike.track.base import Begun, Tracker, numbers
 from unalike.track.mlflow import MLflow
 from unalike.track.tensorboard import TensorBoard
 from unalike.track.wandb import WandB
-
-if TYPE_CHECKING:
-    from unalike.run.build import Experiment
-    from unalike.run.execute import Observer
 
 TRACKERS: dict[str, Callable[[], Tracker]] = {
     "tensorboard": TensorBoard,
@@ -33,7 +32,7 @@ FILE = "track.json"  # what the trackers' logs of a folder can be found by
 class Mirror:
     """Trackers and another observer as one observer."""
 
-    def __init__(self, settings: TrackSettings, observer: "Observer") -> None:
+    def __init__(self, settings: TrackSettings, observer: Observer) -> None:
         """Loads the trackers' packages, so that a missing one is named before anything begins."""
         self.settings, self.observer = settings, observer
         self.trackers = {name: TRACKERS[name]() for name in dict.fromkeys(settings.to)}
@@ -41,8 +40,8 @@ class Mirror:
         self.done = 0
         self.totals: dict[str, float] = {}
 
-    def begin(self, made: "Experiment", skew: dict[str, Any], folder: Path, done: int) -> None:
-        """Open the logs; a run of two stages has one for each."""
+    def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
+        """Open the logs."""
         self.end(failed=False)
         self.done, self.totals = done, {}
         if self.trackers:

@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from unalike.engine.evaluate import LOWER_IS_BETTER
-from unalike.errors import ConfigError
 from unalike.federation.data import Federation
 from unalike.run.build import assemble, federation, task
 from unalike.run.config import Config
 from unalike.run.rounds import Step, rounds
 from unalike.run.selecting import selection_metric, validation_score
-from unalike.run.stages import first_stage
 from unalike.tune.space import Tuning
 
 Values = dict[str, object]
@@ -43,11 +41,5 @@ class Trials:
                 yield steps[0].round, sum(known) / len(known)
 
     def _run(self, config: Config, seed: int) -> Iterator[Step]:
-        if first_stage(config) is not None:
-            raise ConfigError(
-                f"method '{config.method.name}' trains in two stages, which are not tuned as one; "
-                "name a trained encoder by method.encoder."
-            )
         data = self.data(seed)
-        made = assemble(config, data, task(config, data.examples))
-        return rounds(made, made.loop.begin(made.w))
+        return rounds(assemble(config, data, task(config, data.examples)))

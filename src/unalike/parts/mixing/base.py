@@ -6,7 +6,7 @@ A rule sees statistics, never weights, so the heavy sum stays linear and can str
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -87,6 +87,18 @@ class Mixing(Protocol):
 
     def logged(self, state: Any) -> dict[str, float]:
         """Numbers for the record of a round, from the state after it; mostly none."""
+        ...
+
+
+@runtime_checkable
+class Proportional(Protocol):
+    """A rule whose weights are in proportion to a number of each client's own.
+
+    Then updates can be summed as they come, before the last client has answered.
+    """
+
+    def proportion(self, stats: dict[str, Tensor]) -> Tensor:
+        """What each of some clients counts, up to a common factor."""
         ...
 
 

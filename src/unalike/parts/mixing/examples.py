@@ -14,6 +14,10 @@ from unalike.parts.mixing.base import Memoryless
 class ByExamples(Memoryless):
     """In proportion to the number of training examples."""
 
+    def proportion(self, stats: dict[str, Tensor]) -> Tensor:
+        """n_k."""
+        return stats["examples"].double()
+
     def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
         """n_k over the cohort's total."""
         return cohort.share, state
@@ -22,6 +26,10 @@ class ByExamples(Memoryless):
 @dataclass(frozen=True)
 class Uniform(Memoryless):
     """The same for every client of the cohort."""
+
+    def proportion(self, stats: dict[str, Tensor]) -> Tensor:
+        """One."""
+        return torch.ones_like(stats["examples"], dtype=torch.float64)
 
     def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
         """One over the number of answers."""

@@ -57,11 +57,11 @@ class Accountant:
     """Epsilon after every round of a run; a pure function of the round, so a resumed run agrees."""
 
     def __init__(
-        self, promise: Guarantee, schedule: Schedule, rounds: int, n_clients: int, key: Key
+        self, promise: Guarantee, schedule: Schedule, span: range, n_clients: int, key: Key
     ) -> None:
         """Says at once if the package that counts is missing."""
         self.promise, self.n = promise, n_clients
-        self.plan = lambda t: schedule.plan(t, rounds, n_clients, key)
+        self.plan = lambda t: schedule.plan(t, span, n_clients, key)
         self.sent, self.upto = torch.zeros(n_clients, dtype=torch.long), 0
         if promise.noise:
             _library()

@@ -1,0 +1,109 @@
+"""The stages of a run, one after the other, as one sequence of rounds.
+
+A run is a program of stages (``recipe.Stage``): FedAvg and then a part of the model private, an
+autoencoder and then weights that it measured. Rounds are numbered through; a stage begins in its
+first round, with the model the one before arrived at, and what that costs is counted there.
+"""
+
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from unalike import rng, tree
+from unalike.engine.guard import Guard
+from unalike.engine.ledger import Traffic, opening
+from unalike.engine.loop import Loop, Round, State
+from unalike.engine.transport import Transport
+from unalike.errors import ConfigError
+from unalike.recipe import Program, Recipe
+from unalike.tree import Params
+
+
+class Progress(NamedTuple):
+    """Where a run is."""
+
+    stage: int
+    state: State
+    model: Params | None  # what the stage before arrived at; None in the first
+
+
+class Course:
+    """A program over one transport."""
+
+    def __init__(
+        self, program: Program, transport: Transport, seed: int, guard: Guard, w: Params
+    ) -> None:
+        """Nothing is sent yet."""
+        self.program, self.transport, self.seed, self.guard, self.w = (
+            program,
+            transport,
+            seed,
+            guard,
+            w,
+        )
+        ends = accumulate((stage.rounds for stage in program), initial=0)
+        self.spans = [range(a, b) for a, b in pairwise(ends)]
+        self.judging = rng.stream(seed, "evaluation")
+        self.loop = self.at(0, None)
+
+    @property
+    def rounds(self) -> int:
+        """Of all stages together."""
+        return self.spans[-1].stop
+
+    def stage_of(self, t: int) -> int:
+        """The stage that round ``t`` belongs to."""
+        return next(s for s, span in enumerate(self.spans) if t in span)
+
+    def recipe(self, stage: int, model: Params | None) -> Recipe:
+        """The recipe of a stage that comes after one which arrived at ``model``."""
+        made = self.program[stage].recipe
+        return made if model is None else made.inherit(model)
+
+    def first(self, stage: int, model: Params | None) -> Params:
+        """The weights a stage begins with."""
+        inherits = self.program[stage].start == "model" and model is not None
+        return model if inherits and model is not None else self.w
+
+    def at(self, stage: int, model: Params | None) -> Loop:
+        """The rounds of a stage; the clients are not told."""
+        recipe = self.recipe(stage, model)
+        return Loop(recipe, self.transport, self.spans[stage], self.seed, self.guard)
+
+    def enter(self, stage: int, model: Params | None) -> Loop:
+        """Begin a stage, or go on in the midst of it: clients and server take its recipe."""
+        self.loop = self.at(stage, model)
+        self.transport.begin(self.loop.recipe, self.first(stage, model))
+        return self.loop
+
+    def begin(self) -> Progress:
+        """The first stage, and its survey."""
+        return self._entered(0, None)
+
+    def _entered(self, stage: int, model: Params | None) -> Progress:
+        loop = self.enter(stage, model)
+        return Progress(stage, loop.begin(self.first(stage, model)), model)
+
+    def advance(self, progress: Progress, t: int) -> tuple[Progress, Round, Traffic]:
+        """Round ``t``, and what was sent before it, if a stage begins with it."""
+        span, before = self.spans[progress.stage], Traffic()
+        if t == span.stop:
+            model = self.model(progress)
+            if model is None:
+                raise ConfigError(
+                    "a stage that leaves no shared model cannot be followed by another; "
+                    "drop the stage after it."
+                )
+            progress = self._entered(progress.stage + 1, model)
+            handed = self.loop.messages(self.first(progress.stage, model)).handed
+            before += opening(
+                self.loop.recipe.topology, self.transport.clients.n, tree.size_bytes(handed)
+            )
+        if t == self.spans[progress.stage].start:
+            before += self.loop.asked
+        state, done = self.loop.advance(progress.state, t)
+        return progress._replace(state=state), done, before
+
+    def model(self, progress: Progress) -> Params | None:
+        """The shared model, if there is one."""
+        first = tree.row(progress.state.stack, 0)
+        return self.loop.recipe.algorithm.model(first, self.judging)

@@ -1,0 +1,153 @@
+"""Answers of a round as they come in: summed at once where a sum is enough, else all held.
+
+A sum needs the memory of one upload, whatever the size of the cohort. It is made with weights that
+are known before the last answer, and an answer that looks too long is put aside until the guard
+has seen the others. Should the guard refuse one that was summed, or a rule ask for more than the
+sum, the round is played again with every answer held: clients are pure, so it is the same round.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from unalike import channel, tree
+from unalike.channel import Channel
+from unalike.engine.guard import Guard
+from unalike.engine.transport import Replies, Work
+from unalike.tree import Tree
+from unalike.uploads import NotSummed, Stacked, Summed, Uploads
+
+ROWS = 64  # clients whose lengths are measured at a time: in double precision, so not all at once
+
+
+def decoded(members: Channel, wire: Tree) -> Tree:
+    """Uploads as a server uses them, from what travelled; both stacked."""
+    return torch.func.vmap(lambda up: channel.decode(members, up))(wire) if members else wire
+
+
+def lengths(ups: Tree, n: int) -> Tensor:
+    """The length of every upload, [n] in double precision on the CPU."""
+    if not tree.leaves(ups):  # who shares nothing sends nothing
+        return torch.zeros(n, dtype=torch.float64)
+    parts = [tree.sqnorms(tree.map(lambda x: x[i : i + ROWS], ups)) for i in range(0, n, ROWS)]  # noqa: B023
+    return torch.cat(parts).sqrt()
+
+
+class Gathered:
+    """What came in, in the order of the clients' numbers."""
+
+    def __init__(self, members: Channel, planned: Tensor) -> None:
+        """``planned`` are the clients that are expected to answer, ascending."""
+        self.members, self.planned = members, planned
+        self.ids: list[Tensor] = []
+        self.norms: list[Tensor] = []
+        self.stats: list[dict[str, Tensor]] = []
+        self.work, self.bytes = Work(), 0
+
+    def take(self, part: Replies) -> None:
+        """Some more answers."""
+        self.work += part.work
+        if not len(part.ids):
+            return
+        self.bytes = tree.size_bytes(part.wire) // len(part.ids)
+        ups = decoded(self.members, part.wire)
+        norm = lengths(ups, len(part.ids))
+        numbers = {k: v.cpu() for k, v in part.stats.items()}
+        for value in numbers.values():
+            norm = norm + torch.where(torch.isfinite(value), 0.0, torch.nan)
+        self.ids.append(part.ids)
+        self.norms.append(norm)
+        self.stats.append(numbers)
+        self._keep(part.ids, ups, norm, numbers)
+
+    def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
+        raise NotImplementedError
+
+    def numbers(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """(clients, lengths of their updates, statistics), by ascending number."""
+        if not self.ids:
+            return self.planned[:0], torch.zeros(0, dtype=torch.float64), {}
+        ids, order = torch.cat(self.ids).sort()
+        stats = {k: torch.cat([s[k] for s in self.stats])[order] for k in self.stats[0]}
+        return ids, torch.cat(self.norms)[order], stats
+
+
+class Held(Gathered):
+    """All uploads, in one place."""
+
+    ups: Tree = None
+
+    def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
+        if len(ids) == len(self.planned):  # everybody at once: as it is
+            self.ups = ups
+            return
+        if self.ups is None:
+            n = len(self.planned)
+            self.ups = tree.map(lambda x: x.new_empty((n, *x.shape[1:])), ups)
+        at = torch.searchsorted(self.planned, ids)
+
+        def put(held: Tensor, new: Tensor) -> None:
+            held[at.to(held.device)] = new
+
+        tree.map(put, self.ups, ups)
+
+    def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:
+        """The uploads of some clients, by their numbers."""
+
+        def of(ids: Tensor) -> Uploads:
+            if len(ids) == len(self.planned):
+                return Stacked(self.ups)
+            return Stacked(tree.row(self.ups, torch.searchsorted(self.planned, ids)))
+
+        return of
+
+
+class Running(Gathered):
+    """The sum of the uploads so far."""
+
+    def __init__(
+        self,
+        members: Channel,
+        planned: Tensor,
+        guard: Guard,
+        scale: float,
+        ahead: Callable[[dict[str, Tensor]], Tensor],
+    ) -> None:
+        """``ahead`` gives what each answer counts, up to a common factor, from its own numbers."""
+        super().__init__(members, planned)
+        self.guard, self.scale, self.ahead = guard, scale, ahead
+        self.total: Tree = None
+        self.u: dict[int, float] = {}
+        self.summed: set[int] = set()
+        self.aside: dict[int, Tree] = {}
+
+    def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
+        u = self.ahead(numbers)
+        self.u |= dict(zip(ids.tolist(), u.tolist(), strict=True))
+        usable = self.guard.usable(torch.cat(self.norms), self.scale)[-len(ids) :]
+        for j in (torch.isfinite(norm) & ~usable).nonzero()[:, 0].tolist():
+            self.aside[int(ids[j])] = tree.row(ups, j)
+        if usable.any():
+            self._add(tree.row(ups, usable) if not usable.all() else ups, u[usable])
+            self.summed |= set(ids[usable].tolist())
+
+    def _add(self, ups: Tree, u: Tensor) -> None:
+        part = tree.map(lambda x: torch.tensordot(u.to(x), x, dims=1), ups)
+        self.total = part if self.total is None else tree.map(Tensor.add_, self.total, part)
+
+    def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:
+        """The sum over the usable ones."""
+        wanted = set(usable.tolist())
+        if not self.summed <= wanted:
+            raise NotSummed
+        for i in sorted(wanted - self.summed):
+            one = tree.map(lambda x: x[None], self.aside[i])
+            self._add(one, torch.tensor([self.u[i]], dtype=torch.float64))
+
+        def of(ids: Tensor) -> Uploads:
+            if len(ids) != len(usable):
+                raise NotSummed
+            return Summed(self.total, torch.tensor([self.u[i] for i in ids.tolist()]).double())
+
+        return of

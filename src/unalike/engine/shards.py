@@ -1,0 +1,141 @@
+"""Clients' states in files: each write is a new file, so whatever an index points to stays there.
+
+A shard holds the states of some clients, stacked, as safetensors. The index says in which row of
+which shard a client's newest state is; with an index of an earlier round the states of that round
+are there again, until ``sweep`` removes what neither of the two points to.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from unalike import tree
+from unalike.errors import RunError
+from unalike.files import write
+from unalike.tree import Tree
+
+
+class Place(NamedTuple):
+    """Where a state is."""
+
+    shard: int
+    row: int
+
+
+class Shards:
+    """A folder of shards, and the index into them."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read or written yet."""
+        self.folder = folder
+        self.places: dict[int, Place] = {}
+        self.saved: dict[int, Place] = {}  # what the last proven checkpoint points to
+        self.digests: dict[int, str] = {}
+        self.next = 0
+
+    def __contains__(self, client: int) -> bool:
+        return client in self.places
+
+    @property
+    def clients(self) -> list[int]:
+        """Those that have a state, ascending."""
+        return sorted(self.places)
+
+    def clear(self) -> None:
+        """Point to nothing."""
+        self.places = {}
+
+    def point(self, client: int, place: Place | None) -> None:
+        """A client's state is there, or there is none."""
+        self.places.pop(client, None)
+        if place is not None:
+            self.places[client] = place
+
+    def write(self, clients: Sequence[int], stacked: Tree) -> None:
+        """One more shard."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        flat = {k: v.detach().cpu().contiguous() for k, v in tree.named(stacked).items()}
+        raw = save(flat)
+        write(self._path(self.next), raw)
+        self.digests[self.next] = hashlib.blake2b(raw, digest_size=16).hexdigest()
+        for row, client in enumerate(clients):
+            self.places[client] = Place(self.next, row)
+        self.next += 1
+
+    def read(self, clients: Sequence[int], like: Tree) -> Tree:
+        """The states of some clients, stacked in that order; ``like`` is one of them."""
+        names = list(tree.named(like))
+        rows: dict[str, list[Tensor]] = {name: [torch.empty(0)] * len(clients) for name in names}
+        by_shard: dict[int, list[int]] = {}
+        for j, client in enumerate(clients):
+            by_shard.setdefault(self.places[client].shard, []).append(j)
+        for shard, here in by_shard.items():
+            try:
+                with safe_open(self._path(shard), "pt") as f:
+                    for name in names:
+                        held = f.get_slice(name)
+                        for j in here:
+                            row = self.places[clients[j]].row
+                            rows[name][j] = held[row : row + 1][0]
+            except (SafetensorError, OSError, IndexError) as error:
+                raise RunError(
+                    f"'{self._path(shard)}' is damaged ({error}); restore it from a copy."
+                ) from None
+        return tree.restore({name: torch.stack(each) for name, each in rows.items()}, like)
+
+    def index(self) -> dict[str, Tensor]:
+        """What a checkpoint has to remember."""
+        entries = [(i, *self.places[i]) for i in self.clients]
+        return {"states": torch.tensor(entries, dtype=torch.int64).reshape(-1, 3)}
+
+    def notes(self) -> dict[str, str]:
+        """The digest of every shard that the index points to."""
+        live = sorted({p.shard for p in self.places.values()})
+        return {f"shard:{n}": self.digests[n] for n in live}
+
+    def load(self, index: Tensor, notes: dict[str, str]) -> None:
+        """Point to where a checkpoint points, if the shards are what they were then."""
+        found = {int(i): Place(int(shard), int(row)) for i, shard, row in index.tolist()}
+        for n in sorted({p.shard for p in found.values()}):
+            path = self._path(n)
+            raw = path.read_bytes() if path.is_file() else b""
+            digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
+            if digest != notes.get(f"shard:{n}"):
+                raise RunError(
+                    f"'{path}' is not what the checkpoint was made with; restore it from a copy."
+                )
+            self.digests[n] = digest
+        self.places, self.saved = found, dict(found)
+        taken = [int(path.stem) for path in self.folder.glob("*.safetensors")]
+        self.next = max(taken, default=-1) + 1
+
+    def squeeze(self, like: Tree) -> None:
+        """Move the last states out of shards that hold little else than old ones."""
+        live = Counter(p.shard for p in self.places.values())
+        size = {n: self._rows(n) for n in live}
+        moving = [i for i, p in self.places.items() if live[p.shard] * 4 < size[p.shard]]
+        if moving:
+            self.write(moving, self.read(moving, like))
+
+    def sweep(self) -> None:
+        """A checkpoint with this index is on the disk: remove what nothing points to."""
+        self.saved = dict(self.places)
+        live = {p.shard for p in self.saved.values()}
+        for path in self.folder.glob("*.safetensors"):
+            if int(path.stem) not in live:
+                path.unlink(missing_ok=True)
+                self.digests.pop(int(path.stem), None)
+
+    def _rows(self, shard: int) -> int:
+        with safe_open(self._path(shard), "pt") as f:
+            return int(f.get_slice(next(iter(f.keys()))).get_shape()[0])
+
+    def _path(self, shard: int) -> Path:
+        return self.folder / f"{shard:08d}.safetensors"

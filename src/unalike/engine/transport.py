@@ -1,0 +1,151 @@
+"""The border between a server and its clients: nothing else of one side is seen by the other."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from unalike.parts.mixing.base import Question
+from unalike.parts.schedule import Plan
+from unalike.recipe import Recipe
+from unalike.tree import Params, Tree
+
+
+class Clients(NamedTuple):
+    """All that a server may know of its clients before it asks."""
+
+    n: int
+    sizes: Tensor  # [n] training examples, which every answer tells anyway
+
+
+class Work(NamedTuple):
+    """What clients did, which is nobody's message: it is counted, not sent."""
+
+    samples: float = 0.0  # examples drawn into minibatches
+    gradients: float = 0.0  # examples differentiated, as often as each was
+    looked: float = 0.0  # examples passed forward to measure the received model
+    slots: float = 0.0  # places in minibatches, padding included
+
+    def __add__(self, other: "Work") -> "Work":  # type: ignore[override]
+        """Both together."""
+        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def record(self) -> dict[str, float]:
+        """For the round's record."""
+        padding = 1 - self.samples / self.slots if self.slots else 0.0
+        return {
+            "samples": self.samples,
+            "gradients": self.gradients,
+            "looked": self.looked,
+            "padding": padding,
+        }
+
+
+class Replies(NamedTuple):
+    """Answers of some clients of a round, as they come in."""
+
+    ids: Tensor
+    wire: Tree  # stacked; as it travelled
+    stats: dict[str, Tensor]
+    work: Work = Work()
+
+
+class Judged(NamedTuple):
+    """One section of an evaluation: every metric of every client, and its reliability diagram."""
+
+    metrics: dict[str, Tensor]
+    bins: Any  # None where nothing is classified
+
+
+class Transport(Protocol):
+    """The only thing that differs between simulation and deployment."""
+
+    @property
+    def clients(self) -> Clients:
+        """Who there is."""
+        ...
+
+    def begin(self, recipe: Recipe, w: Params) -> None:
+        """A stage begins: clients forget what they kept and start with this recipe and model."""
+        ...
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """Every client's answers, stacked."""
+        ...
+
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        """Send each planned client the download of its ``home``; answers come in parts.
+
+        ``downs`` is stacked over the servers. Clients that were planned and are in no part did not
+        answer, or were not asked to.
+        """
+        ...
+
+    def refuse(self, ids: Sequence[int]) -> None:
+        """These clients' answers of this round were not used: they keep what they had before."""
+        ...
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Every section that is judged on rows which clients hold, by the clients themselves.
+
+        Each client judges its personal model on its own rows, and ``models``, one of each server,
+        where it is not known to them; neither rows nor personal models cross the border.
+        """
+        ...
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """The clients' own models together on rows of the server's."""
+        ...
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """The plain mean of the clients' own models."""
+        ...
+
+    def in_flight(self, home: Tensor) -> dict[int, Params]:
+        """Server -> the mean, by examples, of the models its clients keep after this round."""
+        ...
+
+
+class Through:
+    """A transport around another: passes everything on that it does not change."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+
+    @property
+    def clients(self) -> Clients:
+        """As the inner transport."""
+        return self.inner.clients
+
+    def begin(self, recipe: Recipe, w: Params) -> None:
+        """As the inner transport."""
+        self.inner.begin(recipe, w)
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """As the inner transport."""
+        return self.inner.survey(questions)
+
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        """As the inner transport."""
+        return self.inner.train(t, plan, downs, home)
+
+    def refuse(self, ids: Sequence[int]) -> None:
+        """As the inner transport."""
+        self.inner.refuse(ids)
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """As the inner transport."""
+        return self.inner.evaluate(downs, models)
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """As the inner transport."""
+        return self.inner.ensemble(downs, x, noise, how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """As the inner transport."""
+        return self.inner.mean_weights(downs)
+
+    def in_flight(self, home: Tensor) -> dict[int, Params]:
+        """As the inner transport."""
+        return self.inner.in_flight(home)

@@ -1,0 +1,45 @@
+"""PyTorch's global generator, for code that insists on it: seeded by a key, one user at a time.
+
+Everything in this package draws from keys (``rng.py``). A module of the user's own may call
+``F.dropout`` or ``torch.randn``; then the generator is seeded for the length of that call and put
+back afterwards, so that the same seed gives the same bytes, whatever else draws from it.
+"""
+
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from unalike.rng import Key
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def seeded(key: Key) -> Iterator[None]:
+    """The global generator of the key's device, and the CPU's, as if just seeded by the key."""
+    seed = int(key) & (2**63 - 1)
+    devices = [key.device] if key.device.type == "cuda" else []
+    with _LOCK, torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed(seed)
+        yield
+
+
+def draws(f: Callable[[], Any]) -> str:
+    """The library from whose global generator ``f`` draws; empty if from none."""
+    states: dict[str, Callable[[], Any]] = {
+        "torch": lambda: torch.default_generator.get_state().numpy().tobytes(),
+        "NumPy": lambda: pickle.dumps(np.random.get_state()),
+        "Python's random module": random.getstate,
+    }
+    with _LOCK:
+        before = {name: state() for name, state in states.items()}
+        f()
+        return next((name for name, state in states.items() if state() != before[name]), "")

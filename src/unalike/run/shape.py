@@ -1,0 +1,33 @@
+"""What a recipe must know of the data: their shapes, and nothing of anybody's examples."""
+
+from typing import NamedTuple
+
+import torch
+
+from unalike.federation.data import Examples, Federation, Kind
+
+
+class Shape(NamedTuple):
+    """The same for every client of a federation, so each can build the recipe by itself."""
+
+    n_clients: int
+    classes: int
+    kind: Kind
+    features: tuple[int, ...]
+    targets: tuple[int, ...]  # beyond the first axis: () for a label, (T,) for a sequence
+    dtype: str  # of the features
+    name: str = "data"
+
+    @classmethod
+    def of(cls, federation: Federation) -> "Shape":
+        """The shape of a federation."""
+        e = federation.examples
+        dtype = str(e.x.dtype).removeprefix("torch.")
+        features, targets = tuple(e.x.shape[1:]), tuple(e.y.shape[1:])
+        return cls(federation.n_clients, e.classes, e.kind, features, targets, dtype, e.name)
+
+    def blank(self) -> Examples:
+        """Two examples of this shape, to try a network on."""
+        x = torch.zeros(2, *self.features, dtype=getattr(torch, self.dtype))
+        y = torch.zeros(2, *self.targets, dtype=torch.long)
+        return Examples(x, y, self.classes, self.kind, name=self.name)

@@ -1,0 +1,46 @@
+"""Servers hear their neighbours: the same as a product with the matrix of weights."""
+
+import pytest
+import torch
+
+from unalike.engine.combine import _by_rank, _by_rows, combine
+
+
+def graph(n: int, degree: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Random edges, their weights, and the matrix they stand for; server 2 hears nobody."""
+    g = torch.Generator().manual_seed(degree)
+    matrix = torch.eye(n, dtype=torch.float64)
+    edges, weights = [], []
+    for j in range(n):
+        if j == 2:
+            continue
+        heard = torch.randperm(n, generator=g)[:degree].sort().values
+        w = torch.rand(degree, generator=g, dtype=torch.float64)
+        matrix[j] = 0
+        matrix[j, heard] = w
+        edges += [[j, int(i)] for i in heard]
+        weights.append(w)
+    return torch.tensor(edges), torch.cat(weights), matrix
+
+
+@pytest.mark.parametrize("degree", [1, 3, 12])
+def test_a_matrix_product(degree: int) -> None:
+    edges, weights, matrix = graph(12, degree)
+    x = {"w": torch.rand(12, 3, 2, dtype=torch.float64), "b": torch.rand(12, dtype=torch.float64)}
+    for name, v in combine(x, edges, weights).items():
+        torch.testing.assert_close(v, torch.tensordot(matrix, x[name], dims=1))
+
+
+def test_the_ways_agree() -> None:
+    edges, weights, matrix = graph(9, 2)
+    v = torch.rand(9, 5, dtype=torch.float64)
+    for way in (_by_rows, _by_rank):
+        torch.testing.assert_close(way(v, edges, weights), matrix @ v)
+
+
+def test_what_was_there_is_not_changed() -> None:
+    edges, weights, _ = graph(9, 2)
+    v = torch.rand(9, 5)
+    before = v.clone()
+    combine({"w": v}, edges, weights)
+    assert torch.equal(v, before)
