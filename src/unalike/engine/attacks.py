@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng, tree
-from unalike.engine.loop import Replies, Transport
+from unalike.engine.loop import Replies, Through, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts import noise
@@ -139,7 +139,7 @@ ATTACKS: dict[str, type[Attack]] = {
 }
 
 
-class AttackedTransport:
+class AttackedTransport(Through):
     """A transport some of whose clients send what an attack tells them to."""
 
     def __init__(self, inner: Transport, attack: Attack, attackers: Tensor, seed: int) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng, tree
-from unalike.engine.loop import Replies, Transport
+from unalike.engine.loop import Replies, Through, Transport
 from unalike.parts.mixing.base import Question
 from unalike.parts.schedule import Plan
 
@@ -31,7 +31,7 @@ class Faults:
         return self.drop + self.straggle + self.garbage > 0
 
 
-class FaultyTransport:
+class FaultyTransport(Through):
     """A transport some of whose clients fail."""
 
     def __init__(self, inner: Transport, faults: Faults, seed: int) -> None:

@@ -1,6 +1,6 @@
 """The server's side of training: one round, identical in simulation and over a network."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from unalike.errors import RunError
 from unalike.parts.mixing.base import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
+from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 from unalike.uploads import Stacked
 
@@ -47,6 +48,48 @@ class Transport(Protocol):
     def refuse(self, ids: list[int]) -> None:
         """These clients' answers of this round were not used: they keep what they had before."""
         ...
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Every section that is judged on rows which clients hold, by the clients themselves.
+
+        ``downs`` is stacked over the servers, ``models`` has one of each. Neither rows nor personal
+        models cross the border.
+        """
+        ...
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """The clients' own models together on rows of the server's."""
+        ...
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """The plain mean of the clients' own models."""
+        ...
+
+    def in_flight(self) -> dict[int, Params]:
+        """Server -> the mean, by examples, of the models its clients keep after this round."""
+        ...
+
+
+class Through:
+    """A transport around another: judging is passed on."""
+
+    inner: Transport
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """As the inner transport."""
+        return self.inner.evaluate(downs, models)
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """As the inner transport."""
+        return self.inner.ensemble(downs, x, noise, how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """As the inner transport."""
+        return self.inner.mean_weights(downs)
+
+    def in_flight(self) -> dict[int, Params]:
+        """As the inner transport."""
+        return self.inner.in_flight()
 
 
 class State(NamedTuple):

@@ -1,6 +1,6 @@
 """One process, many clients: one at a time on every core, or a whole cohort in one vmapped call."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -14,13 +14,15 @@ from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, draw
 from unalike.engine.chunks import chunks, most
+from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
 from unalike.engine.loop import Replies
-from unalike.federation.data import Examples, Rows
+from unalike.federation.data import Examples, Federation, Rows
 from unalike.parts.mixing.base import Question
 from unalike.parts.mixing.survey import ask
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
+from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
@@ -44,6 +46,9 @@ class Simulation:
     graphs: bool = True  # on a GPU: record a local step and replay it
     chunk: int = 0  # the most clients in one vmapped call; 0: what is fast and fits
     decay: Callable[[int], float] = lambda t: 1.0  # the learning-rate schedule
+    federation: Federation | None = None  # whose rows are for testing, where anything is judged
+    ensemble_of: str = "probabilities"  # what an ensemble of clients is
+    judge_training: bool = False
     kept: dict[int, Tree] = field(default_factory=dict)
     before: dict[int, Tree] = field(default_factory=dict, init=False)  # the last round's ``kept``
 
@@ -68,6 +73,47 @@ class Simulation:
         self._pool = ThreadPoolExecutor(
             self.workers, initializer=torch.set_num_threads, initargs=(1,)
         )
+
+        self._examiner = None if self.federation is None else self._made_examiner(self.federation)
+
+    def _made_examiner(self, federation: Federation) -> Examiner:
+        return Examiner(
+            federation,
+            self.recipe.algorithm,
+            self.x,
+            self.y,
+            rng.stream(self.seed, "evaluation"),
+            lambda ids: tree.stack([self.state(i) for i in ids.tolist()]),
+            self.recipe.topology.home(self.n_clients),
+            self.each,
+            vectorized=self.engine == "vectorized",
+            chunk=self.chunk,
+            workers=self.workers,
+            how=self.ensemble_of,
+            train=self.judge_training,
+        )
+
+    @property
+    def examiner(self) -> Examiner:
+        """The clients' side of evaluation."""
+        assert self._examiner is not None, "a simulation that judges is given its federation"
+        return self._examiner
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Every section that is judged on rows which clients hold."""
+        return self.examiner.evaluate(downs, models)
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """The clients' own models together on rows of the server's."""
+        return self.examiner.ensemble(downs, x, noise, how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """The plain mean of the clients' own models."""
+        return self.examiner.mean_weights(downs)
+
+    def in_flight(self) -> dict[int, Params]:
+        """Server -> the mean of the models its clients keep after this round."""
+        return self.examiner.in_flight(torch.tensor(sorted(self.before), dtype=torch.long))
 
     def _extended(self) -> tuple[Tensor, np.ndarray, Tensor]:
         """Each client's rows followed by those its transform repeats; which ones are repeats."""
@@ -192,7 +238,7 @@ class Simulation:
         ids = ids.to(self.device)
         sizes = self.sizes[ids]
         # Noise belongs to a place in a minibatch: with noise all chunks need the same minibatches.
-        noisy = getattr(self.recipe.algorithm.task, "draws", 0) or self.recipe.mixing.gauges
+        noisy = self.recipe.algorithm.task.draws or self.recipe.mixing.gauges
         return draw(
             self.order,
             sizes,

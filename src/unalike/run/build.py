@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -25,7 +26,6 @@ from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
 from unalike.models.base import Model
-from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
@@ -34,12 +34,12 @@ from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.environment import cores
 from unalike.run.explain import check
-from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
-from unalike.run.sections import EvaluationSettings, Local
+from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.sections import Local
 from unalike.run.stages import NOTHING, Spent, spent
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
-from unalike.task import Task
+from unalike.tasks import TASKS, Task
 from unalike.tree import Params
 
 
@@ -97,10 +97,9 @@ def module(config: Config, examples: Examples) -> nn.Module:
 def task(config: Config, examples: Examples) -> Task:
     """What is learned, with the named model."""
     what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
-    model = chosen("model", config.model)
-    if isinstance(model, BetaVAE):
-        return fit_autoencoder(model, examples, what)
-    return fit(module(config, examples), examples, what, track)
+    model = cast(Model, chosen("model", config.model))
+    learn = partial(TASKS[model.task or examples.kind], **model.options())
+    return fit(module(config, examples), examples, what, track, learn)
 
 
 def optimizer(local: Local) -> Optimizer:
@@ -186,7 +185,7 @@ def _private_buffers(draft: Draft, made: Task) -> Draft:
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
     """The named engine; 'auto' vectorizes where batching over clients works and pays."""
     kind = config.engine.kind
-    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.dense):
+    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.network.dense):
         return "sequential"
     why = refusal_of_vmap(made, examples)
     if why and kind == "vectorized":
@@ -207,7 +206,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
     prepare(on, config.engine.tf32)
-    _refuse_evaluation(config.evaluation, made)
+    judging = config.evaluation
+    made.refuse(judging.select, judging.ensemble, judging.target)
     done, draft = recipe(config, made, data)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     w = made.network.given() if config.run.init == "given" else made.init(key)
@@ -228,6 +228,9 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         graphs=config.engine.graphs,
         chunk=config.engine.chunk,
         decay=decay(config.local, config.rounds),
+        federation=data,
+        ensemble_of=judging.ensemble,
+        judge_training=judging.train,
     )
     f = config.faults
     faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
@@ -240,7 +243,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     explode = math.inf if done.guarantee else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
     loop = Loop(done, transport, config.rounds, config.seed, guard)
-    judge = Evaluator(data, simulation, loop, config.seed, config.evaluation.ensemble)
+    judge = Evaluator(done.algorithm, transport, tests(data, on), config.seed, judging.ensemble)
     accountant = None
     if done.guarantee is not None:
         n = draft.n_clients
@@ -259,30 +262,10 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     )
 
 
-def _refuse_evaluation(settings: EvaluationSettings, made: Task) -> None:
-    """Say early that a metric is asked for which this task does not have."""
-    select, target = settings.select, settings.target
-    if made.kind == "autoencoding":
-        if select not in ("auto", "loss"):
-            raise ConfigError(
-                f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
-            )
-        if settings.ensemble == "votes":
-            raise ConfigError(
-                "evaluation.ensemble is 'votes', but an autoencoder takes rows for no class; use "
-                "probabilities (the mean of its terms) or weights."
-            )
-        return
-    if select == "auroc" and made.kind == "characters":
-        raise ConfigError(
-            "evaluation.select is 'auroc', which is not measured for characters; "
-            "use accuracy, loss or f1."
-        )
-    if target is not None and target > 1:
-        raise ConfigError(
-            f"evaluation.target is {target:g}, and an accuracy is at most 1; "
-            "give it as a share, such as 0.9."
-        )
+def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The data's own test set, which a server holds; None if there is none."""
+    x, y = data.examples.test_x, data.examples.test_y
+    return None if x is None or y is None else (x.to(on), y.to(on))
 
 
 def facts(made: Experiment) -> dict[str, Any]:

@@ -33,6 +33,8 @@ def rounds(made: Experiment, state: State, done: int = 0) -> Iterator[Step]:
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
+            if judged.nodes:
+                clients["nodes"] = judged.nodes
         record = _record(report, judged, made.earlier if t == 0 else NOTHING)
         record = {"round": t + 1, **record}
         if made.accountant is not None:
@@ -42,7 +44,8 @@ def rounds(made: Experiment, state: State, done: int = 0) -> Iterator[Step]:
 
 def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any]:
     """The summary of all rounds, with the privacy that was promised."""
-    summary = summarise(records, made.config.evaluation)
+    headline = made.recipe.algorithm.task.headline
+    summary = summarise(records, made.config.evaluation, headline)
     if made.accountant is not None:
         promise = made.accountant.promise
         summary["privacy"] = {
