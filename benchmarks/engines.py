@@ -27,7 +27,7 @@ from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
 from unalike.run.device import prepare
-from unalike.task import Task
+from unalike.tasks import TASKS
 
 # name: (model, settings, shape, classes, clients, examples each, per round, batch size)
 WORK = {
@@ -62,7 +62,7 @@ def seconds(work: str, how: Variant, device: torch.device, workers: int, rounds:
         x = torch.rand(n, *shape, generator=generator)
     y = torch.randint(0, classes, (n,), generator=generator)
     kind = "characters" if name == "stacked_lstm" else "multiclass"
-    task = Task(Network(MODELS[name](**settings).build(shape, classes)), kind)
+    task = TASKS[kind](Network(MODELS[name](**settings).build(shape, classes)))
     recipe = Draft(
         task, clients, classes, shape, rounds, Sgd(0.05), participation=Participation(number=cohort)
     ).recipe()

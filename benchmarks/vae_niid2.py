@@ -28,7 +28,7 @@ from unalike.parts.mixing.disco import Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco
 from unalike.parts.mixing.latents import LatentDistance, Latents, encoder_of
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, assemble, federation, task
+from unalike.run.build import Experiment, assemble, federation, task, tests
 from unalike.run.config import Config, parse
 from unalike.run.rounds import rounds
 from unalike.run.stages import Spent
@@ -68,7 +68,8 @@ def weighted(made: Experiment, model: dict, chosen: argparse.Namespace, alpha: f
         recipe = replace(recipe, schedule=alone(loop, simulation.sizes.cpu(), chosen, alpha))
         simulation = replace(simulation, recipe=recipe, kept={})
         loop = Loop(recipe, simulation, config.rounds, config.seed, guard)
-    judge = Evaluator(made.federation, simulation, loop, config.seed)
+    own = tests(made.federation, simulation.device)
+    judge = Evaluator(recipe.algorithm, simulation, own, config.seed)
     earlier = Spent(loop.asked)  # the encoder to everybody, a number back
     return replace(
         made, recipe=recipe, simulation=simulation, loop=loop, evaluator=judge, earlier=earlier

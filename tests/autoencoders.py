@@ -5,16 +5,16 @@ from dataclasses import replace
 import torch
 from federations import Data, federation
 
-from unalike.autoencoding import Autoencoding
-from unalike.models import AUTOENCODERS
+from unalike.models import MODELS
 from unalike.network import Network
+from unalike.tasks import Autoencoding
 
 SHAPE = (1, 4, 4)
 
 
 def vae(dtype: torch.dtype = torch.float64, **settings: float) -> Autoencoding:
     """16 features, 7 and 5 hidden units, two latent variables."""
-    module = AUTOENCODERS["vae"](hidden=[7, 5]).build(SHAPE, 3).to(dtype)
+    module = MODELS["vae"](hidden=[7, 5]).build(SHAPE, 3).to(dtype)
     return replace(Autoencoding(Network(module)), **settings)
 
 

@@ -1,9 +1,9 @@
 """Small federations, tasks whose training can be done by hand, and one way to run a recipe."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology
 from unalike.recipe import Kept, Recipe
-from unalike.task import Task
+from unalike.tasks import MultiClass, Task
 from unalike.tree import Params, Tree
 
 SIZES = (5, 9, 16, 20, 30, 40)  # ragged on purpose
@@ -98,7 +98,7 @@ def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, D
     """One of the three networks as a task, with data it can take."""
     module = {"conv": conv, "dense": dense, "lstm": lstm}[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return Task(Network(module)), data
+    return MultiClass(Network(module)), data
 
 
 Named = str | tuple[str, dict[str, Any]]
@@ -240,7 +240,16 @@ class Handmade:
     """A task without buffers whose rows have a loss that can be written down."""
 
     names: tuple[str, ...] = ("w",)
-    kind: str = "multiclass"
+    curve: Callable[[Tensor], Tensor] | None = None
+
+    classifies: ClassVar[bool] = True
+    headline: ClassVar[str] = "loss"
+    called: ClassVar[str] = "a task made by hand"
+    draws: ClassVar[int] = 0
+
+    def curved(self, curve: Callable[[Tensor], Tensor]) -> Self:
+        """The task with its loss through a curve."""
+        return replace(self, curve=curve)
 
     @property
     def network(self) -> Any:
@@ -257,7 +266,8 @@ class Handmade:
 
     def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """The mean over the real rows."""
-        return (self.each_loss(w, batch) * batch.real).sum() / batch.real.sum().clamp(min=1), {}
+        mean = (self.each_loss(w, batch) * batch.real).sum() / batch.real.sum().clamp(min=1)
+        return (mean if self.curve is None else self.curve(mean)), {}
 
     def each_loss(self, w: Params, batch: Batch) -> Tensor:
         """The loss of every row."""

@@ -31,7 +31,7 @@ from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.parts.private import Private
 from unalike.parts.topology import Clusters, Complete, Ring
-from unalike.task import Task
+from unalike.tasks import Task
 
 HALF = sampled(0.5, 1.5)
 MOMENTUM = {"opt": Sgd(0.05, 0.9, 1e-3)}

@@ -24,12 +24,11 @@ from federations import (
 
 from unalike import rng, tree
 from unalike.algorithms.table import METHODS
-from unalike.autoencoding import Autoencoding
-from unalike.models import AUTOENCODERS
+from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.topology import Clusters, Ring, Topology
-from unalike.task import Task
+from unalike.tasks import Autoencoding, MultiClass, Task
 
 HALF = sampled(0.5, 1.5)
 EVERYBODY = sampled(1.0, 1.5)
@@ -143,7 +142,7 @@ def test_no_method_is_missing() -> None:
 def test_latent_weights(refresh: dict[str, Any]) -> None:
     """The one method that needs an autoencoder."""
     data = federation(dtype=torch.float64)
-    module = AUTOENCODERS["vae"](hidden=[6], latent=2).build((1, 4, 4), 1).double()
+    module = MODELS["vae"](hidden=[6], latent=2).build((1, 4, 4), 1).double()
     task = Autoencoding(Network(module))
     assert both(task, data, ("latent_disco", refresh), opt=Sgd(0.01), **HALF) < 1e-9
 
@@ -202,7 +201,10 @@ def test_a_net_without_running_statistics() -> None:
     for layer in module:
         if isinstance(layer, torch.nn.BatchNorm2d):
             layer.track_running_stats = False
-    task, data = Task(Network(module, track_statistics=False)), federation(dtype=torch.float64)
+    task, data = (
+        MultiClass(Network(module, track_statistics=False)),
+        federation(dtype=torch.float64),
+    )
     assert both(task, data, "aaggff_d", **HALF) < 1e-9
 
 

@@ -14,7 +14,7 @@ from unalike.batches import Batches
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Sampled
-from unalike.task import Task
+from unalike.tasks import MultiClass, Task
 
 HALF = sampled(0.5)
 
@@ -85,7 +85,7 @@ def test_the_model_changes_no_minibatch(base: Any, monkeypatch: pytest.MonkeyPat
     """Dropout draws from a stream of its own."""
     data = network_task("dense")[1]
     for module in (conv(), nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 3))):
-        assert history(monkeypatch, Task(Network(module)), data, "fedavg") == base
+        assert history(monkeypatch, MultiClass(Network(module)), data, "fedavg") == base
 
 
 def test_the_learning_rate_and_the_server_change_no_minibatch(
@@ -165,7 +165,7 @@ def noise_of(task: Task, x: Tensor, key: Tensor) -> Tensor:
 def test_dropout_layers_draw_apart() -> None:
     """Two layers in one step, one layer in two steps, two rows of one batch."""
     net = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
-    task = Task(Network(net))
+    task = MultiClass(Network(net))
     x = torch.ones(4, 5000)
     kept = noise_of(task, x, rng.key(0)) != 0
     assert float(kept.float().mean()) == pytest.approx(0.25, abs=0.02)

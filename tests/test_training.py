@@ -18,7 +18,7 @@ from unalike import rng
 from unalike.batches import draw
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd
-from unalike.task import Task
+from unalike.tasks import MultiClass
 
 BATCH = 8
 
@@ -100,7 +100,7 @@ def test_one_client(name: str, engine: str) -> None:
     """21 examples in batches of 8 with a short one of 5, two and a half epochs."""
     ours, theirs = OPTIMIZERS[name]
     data = federation(sizes=(21,), dtype=torch.float64)
-    task = Task(Network(net().double()))
+    task = MultiClass(Network(net().double()))
     start = task.network.given()
     recipe = composed(task, data, "fedavg", opt=ours, **sampled(1.0, 2.5))
     got = play(recipe, data, 1, start, engine=engine, batch_size=BATCH).x
@@ -114,7 +114,7 @@ def test_one_client(name: str, engine: str) -> None:
 def test_fedavg_of_ragged_clients(engine: str) -> None:
     """The mean by size of five ordinary trainings, in single precision."""
     data = federation(sizes=(5, 10, 16, 21, 30))
-    task = Task(Network(net()))
+    task = MultiClass(Network(net()))
     start = task.network.given()
     recipe = composed(task, data, "fedavg", opt=Sgd(0.1, 0.9), **sampled(1.0, 1.5))
     got = play(recipe, data, 1, start, engine=engine, batch_size=BATCH).x
@@ -129,7 +129,7 @@ def test_fedavg_of_ragged_clients(engine: str) -> None:
 def test_fedprox_by_pytorch() -> None:
     """The pull written into an ordinary loop."""
     data = federation(sizes=(21,), dtype=torch.float64)
-    task = Task(Network(net().double()))
+    task = MultiClass(Network(net().double()))
     start = task.network.given()
     module = net().double()
     module.load_state_dict(start, strict=False)
@@ -151,7 +151,7 @@ def test_the_loss_of_a_padded_batch_is_that_of_its_real_rows() -> None:
     """In training mode with batch statistics, and in evaluation mode."""
     from unalike.batches import Batch
 
-    task = Task(Network(net().double()))
+    task = MultiClass(Network(net().double()))
     w, x = task.network.given(), federation(sizes=(12,), dtype=torch.float64).examples.x
     y = torch.arange(12) % CLASSES
     real = torch.arange(12) < 7
@@ -167,7 +167,7 @@ def test_the_loss_of_a_padded_batch_is_that_of_its_real_rows() -> None:
 
 def test_a_client_never_touches_anothers_examples() -> None:
     """Rows that are not numbers spoil their owner alone, also where steps are padded."""
-    task = Task(Network(net()))
+    task = MultiClass(Network(net()))
     data = federation(sizes=(5, 9, 16, 21, 30))
     recipe = composed(task, data, "fedavg")
     clean = {}
@@ -183,7 +183,7 @@ def test_a_client_never_touches_anothers_examples() -> None:
 
 def test_a_single_example_under_batch_normalisation() -> None:
     """PyTorch refuses a batch of one; here its variance is zero and training goes on."""
-    task = Task(Network(net()))
+    task = MultiClass(Network(net()))
     data = federation(sizes=(1, 9))
     for engine in ("sequential", "vectorized"):
         played = play(composed(task, data, "fedavg"), data, 3, engine=engine)
@@ -192,7 +192,7 @@ def test_a_single_example_under_batch_normalisation() -> None:
 
 def test_the_learning_rate_schedule_reaches_the_clients() -> None:
     """A factor of zero stops everything."""
-    task, data = Task(Network(net())), federation(sizes=(9, 12))
+    task, data = MultiClass(Network(net())), federation(sizes=(9, 12))
     recipe = composed(task, data, "fedavg")
     still = play(recipe, data, 1, decay=lambda t: 0.0).x
     weights = set(task.network.weights)
@@ -205,7 +205,7 @@ def test_the_learning_rate_schedule_reaches_the_clients() -> None:
 
 def test_rows_may_lie_anywhere() -> None:
     """A client's rows are an index set, not a slice."""
-    task, data = Task(Network(net())), federation(sizes=(7, 9, 14))
+    task, data = MultiClass(Network(net())), federation(sizes=(7, 9, 14))
     shuffle = torch.randperm(30, generator=torch.Generator().manual_seed(0))
     back = shuffle.argsort()
     moved = Data(

@@ -27,16 +27,15 @@ from unalike import tree
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.scaffold import Scaffold
 from unalike.algorithms.table import METHODS
-from unalike.autoencoding import Autoencoding
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
-from unalike.models import AUTOENCODERS
+from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.base import Memoryless
 from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
-from unalike.task import Task
+from unalike.tasks import Autoencoding, Task
 
 RULES = sorted(name for name, method in METHODS.items() if method.slot == "weights")
 BESIDE = [
@@ -49,7 +48,7 @@ FAIR = ["aaggff_d", "aaggff_s", "afl", "fedmgda", "propfair", "qfedavg", "term"]
 def made_for(rule: str) -> tuple[Task, Data, Named]:
     """A task and data the rule can work with, and its settings."""
     if rule == "latent_disco":
-        module = AUTOENCODERS["vae"](hidden=[6], latent=2).build((1, 4, 4), 1)
+        module = MODELS["vae"](hidden=[6], latent=2).build((1, 4, 4), 1)
         return Autoencoding(Network(module)), federation(), (rule, {"refresh": "every"})
     return *network_task("dense"), rule
 

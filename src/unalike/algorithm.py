@@ -4,7 +4,6 @@
 simulator can call it for one client or vmap it over a cohort, and a node can call it on its own.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -12,7 +11,7 @@ from torch import Tensor
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -38,6 +37,11 @@ class Algorithm(Protocol):
     @property
     def needs(self) -> frozenset[str]:
         """Statistics its server half reads, beyond examples and steps."""
+        ...
+
+    @property
+    def personal_models(self) -> bool:
+        """Whether clients with the same download are judged by different weights."""
         ...
 
     def server_init(self, w: Params, key: Key) -> Any:
@@ -73,10 +77,19 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class InFlight(Protocol):
-    """An algorithm that wants its servers judged by something other than what they hold."""
+    """An algorithm whose clients hold models that they have not sent yet."""
 
-    def judged(self, server: Any, trained: Sequence[Any], examples: Tensor) -> Any:
-        """The server as if it knew what the clients kept that trained in the last round."""
+    @property
+    def in_flight(self) -> bool:
+        """Whether servers are judged as if these models had been collected."""
+        ...
+
+    def flying(self, mine: Any) -> Params:
+        """The model that a client holds."""
+        ...
+
+    def landed(self, server: Any, mean: Params) -> Any:
+        """The server as if it had collected the models, whose mean by examples is given."""
         ...
 
 
@@ -102,6 +115,11 @@ class Stateless:
     """A client keeps nothing and is judged by the download; the server sends all it has."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def personal_models(self) -> bool:
+        """Only if a method says by what else its clients are judged."""
+        return type(self).personal is not Stateless.personal
 
     def client_init(self, w: Params, key: Key) -> Any:
         """Nothing is kept."""
@@ -134,6 +152,11 @@ class Wrapper:
     def needs(self) -> frozenset[str]:
         """As the wrapped method."""
         return self.base.needs
+
+    @property
+    def personal_models(self) -> bool:
+        """As the wrapped method, unless this one says by what else its clients are judged."""
+        return type(self).personal is not Wrapper.personal or self.base.personal_models
 
     def server_init(self, w: Params, key: Key) -> Any:
         """As the wrapped method."""

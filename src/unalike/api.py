@@ -22,6 +22,7 @@ from unalike.run.folder import plain
 from unalike.run.rounds import conclusion
 from unalike.run.rounds import rounds as rounds_of
 from unalike.settings import look_up
+from unalike.tasks import Task
 from unalike.tree import Params
 
 SETTLED = {  # what of a configuration file is no business of ``train``, and why
@@ -103,7 +104,8 @@ def train(
     if isinstance(model, nn.Module):
         config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
         what, track = f"the model {type(model).__name__}", config.run.buffers != "drop"
-        own, learned = model, fit(model, examples, what, track)
+        own: nn.Module = model
+        learned: Task = fit(model, examples, what, track)
     else:
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)

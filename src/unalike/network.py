@@ -157,6 +157,25 @@ class Network:
             for name in [f"{prefix}.{leaf}" if prefix else leaf]
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the threads' own copies: another process makes its own."""
+        return {k: v for k, v in self.__dict__.items() if k != "_mine"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _mine=threading.local())
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is made of matrix products alone, which a CPU batches well."""
+        slow = ("Conv", "LSTM", "GRU", "RNN")
+        return not any(s in name for name in self.layers for s in slow)
+
+    @property
+    def batch_dependent(self) -> bool:
+        """Whether a row's output depends on the rows beside it, also in evaluation mode."""
+        tracked = any(name.endswith("running_mean") for name in self.buffers)
+        return "BatchNorm" in self.layers and not tracked
+
     def _module(self, training: bool) -> nn.Module:
         copies = self._mine.__dict__
         name = "train" if training else "eval"

@@ -29,7 +29,7 @@ from unalike.federation.partition.iid import Iid
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.task import Task
+from unalike.tasks import MultiClass
 
 DEFENCES: list[Named] = [
     "median",
@@ -159,7 +159,7 @@ DIGITS = federate(Digits(), Iid(clients=20), seed=1)
 def accuracy(attack: Attack, *methods: Named, rounds: int = 30) -> float:
     """Test accuracy on digits dealt to 20 clients, 6 of whom attack if anybody does."""
     shape = tuple(DIGITS.examples.x.shape[1:])
-    task = Task(Network(MODELS["mlp"](hidden=[32]).build(shape, 10)))
+    task = MultiClass(Network(MODELS["mlp"](hidden=[32]).build(shape, 10)))
     data = Data(DIGITS.examples, DIGITS.rows(TRAIN))
     liars = attack.attackers(20, seed=3)
     rows = torch.cat([data.rows.of(int(i)) for i in liars]) if len(liars) else torch.zeros(0).long()

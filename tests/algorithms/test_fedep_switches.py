@@ -25,14 +25,14 @@ from unalike.parts.mixing.label_mixture import LabelMixture
 from unalike.parts.mixing.questions import LabelSet
 from unalike.parts.mixing.survey import ask
 from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
-from unalike.task import Task
+from unalike.tasks import MultiClass
 
 A = np.repeat(np.arange(10), 10)
 B = np.repeat([0, 1, 2], [50, 30, 20])
 C = np.repeat([7, 8, 9], [10, 30, 60])
 THREE = (A, B, C)
 LISTED = torch.tensor([[[1, 4.5, 8.26]], [[1, 0.7, 0.62]], [[1, 8.5, 0.46]]])
-TEN = Task(Network(MODELS["mlp"](hidden=[6]).build((1, 4, 4), 10)))
+TEN = MultiClass(Network(MODELS["mlp"](hidden=[6]).build((1, 4, 4), 10)))
 ONE_PART = torch.tensor([[[1, 4.5, 8.25]], [[1, 0.7, 0.61]], [[1, 8.5, 0.45]]])
 
 

@@ -15,6 +15,7 @@ from unalike import rng, tree
 from unalike.algorithms import fedevg
 from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
 from unalike.errors import ConfigError
+from unalike.federation.data import TEST
 from unalike.gradient import gradient
 from unalike.models import MODELS
 from unalike.network import Network
@@ -22,7 +23,7 @@ from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
-from unalike.task import Task
+from unalike.tasks import Binary, MultiClass, Task
 
 # One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.
 POINT = Synthetic(torch.tensor([[0.4, 0.7]], dtype=torch.float64), torch.tensor([1]))
@@ -35,7 +36,7 @@ SIZES = torch.tensor([0.6, 0.4], dtype=torch.float64)
 
 def linear_task(features: int = 2, classes: int = 2) -> Task:
     """Logits that are a linear function of the features."""
-    return Task(Network(nn.Linear(features, classes).double()))
+    return MultiClass(Network(nn.Linear(features, classes).double()))
 
 
 def method(beta: float = 0.1, **settings: object) -> FedEvg:
@@ -280,7 +281,8 @@ def test_the_judge_has_no_spectral_norm() -> None:
     state, _ = made.loop.advance(made.loop.begin(made.w), 0)
     w = evg.model(state.servers[0], made.evaluator.key)
     assert w is not None
-    x, y = made.evaluator.global_x, made.evaluator.global_y
+    examples, rows = made.federation.examples, made.federation.rows(TEST).order
+    x, y = examples.x[rows], examples.y[rows]
     ordinary = MODELS["resnet10"](width=4).build((1, 8, 8), 10)
     ordinary.load_state_dict(w)
     with torch.no_grad():
@@ -297,7 +299,7 @@ def nudged(kinked: bool, size: float) -> Tensor:
     layers = [nn.Conv2d(1, 16, 5, padding=1, bias=False), act(), pool(2), nn.Flatten()]
     for inputs, outputs in ((144, 64), (64, 64)):
         layers += [nn.Linear(inputs, outputs, bias=False), act()]
-    task = Task(Network(nn.Sequential(*layers, nn.Linear(64, 3, bias=False)).double()))
+    task = MultiClass(Network(nn.Sequential(*layers, nn.Linear(64, 3, bias=False)).double()))
     data = federation((1, 8, 8), (160, 160), dtype=torch.float64)
     x = data.examples.x
     x = x * (1 + size * rng.normal(rng.key(9), *x.shape).double())
@@ -320,7 +322,7 @@ def test_kinks_of_the_network_amplify_what_a_smooth_one_does_not(
 
 def test_precision_follows_the_synthetic_set() -> None:
     """A network in single precision, everything else in double: the client computes in double."""
-    task = Task(Network(nn.Linear(2, 3)))
+    task = MultiClass(Network(nn.Linear(2, 3)))
     up = one_client(FedEvg(task, task, (2,), 3, 4, Sgd(0.5), 4))
     assert up.gradient.dtype == up.weight.dtype == torch.float64
 
@@ -334,8 +336,8 @@ def test_losses_of_a_received_model_do_not_exist() -> None:
 
 def test_a_binary_task_is_refused() -> None:
     """There is one logit and no class to draw."""
-    task = Task(Network(nn.Linear(2, 1)), "binary")
-    with pytest.raises(ConfigError, match="needs a multi-class task, this one is binary"):
+    task = Binary(Network(nn.Linear(2, 1)))
+    with pytest.raises(ConfigError, match="needs a multi-class task, this one is a binary task"):
         composed(task, federation((2,)), "fedevg")
 
 

@@ -14,7 +14,7 @@ from unalike.parts.mixing.examples import Uniform
 from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
-from unalike.task import Task
+from unalike.tasks import MultiClass
 
 
 def test_joint_steps_for_three_rounds() -> None:
@@ -68,7 +68,7 @@ def test_only_the_shared_part_travels(shared: str) -> None:
 
 def parameters(model: str, shape: tuple[int, ...], prefixes: list[str]) -> tuple[int, int]:
     """(all parameters, those that travel) of a published network."""
-    task = Task(Network(MODELS[model]().build(shape, 10)))
+    task = MultiClass(Network(MODELS[model]().build(shape, 10)))
     x = torch.zeros(2, *shape)
     data = Data(Examples(x, torch.tensor([0, 1]), 10), federation(sizes=(1, 1)).rows)
     recipe = composed(task, data, ("lg_fedavg", {"shared": prefixes}))
@@ -106,7 +106,7 @@ def test_an_unknown_prefix_is_refused() -> None:
 
 def test_a_model_without_a_head_is_refused() -> None:
     """With what to write instead."""
-    task = Task(Network(torch.nn.Linear(2, 2)))
+    task = MultiClass(Network(torch.nn.Linear(2, 2)))
     with pytest.raises(ConfigError, match="needs to know the model's head"):
         composed(task, federation((2,)), "lg_fedavg")
 

@@ -16,6 +16,7 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import STATISTIC, traffic
 from unalike.engine.loop import Replies, State
 from unalike.errors import ConfigError
+from unalike.federation.data import TEST
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Phased
 from unalike.parts.topology import Star
@@ -84,16 +85,13 @@ def test_virtual_mean_of_the_models_in_flight() -> None:
     played = shifted(2, [10] * 4)
     virtual = PhaseShift(FedAvg(Quadratic(), Sgd(0.5)), eval_model="virtual_mean")
     for t, want in enumerate(VIRTUAL):
-        server, kept = played.states[t + 1].servers[0], [played.kept[t][k] for k in range(4)]
-        found = virtual.judged(server, kept, torch.full((4,), 10))
+        server = played.states[t + 1].servers[0]
+        models = [virtual.flying(played.kept[t][k]) for k in range(4)]
+        found = virtual.landed(server, tree.mean(torch.full((4,), 0.25), tree.stack(models)))
         assert float(found.x["w"]) == pytest.approx(want, abs=1e-6)
         assert found._replace(x=server.x) == server
-    weighted = virtual.judged(server, kept, torch.tensor([10, 20, 30, 40]))
-    by_hand = (2.696759 + 2 * 5.030093 + 3 * 7.659722 + 4 * 9.659722) / 10
-    assert float(weighted.x["w"]) == pytest.approx(by_hand, abs=1e-6)
-    assert virtual.judged(server, [], torch.zeros(0)) is server
-    central = played.simulation.recipe.algorithm
-    assert central.judged(server, kept, torch.full((4,), 10)) is server
+    assert virtual.in_flight
+    assert not played.simulation.recipe.algorithm.in_flight
 
 
 def judged(eval_model: str, rounds: int) -> tuple[Experiment, State, Evaluation]:
@@ -120,12 +118,13 @@ def test_all_sections_judge_the_virtual_mean() -> None:
     n = {i: float(made.simulation.sizes[i]) for i in plan.ids.tolist()}
     kept = {i: made.simulation.kept[i].w for i in n}
     mean = {k: sum(n[i] * kept[i][k] for i in n) / sum(n.values()) for k in state.servers[0].x}
-    task, judge = made.recipe.algorithm.task, made.evaluator
+    examples, rows = made.federation.examples, made.federation.rows(TEST).order
+    x, y = examples.x[rows], examples.y[rows]
     with torch.no_grad():
-        out = task.logits(mean, judge.global_x)
-    right = float((out.argmax(1) == judge.global_y).float().mean())
+        out = made.recipe.algorithm.task.logits(mean, x)
+    right = float((out.argmax(1) == y).float().mean())
     assert found.spread["global"]["accuracy"]["mean"] == pytest.approx(right, abs=1e-6)
-    loss = float(torch.nn.functional.cross_entropy(out, judge.global_y))
+    loss = float(torch.nn.functional.cross_entropy(out, y))
     assert found.spread["global"]["loss"]["mean"] == pytest.approx(loss, rel=1e-5)
     # All test rows are those of the clients, so the mean over rows is that of the local section.
     local = found.spread["local"]["loss"]["weighted_mean"]

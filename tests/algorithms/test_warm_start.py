@@ -30,7 +30,7 @@ from unalike.parts.topology import Ring
 from unalike.recipe import Recipe
 from unalike.run.config import parse
 from unalike.run.execute import Silent, resume, start
-from unalike.task import Task
+from unalike.tasks import Task
 
 TARGETS, SIZES = (2.0, -1.0), (1, 3)  # of TWO
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
 from unalike.api import train
-from unalike.engine import evaluate
+from unalike.engine import judging
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.loop import State
 from unalike.errors import ConfigError, RunError
@@ -109,7 +109,8 @@ def test_where_only_clients_hold_models_their_ensemble_meets_strangers():
     bodies = [EYE, 0.1 * SWAP, 0.1 * SWAP]
     made.simulation.kept = {k: {"body.weight": w} for k, w in enumerate(bodies)}
     found = judged(made)
-    x, y = made.evaluator.global_x, made.evaluator.global_y
+    rows = made.federation.rows(TEST).order[:6]  # those of training clients
+    x, y = made.federation.examples.x[rows], made.federation.examples.y[rows]
     mean = torch.stack([(10 * x @ w.T).softmax(1) for w in bodies]).mean(0)
     # Two unsure clients are outvoted by a sure one: probabilities count, not votes.
     assert mean.argmax(1).tolist() == x.argmax(1).tolist()
@@ -230,11 +231,11 @@ def test_engines_judge_one_state_alike(digits: Federation, settings: dict[str, A
         made = assemble(config, digits, fit(Normed(), digits.examples, "the model", track))
         made.simulation.engine = "sequential"  # train alike, so that only judging differs
         state, _ = made.loop.advance(made.loop.begin(made.w), 0)
-        made.simulation.engine = kind
+        made.simulation.examiner.vectorized = kind == "vectorized"
         return made.evaluator(state)
 
     alone, together = evaluation("sequential"), evaluation("vectorized")
-    monkeypatch.setattr(evaluate, "AT_ONCE", 64)
+    monkeypatch.setattr(judging, "MANY", 64)
     pieces = evaluation("vectorized") if "run" not in settings else together
     for section, metrics in alone.clients.items():
         for name, values in metrics.items():

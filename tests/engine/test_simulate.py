@@ -18,7 +18,7 @@ from federations import (
 from unalike import tree
 from unalike.network import Network
 from unalike.parts.mixing.questions import LabelCounts, Size
-from unalike.task import Task
+from unalike.tasks import MultiClass
 
 HALF = sampled(0.5, 1.5)
 
@@ -36,7 +36,7 @@ def test_two_workers_compute_what_one_computes(name: str) -> None:
 
 def test_many_threads_on_one_network() -> None:
     """Twenty clients on four threads, many times: a torn parameter would show."""
-    task = Task(Network(conv()))
+    task = MultiClass(Network(conv()))
     data = federation(sizes=[6] * 20)
     recipe = composed(task, data, "fedavg")
     runs = [play(recipe, data, 2, engine="sequential", workers=4).x for _ in range(3)]

@@ -140,7 +140,7 @@ def test_pooled_clients_are_one_client():
 
 def test_the_diagram_of_logits_uses_the_predicted_class():
     logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
-    diagram = pooled_reliability(logits, torch.tensor([0, 0, 0]), "multiclass", bins=2)
+    diagram = pooled_reliability(logits, torch.tensor([0, 0, 0]), bins=2)
     sure = torch.softmax(logits.double(), 1).amax(1)
     assert diagram.counts.tolist() == [[0, 3]]
     assert float(diagram.accuracy[0, 1]) == pytest.approx(2 / 3)
@@ -148,6 +148,8 @@ def test_the_diagram_of_logits_uses_the_predicted_class():
 
 
 def test_the_diagram_of_a_binary_task_is_of_both_answers():
-    diagram = pooled_reliability(torch.tensor([4.0, -4.0]), torch.tensor([1, 1]), "binary", bins=2)
+    diagram = pooled_reliability(
+        torch.tensor([4.0, -4.0]), torch.tensor([1, 1]), binary=True, bins=2
+    )
     assert diagram.counts.tolist() == [[0, 2]]
     assert float(diagram.accuracy[0, 1]) == 0.5

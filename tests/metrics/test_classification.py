@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unalike.errors import ConfigError, DataError
+from unalike.errors import DataError
 from unalike.metrics import auroc as auroc_module
 from unalike.metrics import classification
 from unalike.metrics.classification import per_client, pooled
@@ -92,7 +92,7 @@ def assert_agrees(found, reference, client):
 @pytest.mark.parametrize("seed", range(3))
 def test_multiclass_agrees_with_scikit_learn(seed, ties):
     logits, labels, owner, clients = draw(seed, ties=ties)
-    found = per_client(logits, labels, owner, clients, "multiclass")
+    found = per_client(logits, labels, owner, clients)
     assert list(found) == MULTICLASS
     for k in owner.unique().tolist():
         mine = owner == k
@@ -104,7 +104,7 @@ def test_multiclass_agrees_with_scikit_learn(seed, ties):
 def test_binary_agrees_with_scikit_learn(seed, ties):
     logits, labels, owner, clients = draw(seed, classes=2, ties=ties)
     logits = logits[:, 1] - logits[:, 0]
-    found = per_client(logits, labels, owner, clients, "binary")
+    found = per_client(logits, labels, owner, clients, binary=True)
     assert list(found) == BINARY
     for k in owner.unique().tolist():
         mine = owner == k
@@ -115,7 +115,7 @@ def test_multiclass_agrees_with_torchmetrics():
     from torchmetrics.functional import classification as tm
 
     logits, labels, owner, clients = draw(5, dtype=torch.float32)
-    found = per_client(logits, labels, owner, clients, "multiclass")
+    found = per_client(logits, labels, owner, clients)
     for k in owner.unique().tolist():
         x, y = logits[owner == k], labels[owner == k]
         with warnings.catch_warnings():
@@ -145,7 +145,7 @@ def test_binary_agrees_with_torchmetrics():
 
     logits, labels, owner, clients = draw(6, classes=2, dtype=torch.float32)
     logits = logits[:, 1] - logits[:, 0]
-    found = per_client(logits, labels, owner, clients, "binary")
+    found = per_client(logits, labels, owner, clients, binary=True)
     for k in owner.unique().tolist():
         z, y = logits[owner == k], labels[owner == k]
         two = torch.stack([torch.sigmoid(-z), torch.sigmoid(z)], 1)
@@ -160,7 +160,7 @@ def test_binary_agrees_with_torchmetrics():
 def test_a_hand_made_client():
     logits = torch.tensor([[2.0, 0, 0], [0, 2.0, 0], [2.0, 0, 0], [0, 2.0, 0]])
     labels = torch.tensor([0, 1, 1, 1])
-    found = pooled(logits, labels, "multiclass")
+    found = pooled(logits, labels)
     assert found["accuracy"] == 0.75
     assert found["precision"] == pytest.approx((1 / 2 + 1) / 2)  # class 2 occurs nowhere
     assert found["recall"] == pytest.approx((1 + 2 / 3) / 2)
@@ -172,17 +172,17 @@ def test_a_hand_made_client():
 
 def test_clients_without_rows_are_undefined():
     logits, labels, owner, clients = draw(0)
-    found = per_client(logits, labels, owner, clients + 2, "multiclass")
+    found = per_client(logits, labels, owner, clients + 2)
     assert all(torch.isnan(v[clients - 1 :]).all() for n, v in found.items() if n != "n")
     assert found["n"][clients - 1 :].tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["multiclass", "binary", "characters"])
+@pytest.mark.parametrize("options", [{}, {"binary": True}, {"auroc": False}])
 @pytest.mark.parametrize("per_batch", [None, 4])
-def test_no_rows_at_all(kind, per_batch):
-    logits = torch.zeros(0, 7) if kind != "binary" else torch.zeros(0)
+def test_no_rows_at_all(options, per_batch):
+    logits = torch.zeros(0) if options.get("binary") else torch.zeros(0, 7)
     nothing = torch.zeros(0, dtype=torch.int64)
-    found = per_client(logits, nothing, nothing, 3, kind, per_batch=per_batch)
+    found = per_client(logits, nothing, nothing, 3, per_batch=per_batch, **options)
     assert all(v.shape == (3,) for v in found.values())
     assert found["n"].sum() == 0
     assert found["accuracy"].isnan().all()
@@ -194,7 +194,7 @@ def test_a_client_of_one_class_has_accuracy_but_no_auroc():
         torch.tensor([1, 1, 0, 1]),
         torch.tensor([0, 0, 1, 1]),
         2,
-        "binary",
+        binary=True,
     )
     assert found["accuracy"].tolist() == [0.5, 0.5]
     assert found["auroc"].isnan().tolist() == [True, False]
@@ -203,66 +203,64 @@ def test_a_client_of_one_class_has_accuracy_but_no_auroc():
 
 def test_top5_is_left_out_with_five_classes():
     logits, labels, owner, clients = draw(0, classes=5)
-    assert "top5" not in per_client(logits, labels, owner, clients, "multiclass")
+    assert "top5" not in per_client(logits, labels, owner, clients)
     logits, labels, owner, clients = draw(0, classes=6)
-    assert "top5" in per_client(logits, labels, owner, clients, "multiclass")
+    assert "top5" in per_client(logits, labels, owner, clients)
 
 
 def test_equal_logits_rank_by_class_number():
-    found = pooled(torch.zeros(8, 8), torch.arange(8), "multiclass")
+    found = pooled(torch.zeros(8, 8), torch.arange(8))
     assert found["accuracy"] == 1 / 8
     assert found["top5"] == 5 / 8
     assert found["auroc"] == 0.5
     assert found["loss"] == pytest.approx(np.log(8))
 
 
-def test_characters_are_classes_without_auroc():
+def test_auroc_can_be_left_out():
     rows = draw(2)
-    characters, classes = per_client(*rows, "characters"), per_client(*rows, "multiclass")
-    assert set(classes) - set(characters) == {"auroc"}
-    assert all(
-        torch.equal(characters[n].nan_to_num(-1), classes[n].nan_to_num(-1)) for n in characters
-    )
+    without, classes = per_client(*rows, auroc=False), per_client(*rows)
+    assert set(classes) - set(without) == {"auroc"}
+    assert all(torch.equal(without[n].nan_to_num(-1), classes[n].nan_to_num(-1)) for n in without)
 
 
 def test_binary_takes_a_column_and_any_type_of_label():
     logits, labels, owner, clients = draw(1, classes=2)
     z = logits[:, 1]
-    expected = per_client(z, labels, owner, clients, "binary")
+    expected = per_client(z, labels, owner, clients, binary=True)
     for x, y in ((z[:, None], labels), (z, labels.bool()), (z, labels.float())):
-        found = per_client(x, y, owner.int(), clients, "binary")
+        found = per_client(x, y, owner.int(), clients, binary=True)
         assert all(torch.equal(found[n].nan_to_num(-1), expected[n].nan_to_num(-1)) for n in found)
 
 
 def test_extreme_logits_stay_finite():
     logits = torch.tensor([[1e4, -1e4], [-1e4, 1e4]])
-    found = pooled(logits, torch.tensor([0, 0]), "multiclass")
+    found = pooled(logits, torch.tensor([0, 0]))
     assert found["loss"] == pytest.approx(1e4)
     assert found["ece"] == pytest.approx(0.5)
-    found = pooled(torch.tensor([1e4, -1e4]), torch.tensor([0, 0]), "binary")
+    found = pooled(torch.tensor([1e4, -1e4]), torch.tensor([0, 0]), binary=True)
     assert found["loss"] == pytest.approx(5e3)
 
 
 def test_saturated_probabilities_still_rank():
     """In float32 all three probabilities round to 1, yet their order is perfect."""
     logits, labels = torch.tensor([30.0, 40.0, 50.0]), torch.tensor([0, 1, 1])
-    assert pooled(logits, labels, "binary")["auroc"] == 1.0
+    assert pooled(logits, labels, binary=True)["auroc"] == 1.0
     two = torch.stack([torch.zeros(3), logits], 1)
-    assert pooled(two, labels, "multiclass")["auroc"] == 1.0
+    assert pooled(two, labels)["auroc"] == 1.0
 
 
 def test_half_precision_is_computed_in_full():
     logits, labels, owner, clients = draw(3)
     half = logits.half()
-    found = per_client(half, labels, owner, clients, "multiclass")
-    expected = per_client(half.float(), labels, owner, clients, "multiclass")
+    found = per_client(half, labels, owner, clients)
+    expected = per_client(half.float(), labels, owner, clients)
     assert all(torch.equal(found[n].nan_to_num(-1), expected[n].nan_to_num(-1)) for n in found)
 
 
 def test_inputs_are_left_alone():
     logits, labels, owner, clients = draw(3)
     before = logits.clone(), labels.clone(), owner.clone()
-    per_client(logits, labels, owner, clients, "multiclass")
+    per_client(logits, labels, owner, clients)
     assert all(torch.equal(a, b) for a, b in zip(before, (logits, labels, owner), strict=True))
 
 
@@ -271,10 +269,9 @@ def test_inputs_are_left_alone():
 def test_order_of_rows_is_of_no_effect(seed, binary):
     logits, labels, owner, clients = draw(seed, n=60, clients=5, classes=2 if binary else 6)
     logits = logits[:, 0] if binary else logits
-    kind = "binary" if binary else "multiclass"
     p = torch.randperm(60, generator=torch.Generator().manual_seed(seed))
-    a = per_client(logits, labels, owner, clients, kind)
-    b = per_client(logits[p], labels[p], owner[p], clients, kind)
+    a = per_client(logits, labels, owner, clients, binary=binary)
+    b = per_client(logits[p], labels[p], owner[p], clients, binary=binary)
     for name in a:
         torch.testing.assert_close(a[name], b[name], equal_nan=True, rtol=1e-12, atol=1e-12)
 
@@ -283,17 +280,17 @@ def test_order_of_rows_is_of_no_effect(seed, binary):
 @settings(max_examples=15, deadline=None)
 def test_a_client_is_judged_as_if_alone(seed):
     logits, labels, owner, clients = draw(seed, n=60, clients=5)
-    together = per_client(logits, labels, owner, clients, "multiclass")
+    together = per_client(logits, labels, owner, clients)
     for k in owner.unique().tolist():
-        alone = pooled(logits[owner == k], labels[owner == k], "multiclass")
+        alone = pooled(logits[owner == k], labels[owner == k])
         for name, value in alone.items():
             assert float(together[name][k]) == pytest.approx(value, abs=1e-12, nan_ok=True)
 
 
 def test_sample_weighted_means_are_the_pooled_ones():
     logits, labels, owner, clients = draw(8)
-    found = per_client(logits, labels, owner, clients, "multiclass")
-    whole = pooled(logits, labels, "multiclass")
+    found = per_client(logits, labels, owner, clients)
+    whole = pooled(logits, labels)
     for name in ("accuracy", "top5", "loss"):
         mean = (found[name].nan_to_num() * found["n"]).sum() / found["n"].sum()
         assert float(mean) == pytest.approx(whole[name])
@@ -301,10 +298,10 @@ def test_sample_weighted_means_are_the_pooled_ones():
 
 def test_chunks_change_nothing(monkeypatch):
     rows = draw(4)
-    whole = per_client(*rows, "multiclass")
+    whole = per_client(*rows)
     monkeypatch.setattr(classification, "ENTRIES_AT_ONCE", 50)
     monkeypatch.setattr(auroc_module, "PAIRS_AT_ONCE", 37)
-    parts = per_client(*rows, "multiclass")
+    parts = per_client(*rows)
     for name in whole:
         torch.testing.assert_close(parts[name], whole[name], equal_nan=True, rtol=0, atol=1e-14)
 
@@ -316,7 +313,7 @@ def test_ten_thousand_clients_take_seconds():
     labels = torch.randint(classes, (n,), generator=g)
     owner = torch.randint(clients, (n,), generator=g)
     start = time.perf_counter()
-    per_client(logits, labels, owner, clients, "multiclass")
+    per_client(logits, labels, owner, clients)
     assert time.perf_counter() - start < 10  # about 1 s on an idle core
 
 
@@ -326,7 +323,6 @@ def rows_with(**changes):
         "labels": torch.tensor([0, 1, 2, 0]),
         "owner": torch.tensor([0, 0, 1, 1]),
         "n_clients": 2,
-        "kind": "multiclass",
     }
     return rows | changes
 
@@ -351,15 +347,10 @@ NAN_ROW = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, float("nan"), 0], [0, 0, flo
         ({"logits": torch.zeros(4)}, "logits must be .rows, classes."),
         ({"logits": torch.zeros(4, 5, 3)}, "flatten sequences first"),
         ({"logits": torch.zeros(4, 3, dtype=torch.int64)}, "logits must be floating point"),
-        ({"kind": "binary"}, "binary task takes one logit per row"),
-        ({"kind": "binary", "logits": torch.zeros(4)}, "label 2 of client 1 .* from 0 to 1"),
+        ({"binary": True}, "binary task takes one logit per row"),
+        ({"binary": True, "logits": torch.zeros(4)}, "label 2 of client 1 .* from 0 to 1"),
     ],
 )
 def test_bad_rows_are_named(changes, message):
     with pytest.raises(DataError, match=message):
         per_client(**rows_with(**changes))
-
-
-def test_an_unknown_kind_is_named():
-    with pytest.raises(ConfigError, match="unknown kind of task 'multiclas': did you mean 'multi"):
-        per_client(**rows_with(kind="multiclas"))

@@ -25,7 +25,7 @@ from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
 from unalike.parts.turns import in_turns
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -71,6 +71,12 @@ class FedAvg:
     def needs(self) -> frozenset[str]:
         """What the term's server half reads."""
         return self.term.needs
+
+    @property
+    def personal_models(self) -> bool:
+        """If anything is private."""
+        network = self.task.network
+        return any(map(self.private, (*network.weights, *network.buffers)))
 
     def server_init(self, w: Params, key: Key) -> Server:
         """The shared leaves of the initial model."""

@@ -31,7 +31,7 @@ from unalike.gradient import gradient
 from unalike.models.spectral import without_spectral_norm
 from unalike.parts.optim import Adam, Optimizer
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks import MultiClass
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -58,8 +58,8 @@ class FedEvg(Stateless):
     spectral norm that ``energies``, the clients' network, may have.
     """
 
-    task: Task
-    energies: Task
+    task: MultiClass
+    energies: MultiClass
     shape: tuple[int, ...]
     classes: int
     rounds: int
@@ -75,6 +75,7 @@ class FedEvg(Stateless):
     clip_gradient: float = 3.0
     clip_pixels: bool = True
     judge_epochs: int = 100
+    personal_models: ClassVar[bool] = False
 
     def server_init(self, w: Params, key: Key) -> Synthetic:
         """Gaussian noise with balanced labels."""
@@ -202,9 +203,9 @@ class FedEvgMethod(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
-        if draft.task.kind != "multiclass":
+        if not isinstance(draft.task, MultiClass):
             raise ConfigError(
-                f"method 'fedevg' needs a multi-class task, this one is {draft.task.kind}."
+                f"method 'fedevg' needs a multi-class task, this one is {draft.task.called}."
             )
         return replace(draft, make=self._make)
 
@@ -214,10 +215,12 @@ class FedEvgMethod(Method):
                 "method 'fedevg' sends no model, so weights that follow the clients' losses of a "
                 "received model cannot be combined with it; drop them."
             )
-        classifier = replace(draft.task, network=draft.task.network.changed(without_spectral_norm))
+        energies = draft.task
+        assert isinstance(energies, MultiClass), "checked by ``change``"
+        classifier = replace(energies, network=energies.network.changed(without_spectral_norm))
         return FedEvg(
             classifier,
-            draft.task,
+            energies,
             draft.shape,
             draft.classes,
             draft.rounds,

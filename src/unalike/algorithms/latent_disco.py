@@ -14,13 +14,13 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from unalike.algorithms.method import Draft, Method, Slot
-from unalike.autoencoding import Autoencoding
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.disco import AllZero, Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
 from unalike.parts.mixing.latents import Distance, Embed, LatentDistance, Latents, read_encoder
 from unalike.parts.topology import Star
+from unalike.tasks import Autoencoding
 
 
 class LatentDisco(Method):

@@ -23,7 +23,7 @@ from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.recipe import Decay, Filter, Recipe, Transform
 from unalike.settings import Settings
-from unalike.task import Task
+from unalike.tasks import Task
 
 Slot = Literal[
     "objective",

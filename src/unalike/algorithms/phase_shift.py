@@ -11,7 +11,6 @@ Downloads stay, uploads fall to one n-th. The schedule ``Phased`` deals the posi
 is the client's side of them, around FedAvg with whatever parts it has.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -62,6 +61,12 @@ class PhaseShift(Wrapper):
     base: FedAvg
     optimizer: Literal["keep", "reset"] = "keep"  # momentum through corrections
     eval_model: Literal["central", "virtual_mean"] = "central"
+    personal_models: ClassVar[bool] = False
+
+    @property
+    def in_flight(self) -> bool:
+        """If the virtual mean is judged."""
+        return self.eval_model == "virtual_mean"
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
@@ -110,11 +115,12 @@ class PhaseShift(Wrapper):
         """The central model."""
         return server.x
 
-    def judged(self, server: Counted, trained: Sequence[Mine], examples: Tensor) -> Counted:
-        """The server as it is, or with the mean that a collection after this round would give."""
-        if self.eval_model == "central" or not trained:
-            return server
-        mean = tree.mean(examples / examples.sum(), tree.stack([mine.w for mine in trained]))
+    def flying(self, mine: Mine) -> Params:
+        """A client's model in mid-phase."""
+        return mine.w
+
+    def landed(self, server: Counted, mean: Params) -> Counted:
+        """The server with the mean that a collection after this round would give."""
         return server._replace(x=mean)
 
 

@@ -6,16 +6,15 @@ objective   clients minimise -log(1 - l/M) of every batch   (``parts/curve.py``,
 """
 
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from pydantic import Field
 
 from unalike.algorithms.fair import Fair
 from unalike.algorithms.method import Draft, Method, Slot
 from unalike.errors import ConfigError
-from unalike.parts.curve import Bargain, Curved
+from unalike.parts.curve import Bargain
 from unalike.parts.mixing.proportional import Proportional
-from unalike.task import Task
 
 _PAPER = "Zhang et al. 2022, arXiv 2202.01666"
 
@@ -48,10 +47,10 @@ class PropFairLoss(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Fill the objective."""
-        if draft.task.kind == "autoencoding":
+        if not draft.task.classifies:
             raise ConfigError(
                 "method 'propfair_loss' is made for a classification loss, not for reconstruction; "
                 "use 'propfair'."
             )
         curve = Bargain(self.baseline, self.floor)
-        return replace(draft, task=cast(Task, Curved(draft.task, curve)))
+        return replace(draft, task=draft.task.curved(curve))

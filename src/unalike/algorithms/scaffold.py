@@ -22,7 +22,7 @@ from unalike.parts.local import descend
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 from unalike.uploads import Uploads
 

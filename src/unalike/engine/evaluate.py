@@ -1,40 +1,28 @@
-"""The evaluation protocol: local, global and new-client tests side by side, one rule for all.
+"""The servers' side of evaluation: which models there are, and what comes of all verdicts.
 
-local       every client's personal model on its own validation and test rows
-global      the servers' model on data of no known client: the dataset's own test set if it has
-            one, else the pooled test rows of all training clients
-new         the servers' model on whole clients that never trained
-
-A method in which only the clients hold whole models (LG-FedAvg) is judged on the last two by the
-ensemble of the clients: the mean of their class probabilities, or for an autoencoder of its terms;
-the shares of their votes; or one model, the mean of their weights. Every client counts the same.
+Clients judge on their own rows (``engine/examine.py``); a server judges on nothing but the data's
+own test set, where there is one. Several servers are averaged metric by metric, and each one's
+verdict on the common test rows is kept beside the mean.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.func import vmap
-from torch.nn.functional import one_hot
-from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
-from unalike.algorithm import InFlight
-from unalike.engine.loop import Loop, State
-from unalike.engine.simulate import Simulation
-from unalike.errors import ConfigError, RunError
-from unalike.federation.data import TEST, VALIDATION, Federation, Rows
-from unalike.metrics import reconstruction
-from unalike.metrics.calibration import Reliability, pool
-from unalike.metrics.classification import per_client, pooled_reliability
+from unalike.algorithm import Algorithm, InFlight
+from unalike.engine.course import Course
+from unalike.engine.judging import merged, outputs, side_by_side
+from unalike.engine.loop import State
+from unalike.metrics.calibration import Reliability
 from unalike.metrics.fairness import summarise
-from unalike.tree import Params
+from unalike.tasks import Judged
+from unalike.tree import Params, Tree
 
 Ensemble = Literal["probabilities", "votes", "weights"]
-AT_ONCE = 4096  # rows in one forward pass
+SECTIONS = ("train", "validation", "local", "global", "new")  # in the order of the records
 LOWER_IS_BETTER = frozenset({"loss", "ece", "mce", "reconstruction", "kl"})
 
 
@@ -46,264 +34,73 @@ class Evaluation:
     spread: dict[str, dict[str, dict[str, float]]]  # section -> metric -> summary
     # section -> counts, accuracy, confidence -> one value per bin, all rows together
     reliability: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-
-
-class Judged(NamedTuple):
-    """One section: every metric of every client, and the bins of its reliability diagram."""
-
-    metrics: dict[str, Tensor]
-    bins: Reliability | None  # None where nothing is classified
+    # metric -> one value per server on the common test rows; empty if there is one server
+    nodes: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Evaluator:
-    """Judges a state of the servers and the clients' kept states."""
+    """Judges a state of the servers, and through the transport the clients' kept states."""
 
     def __init__(
         self,
-        federation: Federation,
-        simulation: Simulation,
-        loop: Loop,
+        course: Course,
+        tests: tuple[Tensor, Tensor] | None,
         seed: int,
         ensemble: Ensemble = "probabilities",
-    ):
-        """The rows of each section are gathered once."""
-        self.ensemble = ensemble
-        self.federation, self.simulation, self.loop = federation, simulation, loop
-        self.algorithm = simulation.recipe.algorithm
-        self.task = self.algorithm.task
-        self.key = rng.stream(seed, "evaluation")
-        examples, n = federation.examples, federation.n_clients
-        known, new = (
-            _of_clients(federation, TEST, 0, n),
-            _of_clients(federation, TEST, n, n + federation.n_new),
-        )
-        self.local = {
-            name: rows
-            for name, rows in (
-                ("validation", _of_clients(federation, VALIDATION, 0, n)),
-                ("local", known),
-            )
-            if len(rows.order)
-        }
-        self.new = new if len(new.order) else None
-        # Normalisation by the statistics of the batch: each client's rows must stay among theirs.
-        network = self.task.network
-        tracked = any(name.endswith("running_mean") for name in network.buffers)
-        self.batch_dependent = "BatchNorm" in network.layers and not tracked
-        device = simulation.device
-        # What judging draws belongs to the row, so that it is the same for every engine and model.
-        key = self.key.to(device)
-        self.noise = rng.normal(rng.fold_in(key, 0), len(examples), self.task.draws)
-        if examples.test_x is not None and examples.test_y is not None:
-            self.global_x, self.global_y = examples.test_x.to(device), examples.test_y.to(device)
-            rows = len(self.global_x)
-            self.global_noise = rng.normal(rng.fold_in(key, 1), rows, self.task.draws)
-        else:
-            self.global_x = simulation.x[known.order.to(device)]
-            self.global_y = simulation.y[known.order.to(device)]
-            self.global_noise = self.noise[known.order.to(device)]
-        if not len(self.global_y):
-            raise ConfigError(
-                "there is nothing to test on: no client has a test row and the data have no test "
-                "set of their own; raise split.test or use fewer clients."
-            )
+    ) -> None:
+        """``tests`` are the features and targets of the servers' own test set, if they have one."""
+        self.course, self.transport = course, course.transport
+        self.key, self.ensemble, self.tests = rng.stream(seed, "evaluation"), ensemble, tests
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Of the stage the run is in."""
+        return self.course.loop.recipe.algorithm
 
     def __call__(self, state: State) -> Evaluation:
         """All sections."""
-        state = self._as_judged(state)
-        downs, models = (
-            self.loop.downs(state),
-            [self.algorithm.model(s, self.key) for s in state.servers],
-        )
-        found: dict[str, Judged] = {}
-        for name, rows in self.local.items():
-            logits = self._personal(rows, downs, models)
-            labels = self.simulation.y[rows.order.to(self.simulation.device)]
-            found[name] = self._judge(logits, labels, rows.owner, len(rows.sizes))
+        servers = self._landed(state.servers)
+        downs = tree.stack([self.algorithm.broadcast(s) for s in servers])
+        models = [self.algorithm.model(s, self.key) for s in servers]
         if models[0] is None and self.ensemble == "weights":
-            models = [self._mean_weights(downs)]
-        rows_of_all = (self.global_x, self.global_noise, self.global_y)
-        found["global"] = self._shared(*rows_of_all, None, downs, models)
-        if self.new is not None:
-            at = self.new.order.to(self.simulation.device)
-            rows_of_new = (self.simulation.x[at], self.noise[at], self.simulation.y[at])
-            found["new"] = self._shared(*rows_of_new, self.new, downs, models)
+            models = [self.transport.mean_weights(downs)]
+        found = self.transport.evaluate(downs, models)
+        if self.tests is not None:
+            found["global"] = self._tested(*self.tests, downs, models)
+        each = found["global"]
+        nodes = len(each.metrics["n"])
+        found["global"] = merged(each, nodes)
+        found = {name: found[name] for name in SECTIONS if name in found}
         return Evaluation(
-            {s: {k: _plain(v) for k, v in j.metrics.items()} for s, j in found.items()},
+            {s: _plain(j.metrics) for s, j in found.items()},
             {s: _spread(j.metrics) for s, j in found.items()},
             {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
+            _plain(each.metrics) if nodes > 1 else {},
         )
 
-    def _as_judged(self, state: State) -> State:
+    def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:
         """The servers as their method wants them judged; most as they are."""
-        sim = self.simulation
-        if not isinstance(self.algorithm, InFlight):
-            return state
-        servers = []
-        for j, server in enumerate(state.servers):
-            ids = [i for i in sim.before if int(self.loop.home[i]) == j]
-            kept, sizes = [sim.state(i) for i in ids], sim.sizes[ids]
-            servers.append(self.algorithm.judged(server, kept, sizes))
-        return state._replace(servers=tuple(servers))
+        algorithm = self.algorithm
+        if not (isinstance(algorithm, InFlight) and algorithm.in_flight):
+            return servers
+        means = self.transport.in_flight()
+        return tuple(
+            algorithm.landed(s, means[j]) if j in means else s for j, s in enumerate(servers)
+        )
 
-    def _judge(self, logits: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
-        if not torch.isfinite(logits).all():
-            raise RunError(
-                "a model's outputs are no finite numbers any more, so training has diverged; "
-                "lower local.lr."
-            )
-        if self.task.kind == "autoencoding":
-            return Judged(reconstruction.per_client(logits.cpu(), owner, n), None)
-        if y.ndim == 2:  # a target for every step of a sequence: one row per step
-            logits, owner = logits.flatten(0, 1), owner.repeat_interleave(y.shape[1])
-            y = y.flatten()
-        logits, y, kind = logits.cpu(), y.cpu(), self.task.kind
-        return Judged(per_client(logits, y, owner, n, kind), pooled_reliability(logits, y, kind))
-
-    def _shared(
-        self,
-        x: Tensor,
-        noise: Tensor,
-        y: Tensor,
-        rows: Rows | None,
-        downs: list[Any],
-        models: list[Params | None],
-    ) -> Judged:
-        """Servers' models on rows of clients that did not train; several servers are averaged."""
-        owner = torch.zeros(len(x), dtype=torch.long) if rows is None else rows.owner
-        n = 1 if rows is None else len(rows.sizes)
+    def _tested(self, x: Tensor, y: Tensor, downs: Tree, models: list[Params | None]) -> Judged:
+        """Every model on the servers' own test set, or the ensemble of the clients."""
+        task, one = self.algorithm.task, torch.zeros(len(x), dtype=torch.long)
+        noise = rng.normal(rng.fold_in(self.key.to(x.device), 1), len(x), task.draws)
         if models[0] is None:
-            return self._judge(self._ensemble(x, noise, downs), y, owner, n)
-        outputs = (
-            self._forward(w, x, noise) if rows is None else self._whole(rows, w) for w in models
-        )
-        each = [self._judge(out, y, owner, n) for out in outputs]
-        mean = {
-            k: torch.stack([j.metrics[k].double() for j in each]).nanmean(0)
-            for k in each[0].metrics
-        }
-        diagrams = [j.bins for j in each if j.bins is not None]
-        if not diagrams:
-            return Judged(mean, None)
-        return Judged(mean, pool(Reliability(*map(torch.cat, zip(*diagrams, strict=True)))))
-
-    def _forward(self, w: Params | None, x: Tensor, noise: Tensor) -> Tensor:
-        assert w is not None, "either every server has a model, or every client has its own"
-        parts = zip(torch.split(x, AT_ONCE), torch.split(noise, AT_ONCE), strict=True)
-        with torch.no_grad():
-            return torch.cat([self.task.outputs(w, *part) for part in parts])
-
-    def _weights_of(self, i: int, downs: list[Any]) -> Params | None:
-        """The personal weights of client ``i``; a pooled run has one client for all."""
-        sim = self.simulation
-        j = i if i < sim.n_clients else 0
-        return self.algorithm.personal(downs[int(self.loop.home[j])], sim.state(j))
-
-    def _personal(self, rows: Rows, downs: list[Any], models: list[Params | None]) -> Tensor:
-        """Each client's own model on its own rows."""
-        first = self._weights_of(0, downs)
-        if first is not None and not (len(downs) == 1 and _same(first, downs[0])):
-            return self._client_by_client(rows, lambda i: self._weights_of(i, downs))
-        w = models[0] if first is None else first  # one model serves all clients
-        return self._whole(rows, w)
-
-    def _whole(self, rows: Rows, w: Params | None) -> Tensor:
-        """One model on the rows of many clients, in one pass unless rows depend on one another."""
-        if self.batch_dependent:
-            return self._client_by_client(rows, lambda i: w)
-        at = rows.order.to(self.simulation.device)
-        return self._forward(w, self.simulation.x[at], self.noise[at])
-
-    def _client_by_client(self, rows: Rows, weights: Callable[[int], Params | None]) -> Tensor:
-        sim, busy = self.simulation, np.flatnonzero(rows.sizes)
-        if sim.engine == "sequential":
-
-            def alone(i: int) -> Tensor:
-                at = rows.of(i).to(sim.device)
-                return self._forward(weights(i), sim.x[at], self.noise[at])
-
-            return torch.cat(sim.each(alone, busy.tolist()))
-        groups = np.array_split(busy, -(-len(busy) // sim.chunk))
-        return torch.cat([part for some in groups for part in self._group(rows, some, weights)])
-
-    def _group(
-        self, rows: Rows, some: np.ndarray, weights: Callable[[int], Params | None]
-    ) -> list[Tensor]:
-        """The outputs of some clients, computed together, a bounded number of rows at a time."""
-        sim = self.simulation
-        w = tree.stack([weights(int(i)) for i in some])
-        sizes = torch.from_numpy(rows.sizes[some])
-        index = pad_sequence([rows.of(int(i)) for i in some], batch_first=True)
-        real = torch.arange(index.shape[1]) < sizes[:, None]
-        step = AT_ONCE if self.batch_dependent else max(1, AT_ONCE // len(some))
-
-        def outputs(w: Params, at: Tensor, real: Tensor) -> Tensor:
-            if self.batch_dependent:
-                return self.task.logits(w, sim.x[at], real)
-            return self.task.outputs(w, sim.x[at], self.noise[at])
-
-        parts = zip(
-            index.to(sim.device).split(step, 1), real.to(sim.device).split(step, 1), strict=True
-        )
-        with torch.no_grad():
-            out = torch.cat([vmap(outputs)(w, *part) for part in parts], 1)
-        return [out[j, :n] for j, n in enumerate(sizes.tolist())]
-
-    def _ensemble(self, x: Tensor, noise: Tensor, downs: list[Any]) -> Tensor:
-        """Logits of the mean class probabilities of all clients' models, or of their votes."""
-        sim = self.simulation
-
-        def probability(i: int) -> Tensor:
-            w = self._weights_of(i, downs)
-            assert w is not None
-            out = self._forward(w, x, noise)
-            if self.task.kind == "autoencoding":
-                return out
-            if self.ensemble == "votes":  # 0 * out: a model that has diverged must not vote
-                return _vote(out, self.task.kind) + 0 * out
-            return torch.sigmoid(out) if self.task.kind == "binary" else out.softmax(-1)
-
-        total = torch.zeros(())
-        for part in _batched(list(range(sim.n_clients)), sim.workers):
-            for p in sim.each(probability, part):
-                total = total.to(p.device) + p
-        if self.task.kind == "autoencoding":
-            return total / sim.n_clients
-        mean = (total / sim.n_clients).clamp(1e-12, 1 - 1e-7)
-        return torch.logit(mean) if self.task.kind == "binary" else mean.log()
-
-    def _mean_weights(self, downs: list[Any]) -> Params:
-        """The mean of all clients' models, leaf by leaf."""
-        total, n = self._weights_of(0, downs), self.simulation.n_clients
-        assert total is not None
-        for i in range(1, n):
-            total = tree.add(total, self._weights_of(i, downs))
-        mean: Params = tree.scale(1 / n, total)
-        return mean
+            together = self.transport.ensemble(downs, x, noise, self.ensemble)
+            return task.judge(together, y, one, 1)
+        said = (outputs(task, w, x, noise) for w in models if w is not None)
+        return side_by_side([task.judge(out, y, one, 1) for out in said])
 
 
-def _vote(out: Tensor, kind: str) -> Tensor:
-    """All of a row's probability on the class a model takes it for."""
-    if kind == "binary":
-        return (out > 0).to(out.dtype)
-    return one_hot(out.argmax(-1), out.shape[-1]).to(out.dtype)
-
-
-def _of_clients(federation: Federation, part: int, first: int, last: int) -> Rows:
-    """The rows of clients first..last-1, renumbered from zero."""
-    rows = federation.rows(part)
-    start = rows.start[first : last + 1]
-    return Rows(rows.order[int(start[0]) : int(start[-1])], start - start[0])
-
-
-def _same(w: Params, down: Any) -> bool:
-    """Whether weights are a download's own tensors, so that all clients share them."""
-    x = getattr(down, "x", None)
-    return isinstance(x, dict) and len(x) == len(w) and all(w[k] is x.get(k) for k in w)
-
-
-def _plain(values: Tensor) -> list[float]:
-    return [float(v) for v in values]
+def _plain(metrics: dict[str, Tensor]) -> dict[str, list[float]]:
+    return {name: values.double().tolist() for name, values in metrics.items()}
 
 
 def _bins(diagram: Reliability) -> dict[str, list[float]]:
@@ -323,7 +120,3 @@ def _spread(metrics: dict[str, Tensor]) -> dict[str, dict[str, float]]:
         for name, values in metrics.items()
         if name != "n"
     }
-
-
-def _batched(items: list[int], size: int) -> list[list[int]]:
-    return [items[i : i + size] for i in range(0, len(items), size)]

@@ -13,16 +13,18 @@ from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, draw
 from unalike.engine.chunks import chunks, most
+from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
 from unalike.engine.node import Call, Keys, Own, look_size, round_of
 from unalike.engine.states import InMemory, States
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import ConfigError
-from unalike.federation.data import Examples, Rows
+from unalike.federation.data import Examples, Federation, Rows
 from unalike.parts.mixing.base import Question
 from unalike.parts.mixing.survey import ask
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
+from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
@@ -48,6 +50,9 @@ class Simulation:
         graphs: bool = True,  # on a GPU: record a local step and replay it
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
+        federation: Federation | None = None,  # whose rows are for testing, where any are
+        ensemble: str = "probabilities",  # what an ensemble of clients is
+        judge_training: bool = False,
     ) -> None:
         """Moves the data to the device once."""
         self.examples, self.rows, self.seed = examples, rows, seed
@@ -58,6 +63,7 @@ class Simulation:
         self.keys = Keys.of(seed, device)
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
+        self.federation, self.how, self.judge_training = federation, ensemble, judge_training
         self._repeat = Graphs(device) if graphs and device.type == "cuda" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
@@ -80,6 +86,7 @@ class Simulation:
         fast = 1024 if self.device.type == "cuda" else 64
         self.chunk = min(self._largest or fast, fits)
         self.states.begin(self._first)
+        self._examiner: Examiner | None = None
 
     def _first(self, i: int) -> Kept:
         """What a client keeps before its first round."""
@@ -90,6 +97,44 @@ class Simulation:
         server = algorithm.server_init(self.w, rng.key(0))
         up = algorithm.upload_like(algorithm.broadcast(server))
         return Kept(mine, channel.begin(self.recipe.channel, tree.to(up, self.device)))
+
+    @property
+    def examiner(self) -> Examiner:
+        """The clients' side of evaluation in this stage."""
+        assert self.federation is not None, "a simulation that judges is given its federation"
+        if self._examiner is None:
+            self._examiner = Examiner(
+                self.federation,
+                self.recipe.algorithm,
+                self.x,
+                self.y,
+                rng.stream(self.seed, "evaluation"),
+                lambda ids: self.states.get(ids).mine,
+                self.recipe.topology.home(self.clients.n),
+                self.each,
+                vectorized=self.engine == "vectorized",
+                chunk=self.chunk,
+                workers=self.workers,
+                how=self.how,
+                train=self.judge_training,
+            )
+        return self._examiner
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Every section that is judged on rows which clients hold."""
+        return self.examiner.evaluate(downs, models)
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """The clients' own models together on rows of the server's."""
+        return self.examiner.ensemble(downs, x, noise, how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """The plain mean of the clients' own models."""
+        return self.examiner.mean_weights(downs)
+
+    def in_flight(self) -> dict[int, Params]:
+        """Server -> the mean of the models its clients keep after this round."""
+        return self.examiner.in_flight(self.states.trained)
 
     def _extended(self) -> tuple[Tensor, np.ndarray, Tensor]:
         """Each client's rows followed by those its transform repeats; which ones are repeats."""

@@ -1,13 +1,14 @@
 """The border between a server and its clients: nothing else of one side is seen by the other."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from unalike.parts.mixing.base import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
+from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 
@@ -49,13 +50,6 @@ class Replies(NamedTuple):
     wire: Tree  # stacked; as it travelled
     stats: dict[str, Tensor]
     work: Work = Work()
-
-
-class Judged(NamedTuple):
-    """One section of an evaluation: every metric of every client, and its reliability diagram."""
-
-    metrics: dict[str, Tensor]
-    bins: Any  # None where nothing is classified
 
 
 class Transport(Protocol):
@@ -102,7 +96,7 @@ class Transport(Protocol):
         """The plain mean of the clients' own models."""
         ...
 
-    def in_flight(self, home: Tensor) -> dict[int, Params]:
+    def in_flight(self) -> dict[int, Params]:
         """Server -> the mean, by examples, of the models its clients keep after this round."""
         ...
 
@@ -146,6 +140,6 @@ class Through:
         """As the inner transport."""
         return self.inner.mean_weights(downs)
 
-    def in_flight(self, home: Tensor) -> dict[int, Params]:
+    def in_flight(self) -> dict[int, Params]:
         """As the inner transport."""
-        return self.inner.in_flight(home)
+        return self.inner.in_flight()

@@ -1,20 +1,17 @@
 """How well every client is classified, for all clients at once from flat rows."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unalike.errors import unknown
-from unalike.federation.data import Kind
 from unalike.metrics.auroc import binary_auroc, one_vs_rest_auroc
 from unalike.metrics.calibration import BINS, Reliability, calibration_errors, reliability
 from unalike.metrics.rows import Rows, check_rows
 from unalike.metrics.segments import segment_mean, segment_sum
 
-KINDS: tuple[str, ...] = get_args(Kind)
 ENTRIES_AT_ONCE = 1 << 22  # logits held in float64 together: 32 MB per temporary array
 
 
@@ -33,8 +30,9 @@ def per_client(
     labels: Tensor,
     owner: Tensor,
     n_clients: int,
-    kind: Kind,
     *,
+    binary: bool = False,
+    auroc: bool = True,
     bins: int = BINS,
     per_batch: int | None = None,
 ) -> dict[str, Tensor]:
@@ -45,7 +43,8 @@ def per_client(
         labels: [n] class of each row; the label of a binary task is 0 or 1.
         owner: [n] client of each row, in any order.
         n_clients: Number of clients.
-        kind: "multiclass", "binary", or "characters" (flattened next-character predictions).
+        binary: Whether rows have one logit, which is positive for class 1.
+        auroc: Whether to measure it, which takes a sort of all rows for every class.
         bins: Bins of the calibration errors.
         per_batch: Batch size of the batch-averaged calibration errors; the whole client if None.
 
@@ -57,17 +56,15 @@ def per_client(
         * ``precision``, ``recall``, ``f1``: scikit-learn's macro average with zero_division=0, over
           the classes that occur in the client's labels or predictions, binary tasks included;
         * ``auroc``: see ``unalike.metrics.auroc``; NaN where no class has both positives and
-          negatives. Absent for characters, where it is not in use and a sort per character;
+          negatives;
         * ``ece``, ``mce``: see ``unalike.metrics.calibration``;
         * ``n``: number of rows.
 
     Raises:
         DataError: Lengths differ, a label or owner is out of range, or logits are not finite.
     """
-    if kind not in KINDS:
-        raise unknown("kind of task", kind, KINDS)
-    rows = check_rows(logits, labels, owner, n_clients, binary=kind == "binary")
-    outcomes = _binary_outcomes(rows) if kind == "binary" else _multiclass_outcomes(rows)
+    rows = check_rows(logits, labels, owner, n_clients, binary=binary)
+    outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
     correct = outcomes.predicted == rows.labels
 
     metrics = {"accuracy": segment_mean(correct, rows.owner, n_clients)}
@@ -75,7 +72,7 @@ def per_client(
         metrics["top5"] = segment_mean(outcomes.label_rank < 5, rows.owner, n_clients)
     metrics["loss"] = segment_mean(outcomes.loss, rows.owner, n_clients)
     metrics |= _macro_averages(rows, outcomes.predicted)
-    if kind != "characters":
+    if auroc:
         metrics["auroc"] = _auroc(rows, outcomes)
     metrics["ece"], metrics["mce"] = calibration_errors(
         outcomes.confidence, correct, rows.owner, n_clients, bins, per_batch
@@ -87,22 +84,24 @@ def per_client(
 def pooled(
     logits: Tensor,
     labels: Tensor,
-    kind: Kind,
     *,
+    binary: bool = False,
     bins: int = BINS,
     per_batch: int | None = None,
 ) -> dict[str, float]:
     """The metrics of ``per_client`` with all rows given to one client."""
     owner = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
-    metrics = per_client(logits, labels, owner, 1, kind, bins=bins, per_batch=per_batch)
+    metrics = per_client(logits, labels, owner, 1, binary=binary, bins=bins, per_batch=per_batch)
     return {name: value.item() for name, value in metrics.items()}
 
 
-def pooled_reliability(logits: Tensor, labels: Tensor, kind: Kind, bins: int = BINS) -> Reliability:
+def pooled_reliability(
+    logits: Tensor, labels: Tensor, *, binary: bool = False, bins: int = BINS
+) -> Reliability:
     """The reliability diagram of all rows together: a single row of bins."""
     owner = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
-    rows = check_rows(logits, labels, owner, 1, binary=kind == "binary")
-    outcomes = _binary_outcomes(rows) if kind == "binary" else _multiclass_outcomes(rows)
+    rows = check_rows(logits, labels, owner, 1, binary=binary)
+    outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
     correct = outcomes.predicted == rows.labels
     return reliability(outcomes.confidence, correct, rows.owner, 1, bins)
 

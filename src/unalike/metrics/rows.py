@@ -49,12 +49,12 @@ def check_rows(
         if logits.ndim != 1:
             raise DataError(
                 f"a binary task takes one logit per row, got shape {tuple(logits.shape)}; "
-                "use kind 'multiclass' for one logit per class."
+                "use binary=False for one logit per class."
             )
     elif logits.ndim != 2 or logits.shape[1] < 2:
         raise DataError(
             f"logits must be [rows, classes] with at least 2 classes, got shape "
-            f"{tuple(logits.shape)}; flatten sequences first, use kind 'binary' for one logit."
+            f"{tuple(logits.shape)}; flatten sequences first, use binary=True for one logit."
         )
     if not logits.is_floating_point():
         raise DataError(f"logits must be floating point, got {logits.dtype}.")

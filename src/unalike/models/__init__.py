@@ -14,7 +14,7 @@ from unalike.models.resnet10 import ResNet10
 from unalike.models.vae import BetaVAE
 from unalike.models.vgg import VGG9
 
-# Classifiers: one tensor in, logits out.
+# One tensor in, logits out, unless a model is made for a task of its own.
 MODELS: dict[str, type[Model]] = {
     model.name: model
     for model in (
@@ -39,10 +39,8 @@ MODELS: dict[str, type[Model]] = {
         MobileNetSmall,
         M5,
         StackedLSTM,
+        BetaVAE,
     )
 }
 
-# Autoencoders: a tensor and noise in, (reconstruction, mean, log sigma) out.
-AUTOENCODERS: dict[str, type[Model]] = {model.name: model for model in (BetaVAE,)}
-
-__all__ = ["AUTOENCODERS", "MODELS", "Model"]
+__all__ = ["MODELS", "Model"]

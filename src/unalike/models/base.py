@@ -5,7 +5,7 @@ settings stay quick.
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from unalike.errors import ConfigError
 from unalike.settings import Settings
@@ -20,11 +20,17 @@ class Model(Settings, ABC):
     """A network that is described by settings and built for the data at hand.
 
     ``takes`` says in words which inputs it can take, ``axes`` how many axes they have, if fixed.
+    ``task`` names the task it is made for; where it is empty, the data's labels decide.
     """
 
     name: ClassVar[str]
     takes: ClassVar[str]
     axes: ClassVar[int | None] = None
+    task: ClassVar[str] = ""
+
+    def options(self) -> dict[str, Any]:
+        """What its task must be told beside the network."""
+        return {}
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         """The network for inputs of one shape, with ``head`` naming the prefixes of its head.

@@ -1,6 +1,6 @@
 """The beta-VAE (Higgins et al. 2017) whose latent space measures how unlike clients are."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ class BetaVAE(Model):
 
     name: ClassVar[str] = "vae"
     takes: ClassVar[str] = "at least one feature, in an array of any shape"
+    task: ClassVar[str] = "autoencoding"
 
     hidden: list[Annotated[int, Field(gt=0)]] = Field(
         default=[512, 256], min_length=1, description="units of the encoder's hidden layers"
@@ -26,6 +27,10 @@ class BetaVAE(Model):
     judge: Literal["sample", "mean"] = Field(
         default="sample", description="latent variables in a test: sampled, or their means"
     )
+
+    def options(self) -> dict[str, Any]:
+        """The objective and how a row is judged."""
+        return {"latent": self.latent, "beta": self.beta, "sampled": self.judge == "sample"}
 
     def network(self, shape: Shape, classes: int) -> "nn.Module":
         """784-512-256-2 and back for MNIST; it reconstructs, so ``classes`` plays no part."""

@@ -10,7 +10,7 @@ from unalike import tree
 from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
 from unalike.parts.optim import Optimizer
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 
 

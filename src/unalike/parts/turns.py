@@ -15,7 +15,7 @@ from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
 from unalike.parts.local import Descent
 from unalike.parts.optim import Optimizer
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 
 

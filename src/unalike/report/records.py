@@ -12,6 +12,7 @@ from unalike.compare.results import FAILED, reasons
 from unalike.errors import RunError
 from unalike.run.folder import read_json, read_lines
 from unalike.run.sections import EvaluationSettings
+from unalike.run.selecting import headline
 from unalike.run.summary import summarise
 
 Record = dict[str, Any]
@@ -190,7 +191,8 @@ def read_run(folder: Path) -> Run:
     finished = (folder / "summary.json").exists()
     summary = read_json(folder / "summary.json") if finished else None
     if summary is None and any(r["metrics"] for r in rounds):
-        summary = summarise(rounds, EvaluationSettings(**config.get("evaluation", {})))
+        settings = EvaluationSettings(**config.get("evaluation", {}))
+        summary = summarise(rounds, settings, headline(config["model"]["name"]))
     return Run(
         folder,
         config,

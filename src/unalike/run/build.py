@@ -25,7 +25,6 @@ from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
 from unalike.models.base import Model
-from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
@@ -34,12 +33,12 @@ from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.environment import cores
 from unalike.run.explain import check
-from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
-from unalike.run.sections import EvaluationSettings, Local
+from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.sections import Local
 from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
-from unalike.task import Task
+from unalike.tasks import TASKS, Task
 
 
 @dataclass
@@ -99,10 +98,9 @@ def module(config: Config, examples: Examples) -> nn.Module:
 def task(config: Config, examples: Examples) -> Task:
     """What is learned, with the named model."""
     what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
-    model = chosen("model", config.model)
-    if isinstance(model, BetaVAE):
-        return fit_autoencoder(model, examples, what)
-    return fit(module(config, examples), examples, what, track)
+    model = cast(Model, chosen("model", config.model))
+    learn = partial(TASKS[model.task or examples.kind], **model.options())
+    return fit(module(config, examples), examples, what, track, learn)
 
 
 def optimizer(local: Local) -> Optimizer:
@@ -163,7 +161,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
     """The named engine; 'auto' vectorizes where batching over clients works and pays."""
     kind = config.engine.kind
-    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.dense):
+    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.network.dense):
         return "sequential"
     why = refusal_of_vmap(made, examples)
     if why and kind == "vectorized":
@@ -184,7 +182,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
     prepare(on, config.engine.tf32)
-    _refuse_evaluation(config.evaluation, made)
+    judging = config.evaluation
+    made.refuse(judging.select, judging.ensemble, judging.target)
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     w = made.network.given() if config.run.init == "given" else made.init(key)
@@ -204,6 +203,9 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         graphs=config.engine.graphs,
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
+        federation=data,
+        ensemble=judging.ensemble,
+        judge_training=judging.train,
     )
     f, last = config.faults, stages[-1].recipe
     transport: Transport = simulation
@@ -216,7 +218,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     explode = math.inf if last.guarantee else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
     course = Course(stages, transport, config.seed, guard, simulation.w)
-    judge = Evaluator(data, simulation, course, config.seed, config.evaluation.ensemble)
+    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble)
     accountant = None
     if last.guarantee is not None:
         span, n = range(course.rounds), draft.n_clients
@@ -233,30 +235,10 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     )
 
 
-def _refuse_evaluation(settings: EvaluationSettings, made: Task) -> None:
-    """Say early that a metric is asked for which this task does not have."""
-    select, target = settings.select, settings.target
-    if made.kind == "autoencoding":
-        if select not in ("auto", "loss"):
-            raise ConfigError(
-                f"evaluation.select is '{select}', which an autoencoder does not have; use loss."
-            )
-        if settings.ensemble == "votes":
-            raise ConfigError(
-                "evaluation.ensemble is 'votes', but an autoencoder takes rows for no class; use "
-                "probabilities (the mean of its terms) or weights."
-            )
-        return
-    if select == "auroc" and made.kind == "characters":
-        raise ConfigError(
-            "evaluation.select is 'auroc', which is not measured for characters; "
-            "use accuracy, loss or f1."
-        )
-    if target is not None and target > 1:
-        raise ConfigError(
-            f"evaluation.target is {target:g}, and an accuracy is at most 1; "
-            "give it as a share, such as 0.9."
-        )
+def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The data's own test set, which a server holds; None if there is none."""
+    x, y = data.examples.test_x, data.examples.test_y
+    return None if x is None or y is None else (x.to(on), y.to(on))
 
 
 def facts(made: Experiment) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     from unalike.federation.datasets import DATASETS
     from unalike.federation.partition import PARTITIONERS
     from unalike.federation.shift import SHIFTS
-    from unalike.models import AUTOENCODERS, MODELS
+    from unalike.models import MODELS
     from unalike.models.own import OwnModel
     from unalike.run.topologies import TOPOLOGIES
 
@@ -103,7 +103,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
         "data": DATASETS,
         "partition": PARTITIONERS,
         "shift": SHIFTS,
-        "model": {**MODELS, **AUTOENCODERS, OwnModel.name: OwnModel},
+        "model": {**MODELS, OwnModel.name: OwnModel},
         "method": methods,
         "plus": methods,
         "topology": TOPOLOGIES,

@@ -1,5 +1,6 @@
 """A network tried on the data, forwards and backwards, before anything long begins."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,24 +8,28 @@ from torch import nn
 from torch.func import vmap
 
 from unalike import rng, tree
-from unalike.autoencoding import Autoencoding
 from unalike.batches import Batch
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.data import Examples
 from unalike.gradient import gradient
-from unalike.models.vae import BetaVAE
 from unalike.network import Network
 from unalike.own_code import reason
-from unalike.task import Task
+from unalike.tasks import TASKS, NetworkTask, Task
 from unalike.tree import Params
 
 
 def outputs(examples: Examples) -> int:
     """How many numbers a network must give for an example."""
-    return 1 if examples.kind == "binary" else examples.classes
+    return TASKS[examples.kind].width(examples.classes)
 
 
-def fit(module: nn.Module, examples: Examples, what: str, track: bool = True) -> Task:
+def fit(
+    module: nn.Module,
+    examples: Examples,
+    what: str,
+    track: bool = True,
+    learn: Callable[[Network], NetworkTask] | None = None,
+) -> NetworkTask:
     """The task of learning the examples with the module, if it can.
 
     Args:
@@ -32,40 +37,24 @@ def fit(module: nn.Module, examples: Examples, what: str, track: bool = True) ->
         examples: The data.
         what: The model as an error names it.
         track: Whether batch normalisation keeps running statistics.
+        learn: The task that the module is made for; left out, the data's labels decide.
     """
-    wanted = outputs(examples)
+    learn = TASKS[examples.kind] if learn is None else learn
+    x, y = examples.x[:2], examples.y[:2]
     try:
-        made = Task(Network(module, track_statistics=track), examples.kind)
+        made = learn(Network(module, track_statistics=track))
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
-        out = made.logits(made.network.given(), examples.x[:2])
-        if isinstance(out, torch.Tensor) and out.shape[-1:] == (wanted,):
-            made.per_example(out, examples.y[:2])
+        wrong = made.misfit(x, y, examples.classes, examples.name)
+        if not wrong:
             _step(made, made.network.given(), examples)
     except UnalikeError:
         raise
     except Exception as error:  # the module is the user's, and so may be anything it raises
         raise misfit(what, examples, error) from error
-    if not isinstance(out, torch.Tensor):
-        raise ConfigError(f"{what} must give a tensor of logits, got {type(out).__name__}.")
-    if out.shape[-1:] != (wanted,):
-        raise ConfigError(
-            f"{what} gives outputs of shape {tuple(out.shape)} for 2 examples of "
-            f"'{examples.name}', whose last axis must be {wanted}."
-        )
+    if wrong:
+        raise ConfigError(f"{what} {wrong}.")
     return made
-
-
-def fit_autoencoder(model: BetaVAE, examples: Examples, what: str) -> Autoencoding:
-    """The task of reconstructing the examples; labels play no part."""
-    if not examples.x.is_floating_point():
-        raise ConfigError(
-            f"{what} reconstructs numbers, and the examples of '{examples.name}' are symbols; "
-            "use another model."
-        )
-    network = Network(model.build(tuple(examples.x.shape[1:]), outputs(examples)))
-    sampled = model.judge == "sample"
-    return Autoencoding(network, latent=model.latent, beta=model.beta, sampled=sampled)
 
 
 def misfit(what: str, examples: Examples, error: Exception) -> ConfigError:

@@ -37,6 +37,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
+            if judged.nodes:
+                clients["nodes"] = judged.nodes
         record = _record(report, judged, before)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
@@ -49,7 +51,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
 
 def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any]:
     """The summary of all rounds, with the privacy that was promised."""
-    summary = summarise(records, made.config.evaluation)
+    headline = made.recipe.algorithm.task.headline
+    summary = summarise(records, made.config.evaluation, headline)
     if made.accountant is not None:
         promise = made.accountant.promise
         summary["privacy"] = {

@@ -106,6 +106,9 @@ class EvaluationSettings(Settings):
     target: float | None = Field(
         default=None, ge=0, description="accuracy (or loss) to count the rounds and bytes to"
     )
+    train: bool = Field(
+        default=False, description="judge every client's training rows, too, in a section train"
+    )
 
 
 class EngineSettings(Settings):

@@ -1,17 +1,24 @@
 """What rounds, settings and methods are chosen by: a metric on validation rows, never on test."""
 
-from typing import Any
+from typing import Any, cast
 
 from unalike.errors import ConfigError
-from unalike.models import AUTOENCODERS
-from unalike.run.config import Config
+from unalike.models import Model
+from unalike.run.config import Config, tables
+from unalike.tasks import TASKS, Classification
 
 
 def selection_metric(config: Config) -> str:
     """The validation metric of a configuration, with ``auto`` resolved."""
     if config.evaluation.select != "auto":
         return config.evaluation.select
-    return "loss" if config.model.name in AUTOENCODERS else "accuracy"
+    return headline(config.model.name)
+
+
+def headline(model: str) -> str:
+    """What a task with the named model is first of all judged by, whatever its data."""
+    task = cast(type[Model], tables()["model"][model]).task
+    return TASKS[task].headline if task else Classification.headline
 
 
 def validation_score(record: dict[str, Any], metric: str) -> float | None:

@@ -6,12 +6,13 @@ before has sent and computed counts as this run's, wherever its folder lies.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from unalike.engine.ledger import Traffic
 from unalike.errors import ConfigError
-from unalike.models import AUTOENCODERS
-from unalike.run.config import Config, Named
+from unalike.models import Model
+from unalike.models.vae import BetaVAE
+from unalike.run.config import Config, Named, tables
 from unalike.run.folder import read_json
 
 FOLDER = "first"
@@ -32,7 +33,8 @@ def first_stage(config: Config) -> Config | None:
     named = [config.method, *config.plus]
     if not any(map(_waits, named)):
         return None
-    if config.model.name not in AUTOENCODERS:
+    model = cast(type[Model], tables()["model"][config.model.name])
+    if model.task != BetaVAE.task:
         raise ConfigError(
             f"method 'latent_disco' needs a trained autoencoder, and model '{config.model.name}' "
             'is none: train one by model.name = "vae" and name its run folder by method.encoder.'

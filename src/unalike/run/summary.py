@@ -24,10 +24,14 @@ def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:
     return best(scores, key=lambda t: scores[t])
 
 
-def summarise(records: list[dict[str, Any]], settings: EvaluationSettings) -> dict[str, Any]:
-    """Last and selected round side by side; bytes in total and at peak; rounds to a target."""
+def summarise(
+    records: list[dict[str, Any]], settings: EvaluationSettings, main: str
+) -> dict[str, Any]:
+    """Last and selected round side by side; bytes in total and at peak; rounds to a target.
+
+    ``main`` is the metric that the task is first of all judged by.
+    """
     judged = [r for r in records if r["metrics"]]
-    main = "accuracy" if "accuracy" in next(iter(judged[-1]["metrics"].values())) else "loss"
     select = main if settings.select == "auto" else settings.select
     chosen = selected_round(records, select)
     traffic = [r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in records]

@@ -17,7 +17,7 @@ from unalike.cohort import Cohort
 from unalike.tree import Params
 
 if TYPE_CHECKING:
-    from unalike.task import Task
+    from unalike.tasks import Task
 
 
 class Question(Protocol):

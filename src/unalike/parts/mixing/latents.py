@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from unalike import rng
-from unalike.autoencoding import Autoencoding
 from unalike.batches import Batches
 from unalike.errors import ConfigError
 from unalike.models.autoencoder import Encoder
 from unalike.network import Network
 from unalike.parts.wasserstein import NORMAL, Drawn, Reference, w1
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks import Autoencoding, Task
 from unalike.tree import Params
 
 Embed = Literal["sample", "mean"]

@@ -12,7 +12,7 @@ from unalike.batches import Batch
 from unalike.federation.data import Examples
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.task import Task
+from unalike.tasks import Binary, MultiClass, Sequences, Task
 
 N = sum(SIZES)
 
@@ -23,7 +23,7 @@ def binary() -> tuple[Task, Data]:
     x = torch.from_numpy(draw.random((N, 5))).float()
     y = torch.from_numpy(draw.integers(0, 2, N))
     net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 1))
-    return Task(Network(net), "binary"), Data(Examples(x, y, 2, "binary"), rows_of(SIZES))
+    return Binary(Network(net)), Data(Examples(x, y, 2, "binary"), rows_of(SIZES))
 
 
 def characters() -> tuple[Task, Data]:
@@ -31,7 +31,7 @@ def characters() -> tuple[Task, Data]:
     draw = np.random.default_rng(0)
     text = torch.from_numpy(draw.integers(0, 7, (N, 5)))
     model = MODELS["stacked_lstm"](embedding=3, hidden=4, every_step=True, layers=1)
-    task = Task(Network(model.build((4,), 7)), "characters")
+    task = Sequences(Network(model.build((4,), 7)))
     return task, Data(Examples(text[:, :-1], text[:, 1:], 7, "characters"), rows_of(SIZES))
 
 
@@ -79,7 +79,7 @@ def test_training_helps() -> None:
     """A separable task is learned."""
     x = torch.rand(N, 2)
     y = (x[:, 0] > x[:, 1]).long()
-    task = Task(Network(nn.Linear(2, 2)))
+    task = MultiClass(Network(nn.Linear(2, 2)))
     data = Data(Examples(x, y, 2), rows_of(SIZES))
     from unalike.parts.optim import Sgd
 
@@ -90,7 +90,7 @@ def test_training_helps() -> None:
 
 def test_weights_and_buffers_are_told_apart() -> None:
     """Also in a part of a model."""
-    task = Task(Network(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))))
+    task = MultiClass(Network(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))))
     w = task.init(rng.key(0))
     weights, buffers = task.split(w)
     assert set(weights) == {"0.weight", "0.bias", "1.weight", "1.bias"}
@@ -106,4 +106,4 @@ def test_weights_and_buffers_are_told_apart() -> None:
 )
 def test_which_networks_a_processor_batches_well(layer: nn.Module, dense: bool) -> None:
     """Those of matrix products alone."""
-    assert Task(Network(nn.Sequential(layer))).dense == dense
+    assert Network(nn.Sequential(layer)).dense == dense

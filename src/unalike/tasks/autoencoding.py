@@ -7,26 +7,34 @@ training: R + beta KL, z sampled;   evaluation: R + KL whatever beta is, z sampl
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from unalike import rng
 from unalike.batches import Batch
+from unalike.metrics.reconstruction import per_client
 from unalike.network import Network
 from unalike.rng import Key
-from unalike.task import Task
+from unalike.tasks.base import Judged, NetworkTask
 from unalike.tree import Params
 
 _TRAINING, _JUDGING, _LATENTS = 9, 10, 11  # streams beside those of layers and methods
 
 
 @dataclass(frozen=True)
-class Autoencoding(Task):
-    """A variational autoencoder; labels are of no effect and there is no accuracy."""
+class Autoencoding(NetworkTask):
+    """A variational autoencoder; labels are of no effect and there is no accuracy.
 
-    kind: Literal["autoencoding"] = "autoencoding"
+    An ensemble of autoencoders has the mean of their terms.
+    """
+
+    headline: ClassVar[str] = "loss"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "reconstruction", "kl")
+    ensembles: ClassVar[tuple[str, ...]] = ("probabilities", "weights")
+    called: ClassVar[str] = "an autoencoder"
+
     latent: int = 2
     beta: float = 1.0
     sampled: bool = True  # whether a row is judged by a sampled z, else by the mean
@@ -41,24 +49,32 @@ class Autoencoding(Task):
         """A number for each latent variable, unless z is the mean."""
         return self.latent if self.sampled else 0
 
-    def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
-        """Mean of R + beta KL over the real rows, and the buffers after the forward pass."""
+    def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """R + beta KL of every row, with a sampled z."""
         noise = self._noise(batch, _TRAINING)
         out, buffers = self.network.train(w, batch.x, batch.key, batch.real, noise)
         reconstruction, divergence = terms(out, batch.x)
-        each = reconstruction + self.beta * divergence
-        mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
-        return mean, {k: v for k, v in buffers.items() if k in w}
+        return reconstruction + self.beta * divergence, buffers
 
-    def outputs(self, w: Params, x: Tensor, noise: Tensor) -> Tensor:
+    def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
         """[n, 2]: R and KL of every row, in evaluation mode."""
         if not self.draws:
             noise = x.new_zeros(len(x), self.latent)
-        return torch.stack(terms(self.network.eval(w, x, None, noise.to(x.dtype)), x), 1)
+        return torch.stack(terms(self.network.eval(w, x, real, noise.to(x.dtype)), x), 1)
 
     def each_loss(self, w: Params, batch: Batch) -> Tensor:
         """R + KL of every row, in evaluation mode."""
         return self.outputs(w, batch.x, self._noise(batch, _JUDGING)).sum(1)
+
+    def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """Means of the terms over rows."""
+        return Judged(per_client(outputs, owner, n), None)
+
+    def misfit(self, x: Tensor, y: Tensor, classes: int, data: str) -> str:
+        """Only numbers have a distance."""
+        if x.is_floating_point():
+            return ""
+        return f"reconstructs numbers, and the examples of '{data}' are symbols; use another model"
 
     def latents(self, w: Params, batch: Batch, sampled: bool) -> Tensor:
         """[B, latent]: z of every row, in evaluation mode; without ``sampled`` its mean."""

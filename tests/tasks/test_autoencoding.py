@@ -10,19 +10,20 @@ from federations import composed, distance, play, sampled
 from torch import Tensor
 
 from unalike import rng
-from unalike.autoencoding import terms
 from unalike.batches import Batch
 from unalike.engine.evaluate import Evaluator
 from unalike.errors import ConfigError
-from unalike.federation.data import Examples
+from unalike.federation.data import TEST, Examples
 from unalike.metrics import reconstruction
 from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam
 from unalike.run.build import experiment
 from unalike.run.config import parse
-from unalike.run.fit import fit_autoencoder
+from unalike.run.fit import fit
 from unalike.run.rounds import rounds
 from unalike.run.summary import summarise
+from unalike.tasks import Autoencoding
+from unalike.tasks.autoencoding import terms
 
 CONFIG = {
     "rounds": 2,
@@ -199,12 +200,14 @@ def test_a_test_takes_beta_one_whatever_the_training():
 
 
 def test_global_loss_by_hand():
-    """The mean over all test rows of R + KL, with the evaluator's own noise."""
+    """The mean over all test rows of R + KL, with the examiner's own noise."""
     made = experiment(parse(CONFIG))
     state = made.loop.begin(made.w)
-    task, judge = made.recipe.algorithm.task, made.evaluator
-    rows = task.outputs(made.w, judge.global_x, judge.global_noise).double().sum(1)
-    found = judge(state)
+    known = made.federation.n_clients
+    order = made.federation.rows(TEST).order[: made.federation.rows(TEST).start[known]]
+    x, noise = made.federation.examples.x[order], made.simulation.examiner.noise[order]
+    rows = made.recipe.algorithm.task.outputs(made.w, x, noise).double().sum(1)
+    found = made.evaluator(state)
     assert found.spread["global"]["loss"]["mean"] == pytest.approx(float(rows.mean()), rel=1e-6)
     assert not found.reliability
 
@@ -214,7 +217,8 @@ def test_evaluation_repeats():
     made = experiment(parse(CONFIG))
     state = made.loop.begin(made.w)
     assert made.evaluator(state).clients == made.evaluator(state).clients
-    other = Evaluator(made.federation, made.simulation, made.loop, seed=5)
+    elsewhere = replace(made.simulation, seed=5)
+    other = Evaluator(made.recipe.algorithm, elsewhere, None, seed=5)
     assert other(state).clients != made.evaluator(state).clients
 
 
@@ -223,7 +227,7 @@ def test_summary_selects_by_loss():
     made = experiment(parse({**CONFIG, "rounds": 3, "evaluation": {"target": 1000.0}}))
     records = [s.record for s in rounds(made, made.loop.begin(made.w))]
     records[2]["metrics"]["validation"]["loss"]["mean"] = 99.0
-    summary = summarise(records, made.config.evaluation)
+    summary = summarise(records, made.config.evaluation, "loss")
     losses = [r["metrics"]["validation"]["loss"]["mean"] for r in records]
     assert summary["selected"]["round"] == 1 + losses.index(min(losses))
     assert summary["selected_on"] == "validation loss, mean over clients"
@@ -248,8 +252,9 @@ def test_a_target_above_one_is_a_loss():
 def test_symbols_cannot_be_reconstructed():
     """They have no distance."""
     symbols = Examples(torch.zeros(4, 5, dtype=torch.long), torch.zeros(4).long(), 2, name="text")
+    module = BetaVAE().build((5,), 2)
     with pytest.raises(ConfigError, match="reconstructs numbers, and the examples of 'text'"):
-        fit_autoencoder(BetaVAE(), symbols, "model 'vae'")
+        fit(module, symbols, "model 'vae'", learn=Autoencoding)
 
 
 def test_a_method_for_classifiers_is_refused():

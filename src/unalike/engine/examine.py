@@ -1,0 +1,225 @@
+"""The clients' side of evaluation: whoever holds rows computes on them, and only metrics leave.
+
+train        every client's personal model on its own training rows, if asked for
+validation   the same on its validation rows
+local        the same on its test rows
+new          the servers' models on the rows of whole clients that never trained
+global       the servers' models on the test rows of all training clients together, one value for
+             each model; only where the data have no test set of their own, which a server holds
+
+A method in which only the clients hold whole models (LG-FedAvg) is judged on the last two by the
+ensemble of the clients, in which every client counts the same.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn.utils.rnn import pad_sequence
+
+from unalike import rng, tree
+from unalike.algorithm import Algorithm, InFlight
+from unalike.engine.judging import MANY, at_once, merged, outputs, side_by_side
+from unalike.errors import ConfigError
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation, Rows
+from unalike.rng import Key
+from unalike.tasks import Judged
+from unalike.tree import Params, Tree
+
+Weights = Callable[[Tensor], Params]  # some clients' models, stacked
+
+
+class Examiner:
+    """Judges models on the rows that clients hold."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        algorithm: Algorithm,
+        x: Tensor,
+        y: Tensor,
+        key: Key,
+        kept: Callable[[Tensor], Tree],
+        home: Tensor,
+        each: Callable[[Callable[[int], Any], list[int]], list[Any]],
+        *,
+        vectorized: bool,
+        chunk: int,
+        workers: int = 1,
+        how: str = "probabilities",
+        train: bool = False,
+    ) -> None:
+        """The rows of each section are gathered once.
+
+        Args:
+            federation: Whose rows are whose.
+            algorithm: What makes a client's model of a download and of what it kept.
+            x: The features of all rows, on the device that computes.
+            y: Their targets.
+            key: For what judging draws.
+            kept: What some clients keep, stacked; the method's own part of it.
+            home: The server of each client that trains; a pooled run has a single one for all.
+            each: A function of every item, on all threads.
+            vectorized: Whether clients are computed many in one call.
+            chunk: How many.
+            workers: The threads of ``each``.
+            how: What the ensemble of the clients is.
+            train: Whether training rows are judged, too.
+        """
+        self.algorithm, self.task, self.kept = algorithm, algorithm.task, kept
+        self.x, self.y, self.home, self.each = x, y, home, each
+        self.vectorized, self.chunk, self.workers, self.how = vectorized, chunk, workers, how
+        self.servers = int(home.max()) + 1
+        n, new = federation.n_clients, federation.n_new
+        # A pooled run has one client for all.
+        self.acts_as = torch.arange(n) if len(home) == n else torch.zeros(n, dtype=torch.long)
+        self.sizes = torch.from_numpy(federation.sizes(TRAIN))
+        parts = {"train": TRAIN, "validation": VALIDATION, "local": TEST}
+        own = {name: _of_clients(federation, part, 0, n) for name, part in parts.items()}
+        known, strange = own["local"], _of_clients(federation, TEST, n, n + new)
+        self.own = {k: v for k, v in own.items() if len(v.order) and (train or k != "train")}
+        self.strangers = strange if len(strange.order) else None
+        self.pooled = known if federation.examples.test_x is None else None
+        if self.pooled is not None and not len(self.pooled.order):
+            raise ConfigError(
+                "there is nothing to test on: no client has a test row and the data have no test "
+                "set of their own; raise split.test or use fewer clients."
+            )
+        # What judging draws belongs to the row, so that it is the same for every engine and model.
+        self.noise = rng.normal(rng.fold_in(key.to(x.device), 0), len(x), self.task.draws)
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Every section, from what the servers send (stacked) and the models they have."""
+        found = {name: self._own(rows, downs, models[0]) for name, rows in self.own.items()}
+        if self.pooled is not None:
+            one = torch.zeros(len(self.pooled.order), dtype=torch.long)
+            y, said = self.y[self._at(self.pooled)], self._shared(self.pooled, downs, models)
+            found["global"] = side_by_side([self.task.judge(out, y, one, 1) for out in said])
+        if self.strangers is not None:
+            rows = self.strangers
+            y, said = self.y[self._at(rows)], self._shared(rows, downs, models, apart=True)
+            each = [self.task.judge(out, y, rows.owner, len(rows.sizes)) for out in said]
+            found["new"] = merged(side_by_side(each), len(each))
+        return found
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """What all clients' models say together of rows that a server sends."""
+
+        def said() -> Iterator[Tensor]:
+            def one(i: int) -> Tensor:
+                return outputs(self.task, self._model(downs, i), x, noise)
+
+            for part in torch.arange(len(self.home)).split(self.workers):
+                yield from self.each(one, part.tolist())
+
+        return self.task.merge(said(), how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """The mean of all clients' models, leaf by leaf."""
+        total, n = self._model(downs, 0), len(self.home)
+        for i in range(1, n):
+            total = tree.add(total, self._model(downs, i))
+        mean: Params = tree.scale(1 / n, total)
+        return mean
+
+    def in_flight(self, trained: Tensor) -> dict[int, Params]:
+        """Server -> the mean, by examples, of the models that its clients of a round keep."""
+        assert isinstance(self.algorithm, InFlight), "asked only of an algorithm that has them"
+        means = {}
+        for j in self.home[trained].unique().tolist():
+            own = trained[self.home[trained] == j]
+            models, sizes = vmap(self.algorithm.flying)(self.kept(own)), self.sizes[own]
+            means[j] = tree.mean((sizes / sizes.sum()).to(self.x.device), models)
+        return means
+
+    def _own(self, rows: Rows, downs: Tree, model: Params | None) -> Judged:
+        """Each client's own model on its own rows."""
+        if self.servers > 1 or self.algorithm.personal_models:
+            out = self._client_by_client(rows, partial(self._personal, downs))
+        else:
+            w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
+            out = self._one(rows, model if w is None else w, apart=True)
+        return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
+
+    def _shared(
+        self, rows: Rows, downs: Tree, models: Sequence[Params | None], apart: bool = False
+    ) -> Iterator[Tensor]:
+        """What each of the models says of rows, or the ensemble of the clients if there is none."""
+        if models[0] is None:
+            at = self._at(rows)
+            yield self.ensemble(downs, self.x[at], self.noise[at], self.how)
+            return
+        for w in models:
+            yield self._one(rows, w, apart)
+
+    def _one(self, rows: Rows, w: Params | None, apart: bool) -> Tensor:
+        """One model on the rows of many clients, kept ``apart`` if rows depend on one another."""
+        assert w is not None, "either every server has a model, or every client has its own"
+        if apart and self.task.network.batch_dependent:
+            return self._client_by_client(
+                rows, lambda ids: tree.map(lambda v: v.expand(len(ids), *v.shape), w)
+            )
+        at = self._at(rows)
+        return outputs(self.task, w, self.x[at], self.noise[at])
+
+    def _client_by_client(self, rows: Rows, weights: Weights) -> Tensor:
+        busy = np.flatnonzero(rows.sizes)
+        if self.vectorized:
+            groups = np.array_split(busy, -(-len(busy) // self.chunk))
+            return torch.cat([part for some in groups for part in self._group(rows, some, weights)])
+
+        def alone(i: int) -> Tensor:
+            at = rows.of(i).to(self.x.device)
+            w = tree.row(weights(torch.tensor([i])), 0)
+            return outputs(self.task, w, self.x[at], self.noise[at])
+
+        return torch.cat(self.each(alone, busy.tolist()))
+
+    def _group(self, rows: Rows, some: np.ndarray, weights: Weights) -> list[Tensor]:
+        """The outputs of some clients, computed together, a bounded number of rows at a time."""
+        task, device = self.task, self.x.device
+        sizes = torch.from_numpy(rows.sizes[some])
+        index = pad_sequence([rows.of(int(i)) for i in some], batch_first=True)
+        real = torch.arange(index.shape[1]) < sizes[:, None]
+        step = max(1, at_once(task.network, device) // len(some))
+        if task.network.batch_dependent:
+            step = MANY
+
+        def said(w: Params, at: Tensor, real: Tensor) -> Tensor:
+            return task.outputs(w, self.x[at], self.noise[at], real)
+
+        w = weights(torch.from_numpy(some))
+        parts = zip(index.to(device).split(step, 1), real.to(device).split(step, 1), strict=True)
+        with torch.no_grad():
+            out = torch.cat([vmap(said)(w, *part) for part in parts], 1)
+        return [out[j, :n] for j, n in enumerate(sizes.tolist())]
+
+    def _personal(self, downs: Tree, clients: Tensor) -> Params:
+        """The personal weights of some clients, stacked."""
+        ids = self.acts_as[clients]
+        own = vmap(self.algorithm.personal)(tree.row(downs, self.home[ids]), self.kept(ids))
+        assert own is not None, "a client has a model of its own, or is judged by the server's"
+        return own
+
+    def _model(self, downs: Tree, i: int) -> Params:
+        """The personal weights of one client."""
+        w = self.algorithm.personal(tree.row(downs, int(self.home[i])), self._state(i))
+        assert w is not None, "either every server has a model, or every client has its own"
+        return w
+
+    def _state(self, i: int) -> Tree:
+        return tree.row(self.kept(torch.tensor([i])), 0)
+
+    def _at(self, rows: Rows) -> Tensor:
+        return rows.order.to(self.x.device)
+
+
+def _of_clients(federation: Federation, part: int, first: int, last: int) -> Rows:
+    """The rows of clients first..last-1, renumbered from zero."""
+    rows = federation.rows(part)
+    start = rows.start[first : last + 1]
+    return Rows(rows.order[int(start[0]) : int(start[-1])], start - start[0])

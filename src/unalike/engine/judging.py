@@ -1,0 +1,44 @@
+"""What both sides of an evaluation do: outputs of a model on many rows, verdicts put together."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from unalike.metrics.calibration import Reliability, pool
+from unalike.network import Network
+from unalike.tasks import Judged, Task
+from unalike.tree import Params
+
+MANY, FEW = 4096, 128  # rows in one forward pass
+
+
+def at_once(network: Network, device: torch.device) -> int:
+    """How many rows go through a network together.
+
+    What a convolution leaves between its layers must stay in a processor's caches: 128 rows take
+    half the time of 4,096. Matrix products alone, and GPUs, want many rows.
+    """
+    cached = device.type == "cpu" and not network.dense and not network.batch_dependent
+    return FEW if cached else MANY
+
+
+def outputs(task: Task, w: Params, x: Tensor, noise: Tensor) -> Tensor:
+    """What one model says of every row."""
+    size = at_once(task.network, x.device)
+    parts = zip(torch.split(x, size), torch.split(noise, size), strict=True)
+    with torch.no_grad():
+        return torch.cat([task.outputs(w, *part) for part in parts])
+
+
+def side_by_side(each: Sequence[Judged]) -> Judged:
+    """The verdicts on several models, one after the other."""
+    metrics = {k: torch.cat([j.metrics[k] for j in each]) for k in each[0].metrics}
+    bins = [j.bins for j in each if j.bins is not None]
+    return Judged(metrics, Reliability(*map(torch.cat, zip(*bins, strict=True))) if bins else None)
+
+
+def merged(found: Judged, models: int) -> Judged:
+    """The mean over models whose verdicts stand side by side."""
+    metrics = {k: v.double().reshape(models, -1).nanmean(0) for k, v in found.metrics.items()}
+    return Judged(metrics, None if found.bins is None else pool(found.bins))

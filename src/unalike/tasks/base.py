@@ -1,0 +1,194 @@
+"""A task: a network, its loss, and how its outputs are merged and judged, as pure functions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from unalike import tree
+from unalike.batches import Batch
+from unalike.errors import ConfigError, RunError
+from unalike.metrics.calibration import Reliability
+from unalike.network import Network
+from unalike.rng import Key
+from unalike.tree import Params
+
+Curve = Callable[[Tensor], Tensor]  # an increasing function of a loss
+
+
+class Judged(NamedTuple):
+    """Every metric of every client (or model), and the bins of the reliability diagram."""
+
+    metrics: dict[str, Tensor]  # the metric n counts the rows
+    bins: Reliability | None  # None where nothing is classified
+
+
+class Task(Protocol):
+    """What is learned, as the other parts see it. Frozen, hashable, and can be pickled."""
+
+    classifies: ClassVar[bool]  # whether rows are taken for classes
+    headline: ClassVar[str]  # the metric that a task is first of all judged by
+    called: ClassVar[str]  # in a sentence, with its article
+
+    @property
+    def network(self) -> Network:
+        """What is trained."""
+        ...
+
+    @property
+    def draws(self) -> int:
+        """How many normal numbers it takes to judge one row."""
+        ...
+
+    def init(self, key: Key) -> Params:
+        """Fresh weights and buffers."""
+        ...
+
+    def split(self, w: Params) -> tuple[Params, Params]:
+        """(trainable weights, buffers)."""
+        ...
+
+    def weights(self, w: Params) -> Params:
+        """The trainable part of ``w``."""
+        ...
+
+    def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """Mean training loss over the real rows, and the buffers after the forward pass."""
+        ...
+
+    def each_loss(self, w: Params, batch: Batch) -> Tensor:
+        """The loss of every row in evaluation mode."""
+        ...
+
+    def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
+        """What every row is judged by; ``noise`` has ``draws`` columns, ``real`` marks padding."""
+        ...
+
+    def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
+        """The outputs of an ensemble, from those of its members one after the other."""
+        ...
+
+    def judge(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """Every metric of each of n owners of rows."""
+        ...
+
+    def refuse(self, select: str, ensemble: str, target: float | None) -> None:
+        """Raise one sentence if a setting of the evaluation has no meaning for this task."""
+        ...
+
+    def curved(self, curve: Curve) -> Self:
+        """The task whose training loss goes through a curve; judged and reported as before."""
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkTask(ABC):
+    """What all tasks share; a task says what a row's loss is and what its outputs are worth."""
+
+    network: Network
+    curve: Curve | None = None  # what is minimised in place of the minibatch's mean loss
+
+    classifies: ClassVar[bool] = False
+    headline: ClassVar[str]
+    metrics: ClassVar[tuple[str, ...]]  # what ``judge`` measures, beside n
+    ensembles: ClassVar[tuple[str, ...]] = ("probabilities", "votes", "weights")
+    called: ClassVar[str]
+
+    @classmethod
+    def width(cls, classes: int) -> int:
+        """How many numbers a network must give for an example."""
+        return classes
+
+    @property
+    def draws(self) -> int:
+        """None."""
+        return 0
+
+    @cached_property
+    def _buffers(self) -> frozenset[str]:
+        return frozenset(self.network.buffers)
+
+    def init(self, key: Key) -> Params:
+        """Fresh weights and buffers."""
+        return self.network.init(key)
+
+    def split(self, w: Params) -> tuple[Params, Params]:
+        """(trainable weights, buffers)."""
+        buffers, weights = tree.split(w, self._buffers)
+        return weights, buffers
+
+    def weights(self, w: Params) -> Params:
+        """The trainable part of ``w``."""
+        return self.split(w)[0]
+
+    def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """Mean training loss over the real rows, and the buffers after the forward pass."""
+        each, buffers = self.training(w, batch)
+        mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
+        aim = mean if self.curve is None else self.curve(mean)
+        return aim, {k: v for k, v in buffers.items() if k in w}
+
+    def curved(self, curve: Curve) -> Self:
+        """The task whose training loss goes through a curve."""
+        return replace(self, curve=curve)
+
+    @abstractmethod
+    def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """The training loss of every row, and the buffers after the forward pass."""
+
+    @abstractmethod
+    def each_loss(self, w: Params, batch: Batch) -> Tensor:
+        """The loss of every row in evaluation mode."""
+
+    @abstractmethod
+    def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
+        """What every row is judged by."""
+
+    def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
+        """The mean opinion of all members; every one counts the same."""
+        total, count = torch.zeros(()), 0
+        for out in outputs:
+            total, count = total.to(out.device) + self.opinion(out, how), count + 1
+        return self.consensus(total / count)
+
+    def opinion(self, out: Tensor, how: str) -> Tensor:
+        """What one member's outputs add to an ensemble."""
+        return out
+
+    def consensus(self, mean: Tensor) -> Tensor:
+        """Outputs that say what the mean opinion says."""
+        return mean
+
+    def judge(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """Every metric of each of n owners of rows; outputs that are not finite end the run."""
+        if not torch.isfinite(outputs).all():
+            raise RunError(
+                "a model's outputs are not finite any more, so training has diverged; "
+                "lower local.lr."
+            )
+        return self.measure(outputs.cpu(), y.cpu(), owner.cpu(), n)
+
+    @abstractmethod
+    def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """Every metric of each of n owners of rows, from finite outputs on the CPU."""
+
+    @abstractmethod
+    def misfit(self, x: Tensor, y: Tensor, classes: int, data: str) -> str:
+        """What is wrong with the network's outputs for some examples; empty if nothing is."""
+
+    def refuse(self, select: str, ensemble: str, target: float | None) -> None:
+        """Raise one sentence if a setting of the evaluation has no meaning for this task."""
+        if select not in ("auto", *self.metrics):
+            raise ConfigError(
+                f"evaluation.select is '{select}', which {self.called} does not have; "
+                f"use {self.headline}."
+            )
+        if ensemble not in self.ensembles:
+            raise ConfigError(
+                f"evaluation.ensemble is '{ensemble}', but {self.called} has no such ensemble; "
+                f"use {' or '.join(self.ensembles)}."
+            )

@@ -1,0 +1,120 @@
+"""Classification: cross-entropy over classes, or over two classes by a single logit."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unalike.batches import Batch
+from unalike.errors import ConfigError
+from unalike.metrics.classification import per_client, pooled_reliability
+from unalike.tasks.base import Judged, NetworkTask
+from unalike.tree import Params
+
+
+@dataclass(frozen=True)
+class Classification(NetworkTask):
+    """Rows are taken for the class of the largest logit; an ensemble's opinions are shares."""
+
+    classifies: ClassVar[bool] = True
+    headline: ClassVar[str] = "accuracy"
+    metrics: ClassVar[tuple[str, ...]] = (
+        *("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce"),
+    )
+
+    def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """Cross-entropy of every row."""
+        out, buffers = self.network.train(w, batch.x, batch.key, batch.real)
+        return self.per_example(out, batch.y), buffers
+
+    def logits(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """The network's output in evaluation mode; ``real`` marks the rows that are not padding."""
+        return self.network.eval(w, x, real)
+
+    def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
+        """Logits."""
+        return self.logits(w, x, real)
+
+    def each_loss(self, w: Params, batch: Batch) -> Tensor:
+        """Cross-entropy of every row in evaluation mode."""
+        return self.per_example(self.logits(w, batch.x, batch.real), batch.y)
+
+    def per_example(self, out: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy of every row, from the network's output."""
+        return F.cross_entropy(out, y, reduction="none")
+
+    def opinion(self, out: Tensor, how: str) -> Tensor:
+        """Class probabilities, or all of a row's probability on the class it is taken for."""
+        if how == "votes":  # 0 * out: a model that has diverged must not vote
+            return F.one_hot(out.argmax(-1), out.shape[-1]).to(out.dtype) + 0 * out
+        return out.softmax(-1)
+
+    def consensus(self, mean: Tensor) -> Tensor:
+        """Logits of the mean probabilities."""
+        return mean.clamp(1e-12, 1 - 1e-7).log()
+
+    def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """By logits of single rows."""
+        return Judged(per_client(outputs, y, owner, n), pooled_reliability(outputs, y))
+
+    def misfit(self, x: Tensor, y: Tensor, classes: int, data: str) -> str:
+        """Logits must be a tensor with an entry for every class."""
+        out, wanted = self.logits(self.network.given(), x), self.width(classes)
+        if not isinstance(out, Tensor):
+            return f"must give a tensor of logits, got {type(out).__name__}"
+        if out.shape[-1:] != (wanted,):
+            return (
+                f"gives outputs of shape {tuple(out.shape)} for {len(x)} examples of '{data}', "
+                f"whose last axis must be {wanted}"
+            )
+        self.per_example(out, y)  # raises if the other axes are wrong
+        return ""
+
+    def refuse(self, select: str, ensemble: str, target: float | None) -> None:
+        """Also a target that no accuracy reaches."""
+        super().refuse(select, ensemble, target)
+        if target is not None and target > 1:
+            raise ConfigError(
+                f"evaluation.target is {target:g}, and an accuracy is at most 1; "
+                "give it as a share, such as 0.9."
+            )
+
+
+@dataclass(frozen=True)
+class MultiClass(Classification):
+    """One logit for each class, one label for each row."""
+
+    called: ClassVar[str] = "a multi-class task"
+
+
+@dataclass(frozen=True)
+class Binary(Classification):
+    """One logit for each row, which is taken for class 1 if it is positive."""
+
+    called: ClassVar[str] = "a binary task"
+
+    @classmethod
+    def width(cls, classes: int) -> int:
+        """One logit."""
+        return 1
+
+    def per_example(self, out: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy of every row, from its logit."""
+        return F.binary_cross_entropy_with_logits(
+            out.squeeze(-1), y.to(out.dtype), reduction="none"
+        )
+
+    def opinion(self, out: Tensor, how: str) -> Tensor:
+        """The probability of class 1, or a vote for it."""
+        return (out > 0).to(out.dtype) + 0 * out if how == "votes" else torch.sigmoid(out)
+
+    def consensus(self, mean: Tensor) -> Tensor:
+        """The logit of the mean probability."""
+        return torch.logit(mean.clamp(1e-12, 1 - 1e-7))
+
+    def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """By single logits."""
+        found = per_client(outputs, y, owner, n, binary=True)
+        return Judged(found, pooled_reliability(outputs, y, binary=True))

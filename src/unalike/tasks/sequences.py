@@ -1,0 +1,34 @@
+"""Next characters: a class after every step of a sequence, or after the last one alone."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from unalike.metrics.classification import per_client, pooled_reliability
+from unalike.tasks.base import Judged
+from unalike.tasks.classification import Classification
+
+
+@dataclass(frozen=True)
+class Sequences(Classification):
+    """Targets are [n, T], one for every step, or [n]; a metric counts every step as a row."""
+
+    # AUROC would take a sort for every character, and nobody reports it.
+    metrics: ClassVar[tuple[str, ...]] = tuple(m for m in Classification.metrics if m != "auroc")
+    called: ClassVar[str] = "a prediction of characters"
+
+    def per_example(self, out: Tensor, y: Tensor) -> Tensor:
+        """The mean over the steps of a sequence, so that an example counts once however long."""
+        if y.ndim == 1:
+            return super().per_example(out, y)
+        return F.cross_entropy(out.transpose(1, 2), y, reduction="none").mean(1)
+
+    def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
+        """By logits of single steps."""
+        if y.ndim == 2:
+            owner = owner.repeat_interleave(y.shape[1])
+            outputs, y = outputs.flatten(0, 1), y.flatten()
+        found = per_client(outputs, y, owner, n, auroc=False)
+        return Judged(found, pooled_reliability(outputs, y))
