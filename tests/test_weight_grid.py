@@ -22,6 +22,7 @@ from federations import (
     scalars,
 )
 from torch import Tensor
+from unalike.parts.mixing.nova import Nova
 
 from unalike import tree
 from unalike.algorithms.fedavg import FedAvg
@@ -33,7 +34,6 @@ from unalike.errors import ConfigError
 from unalike.models import AUTOENCODERS
 from unalike.network import Network
 from unalike.parts.mixing.base import Memoryless
-from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.task import Task

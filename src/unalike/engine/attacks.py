@@ -19,7 +19,7 @@ from unalike.engine.loop import Replies, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts import noise
-from unalike.parts.mixing.base import Question
+from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.rng import Key
 from unalike.settings import Settings

@@ -9,7 +9,7 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.engine.loop import Replies, Transport
-from unalike.parts.mixing.base import Question
+from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 
 Garbage = Literal["nan", "huge", "noise", "zero"]

@@ -12,7 +12,7 @@ from unalike.cohort import Cohort
 from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, survey_traffic, traffic
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Question
+from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
@@ -66,7 +66,7 @@ class Round(NamedTuple):
     traffic: Traffic
     worked: dict[str, float]
     notes: tuple[str, ...] = ()  # what the mixing rule wants a person to know
-    logged: Mapping[str, float] = MappingProxyType({})  # and its numbers for the record
+    logged: Mapping[str, float | Tensor] = MappingProxyType({})  # and its numbers for the record
 
 
 class Loop:
@@ -119,16 +119,19 @@ class Loop:
             return state, Round(got.ids, torch.zeros(0), rejected, why, cost, sent.worked)
 
         servers, mixing, weights = list(state.servers), list(state.mixing), torch.zeros(self.n)
-        at, notes, logged = home[got.ids], list[str](), dict[str, float]()
+        at, notes, logged = home[got.ids], list[str](), dict[str, float | Tensor]()
         for j in at.unique().tolist():  # adapt: every server uses its own clients
             part = self._cohort(t, got, j, at == j, (home == j).nonzero()[:, 0])
             ups = got.ups if bool((at == j).all()) else tree.row(got.ups, at == j)
             for name in recipe.needs & MEASURED.keys():
                 part.stats[name] = MEASURED[name](ups)
-            p, after = recipe.mixing.weights(mixing[j], part)
-            notes.append(recipe.mixing.note(mixing[j], after))
-            logged |= recipe.mixing.logged(after)
-            mixing[j] = after
+            p, mixing[j], note, told = recipe.mixing.weights(mixing[j], part)
+            notes.append(note)
+            for name, value in told.items():
+                if isinstance(value, Tensor):  # a number of every client
+                    rows = logged.get(name, torch.full((self.n,), torch.nan, dtype=torch.float64))
+                    value = torch.as_tensor(rows).index_put((part.ids,), value.double().cpu())
+                logged[name] = value
             mine = _on(servers[j], p)
             for keep in recipe.filters:
                 ups, mine = keep(ups, mine, part)
@@ -143,7 +146,8 @@ class Loop:
             recipe.topology, plan, downs, sent, heard, state.servers, self.hosts(t), self.n
         )
         said = tuple(dict.fromkeys(n for n in notes if n))
-        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said, logged)
+        seen = {k: v[got.ids] if isinstance(v, Tensor) else v for k, v in logged.items()}
+        done = Round(got.ids, weights[got.ids], rejected, "", cost, sent.worked, said, seen)
         return State(tuple(servers), tuple(mixing)), done
 
     def heard(self, links: Tensor, at: Tensor) -> Tensor:
@@ -169,8 +173,8 @@ class Loop:
             if not heard[j].any():
                 continue
             part = self._cohort(t, got, j, heard[j][at], links[j][self.home].nonzero()[:, 0])
-            p, after = self.recipe.mixing.weights(mixing[j], part)
-            notes.append(self.recipe.mixing.note(mixing[j], after))
+            p, _, note, _ = self.recipe.mixing.weights(mixing[j], part)
+            notes.append(note)
             row = torch.zeros(len(servers), dtype=p.dtype).index_add(0, self.home[part.ids], p)
             combined[j] = server._replace(x=tree.mean(_on(server, row / row.sum()), x))
         return combined
@@ -191,7 +195,7 @@ class Loop:
         """What the survey cost, on the links of the first round that has any."""
         topology = self.recipe.topology
         links = (topology.links(t, self.n) for t in range(self.rounds))
-        payload = sum(tree.size_bytes(getattr(q, "payload", ())) for q in questions)
+        payload = sum(tree.size_bytes(q.payload) for q in questions)
         first = next((found for found in links if found is not None), None)
         return survey_traffic(topology, self.n, self.survey, payload, first)
 

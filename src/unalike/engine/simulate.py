@@ -17,8 +17,7 @@ from unalike.engine.chunks import chunks, most
 from unalike.engine.graphs import Graphs
 from unalike.engine.loop import Replies
 from unalike.federation.data import Examples, Rows
-from unalike.parts.mixing.base import Question
-from unalike.parts.mixing.survey import ask
+from unalike.parts.mixing.questions import Own, Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.tree import Params, Tree
@@ -101,7 +100,7 @@ class Simulation:
             def features() -> Tensor:
                 return self.x[self.rows.of(i).to(self.device)]
 
-            return ask(q, own[i], self.examples.classes, keys[i], features)
+            return q.answer(Own(own[i], self.examples.classes, features), keys[i])
 
         def answers(q: Question) -> list[np.ndarray]:
             return [answer(q, i) for i in range(self.n_clients)]

@@ -15,12 +15,18 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.errors import ConfigError
+from unalike.traits import Trait
 
 _ATTEMPTS = 100  # graphs drawn in search of a connected one
 
 
 class Topology(Protocol):
     """Who talks to whom."""
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        """What a method may be unable to live with."""
+        ...
 
     @property
     def local(self) -> bool:
@@ -43,6 +49,8 @@ class Topology(Protocol):
 @dataclass(frozen=True)
 class Unhosted:
     """No client acts as the server of others."""
+
+    traits: ClassVar[frozenset[Trait]] = frozenset()
 
     def host(self, t: int, n: int) -> int | None:
         """Nobody."""
@@ -68,6 +76,8 @@ class Star(Unhosted):
 class Rotating(Star):
     """Semi-decentralized: clients are the server in turn and hand its state on."""
 
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MOVING_SERVER})
+
     def host(self, t: int, n: int) -> int | None:
         """In the order of their numbers."""
         return t % n
@@ -77,6 +87,7 @@ class Rotating(Star):
 class Decentralized(Unhosted):
     """No server: every client is its own."""
 
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS, Trait.NO_SERVER})
     local: ClassVar[bool] = True
 
     def home(self, n: int) -> Tensor:
@@ -161,6 +172,7 @@ class Clusters(Unhosted):
 
     servers: int
     period: int = 1
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS})
     local: ClassVar[bool] = False
 
     def home(self, n: int) -> Tensor:

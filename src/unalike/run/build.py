@@ -1,7 +1,6 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -9,9 +8,12 @@ import torch
 from torch import nn
 
 from unalike import rng
-from unalike.algorithms.fedevg import FedEvg
-from unalike.algorithms.method import Draft, Method, compose
+from unalike.algorithms.buffers import LocalBuffers
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.method import Method, compose
 from unalike.algorithms.own import OwnMethod
+from unalike.algorithms.warm_start import WarmStart
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
@@ -29,9 +31,10 @@ from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
-from unalike.recipe import Recipe
+from unalike.recipe import Decay, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
+from unalike.run.earlier import read_model
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, fit_autoencoder, misfit, outputs, refusal_of_vmap
@@ -110,13 +113,10 @@ def optimizer(local: Local) -> Optimizer:
     return Adam(local.lr, weight_decay=local.weight_decay)
 
 
-def decay(local: Local, rounds: int) -> Callable[[int], float]:
+def _decay(local: Local, rounds: int) -> Decay:
     """The learning rate's factor in round t."""
-    if local.decay == "exponential":
-        return lambda t: float(local.decay_rate ** (t // local.decay_every))
-    if local.decay == "cosine":
-        return lambda t: (1 + math.cos(math.pi * t / rounds)) / 2
-    return lambda t: 1.0
+    kind = "none" if local.decay == "constant" else local.decay
+    return Decay(kind, local.decay_rate, local.decay_every, rounds)
 
 
 def _method(named: Named) -> tuple[str, Method]:
@@ -141,12 +141,16 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
         epochs=config.local.epochs,
         participation=participation,
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
+        decay=_decay(config.local, config.rounds),
+        read=read_model,
     )
-    named = [config.method, *config.plus]
-    draft = compose(draft, [_method(n) for n in named], config.topology.name)
+    methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":
-        draft = _private_buffers(draft, made)
+        methods.append(("buffers", LocalBuffers()))
+    draft = compose(draft, methods, config.topology.name)
     done = draft.recipe()
+    if draft.before is not None:
+        done = _stages_in_one(draft)
     n = draft.n_clients
     plan = done.schedule.plan(0, config.rounds, n, rng.key(0))  # impossible plans are refused here
     if int(plan.reply.sum()) < config.faults.min_replies:
@@ -156,31 +160,22 @@ def recipe(config: Config, made: Task, data: Federation) -> tuple[Recipe, Draft]
         )
     done.topology.home(n)
     done.topology.links(0, n)
-    if "loss" in done.needs and config.method.name == "fedevg":
-        raise ConfigError(
-            "the chosen weights need the clients' losses of a received model, "
-            "but method 'fedevg' sends none."
-        )
-    x = data.examples.x
-    if isinstance(done.algorithm, FedEvg) and done.algorithm.clip_pixels and len(x):
-        low, high = float(x.min()), float(x.max())
-        if low < 0 or high > 1:
-            raise ConfigError(
-                "method 'fedevg' keeps synthetic features in [0, 1] but those of "
-                f"'{data.examples.name}' go from {low:.3g} to {high:.3g}; "
-                "set data.normalise = false or method.clip_pixels = false."
-            )
+    if why := done.misfit(data.examples.x):
+        raise ConfigError(why)
     return done, draft
 
 
-def _private_buffers(draft: Draft, made: Task) -> Draft:
-    if draft.make is not None:
-        raise ConfigError(
-            "run.buffers = 'local' works with methods built on FedAvg's client only; "
-            "use 'global' or 'drop'."
-        )
-    names = frozenset(made.network.buffers)
-    return replace(draft, private=replace(draft.private, names=draft.private.names | names))
+def _stages_in_one(draft: Draft) -> Recipe:
+    """The recipe of a draft with a stage before it, while a loop knows one recipe only."""
+    done = draft.recipe()
+    if draft.start == "model" and draft.before is not None:
+        algorithm = WarmStart(cast(FedAvg, draft.algorithm()), draft.before.rounds)
+        return replace(done, algorithm=algorithm)
+    raise ConfigError(
+        "method 'latent_disco' needs a trained autoencoder here: set method.encoder to "
+        "the folder of a finished VAE run, or start it by 'unalike run', which runs "
+        "that stage as well."
+    )
 
 
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
@@ -227,7 +222,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
         chunk=config.engine.chunk,
-        decay=decay(config.local, config.rounds),
+        decay=done.decay,
     )
     f = config.faults
     faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)

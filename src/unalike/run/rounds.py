@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.loop import Round, State
 from unalike.run.build import Experiment
@@ -61,7 +63,7 @@ def _record(report: Round, judged: Evaluation | None, earlier: Spent) -> dict[st
         "rejected": {str(i): why for i, why in report.rejected.items()},
         "skipped": report.skipped,
         "notes": list(report.notes),
-        **{name: round(value, 9) for name, value in report.logged.items()},
+        **{name: _rounded(value) for name, value in report.logged.items()},
         "bytes_down": traffic.down + before.down,
         "bytes_up": traffic.up + before.up,
         "bytes_across": traffic.across + before.across,
@@ -71,3 +73,10 @@ def _record(report: Round, judged: Evaluation | None, earlier: Spent) -> dict[st
         "samples": report.worked.get("samples", 0.0) + earlier.samples,
         "metrics": None if judged is None else judged.spread,
     }
+
+
+def _rounded(value: float | Tensor) -> float | list[float]:
+    """A number, or one for each client that answered."""
+    if isinstance(value, Tensor):
+        return [round(float(v), 9) for v in value]
+    return round(value, 9)

@@ -4,25 +4,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from unalike.cohort import Cohort
-from unalike.parts.mixing.base import Memoryless
+from unalike.parts.mixing.base import Memoryless, Weighed
 
 
 @dataclass(frozen=True)
 class ByExamples(Memoryless):
     """In proportion to the number of training examples."""
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """n_k over the cohort's total."""
-        return cohort.share, state
+        return Weighed(cohort.share, state)
 
 
 @dataclass(frozen=True)
 class Uniform(Memoryless):
     """The same for every client of the cohort."""
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """One over the number of answers."""
-        return torch.full_like(cohort.share, 1 / len(cohort.ids)), state
+        return Weighed(torch.full_like(cohort.share, 1 / len(cohort.ids)), state)
