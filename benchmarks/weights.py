@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from unalike import rng
-from unalike.cohort import Cohort
 from unalike.parts.mixing.aaggff_d import AaggffD
 from unalike.parts.mixing.aaggff_s import AaggffS
 from unalike.parts.mixing.afl import Agnostic
+
+from unalike import rng
+from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing
 
 CLIENTS, ROUNDS, COUNTED = 1000, 500, 50

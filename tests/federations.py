@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from unalike import rng, tree
-from unalike.algorithms.method import Draft, compose
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import compose
 from unalike.algorithms.table import METHODS
 from unalike.batches import Batch
 from unalike.cohort import Cohort
@@ -104,15 +105,15 @@ def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, D
 Named = str | tuple[str, dict[str, Any]]
 
 
-def composed(
+def drafted(
     task: Task,
     data: Data,
     *methods: Named,
     topology: str | Topology = "star",
     rounds: int = 4,
     **parts: Any,
-) -> Recipe:
-    """The recipe of some methods by name, with settings where given."""
+) -> Draft:
+    """The draft of some methods by name, with settings where given."""
     graph = TOPOLOGIES[topology] if isinstance(topology, str) else topology
     named = [(m, {}) if isinstance(m, str) else m for m in methods]
     draft = Draft(
@@ -125,7 +126,12 @@ def composed(
     )
     draft = replace(draft, **{"opt": Sgd(0.05), **parts})
     made = [(name, METHODS[name](**settings)) for name, settings in named]
-    return compose(draft, made, type(graph).__name__.lower()).recipe()
+    return compose(draft, made, type(graph).__name__.lower())
+
+
+def composed(task: Task, data: Data, *methods: Named, **parts: Any) -> Recipe:
+    """The recipe of some methods by name, with settings where given."""
+    return drafted(task, data, *methods, **parts).recipe()
 
 
 def sampled(fraction: float, epochs: float = 1.0) -> dict[str, Any]:

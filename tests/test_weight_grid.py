@@ -22,6 +22,7 @@ from federations import (
     scalars,
 )
 from torch import Tensor
+from unalike.parts.mixing.nova import Nova
 
 from unalike import tree
 from unalike.algorithms.fedavg import FedAvg
@@ -32,7 +33,6 @@ from unalike.errors import ConfigError
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.base import Memoryless
-from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.tasks import Autoencoding, Task

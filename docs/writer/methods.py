@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from unalike.algorithms.method import Method
-from unalike.algorithms.sources import SOURCES
 from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
 from unalike.run.config import tables
@@ -92,4 +91,4 @@ def _methods() -> Mapping[str, type[Method]]:
 def method_settings(name: str) -> str:
     """The settings of a method or a topology."""
     found = {**tables()["topology"], **tables()["method"]}
-    return settings_table(found[name], SOURCES.get(name))
+    return settings_table(found[name])

@@ -1,13 +1,12 @@
 """Settings classes as Markdown tables, in the words of a TOML file."""
 
 import inspect
-from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from unalike.settings import Settings, summary
+from unalike.settings import Settings, sources, summary
 
 
 def kind(annotation: Any) -> str:
@@ -60,11 +59,12 @@ def toml(value: Any) -> str:
     return f"`{value}`"
 
 
-def settings_table(cls: type[Settings], sources: Mapping[str, str] | None = None) -> str:
+def settings_table(cls: type[Settings]) -> str:
     """Every field of a settings class as a Markdown table, with the sources of the defaults."""
     if not cls.model_fields:
         return "No settings.\n"
-    heads = ["setting", "value", "default", "meaning", *(["default from"] if sources else [])]
+    told = sources(cls)
+    heads = ["setting", "value", "default", "meaning", *(["default from"] if told else [])]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     for name, field in cls.model_fields.items():
         allowed = ", ".join(filter(None, [kind(field.annotation), span(field)]))
@@ -75,7 +75,7 @@ def settings_table(cls: type[Settings], sources: Mapping[str, str] | None = None
             allowed,
             default,
             meaning,
-            *([sources.get(name, "")] if sources else []),
+            *([told.get(name, "")] if told else []),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

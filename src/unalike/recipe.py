@@ -5,6 +5,7 @@ clients can build it for themselves, and it holds no tensor of anybody's data.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -18,7 +19,7 @@ from unalike.channel import Channel, encode
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
-from unalike.parts.privacy.accountant import Guarantee
+from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.rng import Key
@@ -86,6 +87,7 @@ class Recipe:
     guarantee: Guarantee | None = None
     batch_size: int = 32
     decay: Decay = Decay()
+    fits: tuple[Callable[[Tensor], str], ...] = ()
 
     @property
     def needs(self) -> frozenset[str]:
@@ -96,6 +98,10 @@ class Recipe:
     def looks(self) -> bool:
         """Whether clients measure the received model before they train."""
         return "loss" in self.needs or bool(self.mixing.gauges)
+
+    def misfit(self, x: Tensor) -> str:
+        """Why a client's own features cannot be used, as a sentence; empty if they can."""
+        return next(filter(None, (fit(x) for fit in self.fits)), "")
 
     def inherit(self, model: Params) -> "Recipe":
         """The recipe with what its parts take from the model of the stage before."""

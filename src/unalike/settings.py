@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from unalike.errors import unknown
@@ -19,6 +19,48 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _no_idle_setting(self) -> Self:
+        """Refuse a setting that would do nothing beside the others."""
+        for name, field in type(self).model_fields.items():
+            for other, value in _more(field).get("only", {}).items():
+                if getattr(self, name) != field.get_default() and getattr(self, other) != value:
+                    raise ValueError(
+                        f"{name} belongs to {other} = {json.dumps(value)}; leave it out"
+                    )
+        return self
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    source: str = "",
+    only: Mapping[str, Any] | None = None,
+    **bounds: Any,
+) -> Any:
+    """A field of a ``Settings`` class.
+
+    Args:
+        default: Its default.
+        description: What it means, as ``unalike list`` shows it.
+        source: Where the default comes from: text, authors' code or our choice.
+        only: The value of another setting without which this one would do nothing.
+        bounds: ``ge``, ``gt``, ``le``, ``lt`` and whatever else pydantic's ``Field`` takes.
+    """
+    more: dict[str, Any] = {"source": source, "only": dict(only or {})}
+    return Field(default=default, description=description, json_schema_extra=more, **bounds)
+
+
+def sources(cls: type[Settings]) -> dict[str, str]:
+    """Where the defaults of a class come from, as far as it says so."""
+    found = {name: _more(field).get("source", "") for name, field in cls.model_fields.items()}
+    return {name: source for name, source in found.items() if source}
+
+
+def _more(field: FieldInfo) -> Mapping[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
 class Setting(NamedTuple):

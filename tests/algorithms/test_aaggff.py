@@ -8,8 +8,8 @@ from federations import cohort
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-
 from unalike.parts.mixing.aaggff_d import AaggffD, Memory
+
 from unalike.parts.mixing.response import CDFS, respond
 
 K = 6

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from unalike.parts.mixing.aaggff_s import AaggffS
 
 from unalike import tree
 from unalike.engine.faults import Faults
 from unalike.errors import ConfigError
-from unalike.parts.mixing.aaggff_s import AaggffS
 from unalike.parts.mixing.response import CDFS, Cdf, respond
 
 Array = NDArray[np.float64]

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 from federations import composed, network_task
+from unalike.parts.mixing.aaggff_d import AaggffD
+from unalike.parts.mixing.nova import Nova
+from unalike.parts.server_optim import ServerAdam
 
 from unalike.algorithms.method import Draft, Method
 from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
-from unalike.parts.mixing.aaggff_d import AaggffD
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.mixing.nova import Nova
 from unalike.parts.objective import Proximal
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.schedule import Phased
-from unalike.parts.server_optim import ServerAdam
 from unalike.parts.topology import Clusters, Ring
 
 TASK, DATA = network_task("dense")

@@ -20,16 +20,16 @@ from federations import (
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-
-from unalike import tree
-from unalike.errors import ConfigError
-from unalike.parts.curve import Bargain
 from unalike.parts.mixing.afl import Agnostic
-from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.mgda import CommonDescent
 from unalike.parts.mixing.proportional import Proportional
 from unalike.parts.mixing.q_fair import QFair
 from unalike.parts.mixing.tilted import Tilted
+
+from unalike import tree
+from unalike.errors import ConfigError
+from unalike.parts.curve import Bargain
+from unalike.parts.mixing.base import Mixing
 from unalike.parts.optim import Adam, Sgd
 
 CLOSE = {"abs": 6e-7, "rel": 0}

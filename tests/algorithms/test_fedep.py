@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
-
 from unalike.parts.mixing.entropy_pool import EntropyPool, divergences, pool
+
 from unalike.parts.mixing.label_mixture import LabelMixture, fit, select
 
 TEN = torch.arange(10)

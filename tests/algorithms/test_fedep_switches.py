@@ -14,16 +14,16 @@ from federations import Data, cohort, composed, play, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from unalike.parts.mixing.entropy_pool import EntropyPool, divergences, pool
+from unalike.parts.mixing.survey import ask
 
 from unalike import rng
 from unalike.federation.data import Examples
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing import label_mixture, listed_mixture
-from unalike.parts.mixing.entropy_pool import EntropyPool, divergences, pool
 from unalike.parts.mixing.label_mixture import LabelMixture
 from unalike.parts.mixing.questions import LabelSet
-from unalike.parts.mixing.survey import ask
 from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
 from unalike.tasks import MultiClass
 

@@ -24,16 +24,16 @@ from federations import (
     scalars,
 )
 from torch import Tensor
+from unalike.parts.mixing.aaggff_d import AaggffD
+from unalike.parts.mixing.entropy_pool import EntropyPool
+from unalike.parts.mixing.nova import Nova
 
 from unalike.algorithms.fedavg import FedAvg
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
-from unalike.parts.mixing.aaggff_d import AaggffD
 from unalike.parts.mixing.base import Memoryless
 from unalike.parts.mixing.disco import LabelDisco
-from unalike.parts.mixing.entropy_pool import EntropyPool
 from unalike.parts.mixing.examples import ByExamples, Uniform
-from unalike.parts.mixing.nova import Nova
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 

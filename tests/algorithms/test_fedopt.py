@@ -3,11 +3,11 @@
 import pytest
 import torch
 from federations import Handmade, cohort, composed, network_task, play
+from unalike.parts.server_optim import ServerAdagrad, ServerAdam, ServerYogi
 
 from unalike import rng
 from unalike.algorithms.fedavg import FedAvg, Up
 from unalike.parts.optim import Sgd
-from unalike.parts.server_optim import ServerAdagrad, ServerAdam, ServerYogi
 
 FIRST, SECOND = (0.3, -0.02), (0.1, 0.05)
 

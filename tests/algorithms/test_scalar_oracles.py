@@ -7,12 +7,12 @@ apart from this package; the comment beside a short one says how.
 import pytest
 import torch
 from federations import Quadratic, Works, at, cohort, play, scalars
+from unalike.parts.mixing.nova import Nova
 
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.scaffold import Scaffold
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
-from unalike.parts.mixing.nova import Nova
 from unalike.parts.objective import Proximal, Term
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe

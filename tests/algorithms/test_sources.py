@@ -3,8 +3,8 @@
 import re
 
 import pytest
-
 from unalike.algorithms.sources import SOURCES
+
 from unalike.algorithms.table import METHODS
 from unalike.cli.listing import show
 

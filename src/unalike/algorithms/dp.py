@@ -1,24 +1,32 @@
-"""Differentially private federated averaging, central and local (McMahan et al. 2018; Geyer 2017).
+"""Differentially private federated averaging (McMahan et al. 2018, Alg. 1; Geyer et al. 2017).
 
-Clients clip their updates to length C. Central: the server adds noise once to the plain mean, and
-who sees the models learns little of any client. Local: every client adds noise before it sends, and
-even the server learns little. The mechanism is in ``parts/privacy/gaussian.py``, the meaning and
-count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
+u = (sum_k clip(u_k, C) + z C xi) / n,          xi ~ N(0, I), drawn by the server
+
+Clients clip their updates to length C, the server adds noise once to the plain mean: who sees the
+models learns little of any client. The clipping is in ``parts/privacy/gaussian.py``, the meaning
+and count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic import Field
+import torch
+from torch import Tensor
+from torch.func import vmap
 
-from unalike.algorithms.method import Draft, Method, Slot
-from unalike.errors import ConfigError
+from unalike import rng, tree
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import TO_BE_SET, Method, Slot
+from unalike.cohort import Cohort
+from unalike.parts.clip import clip
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.privacy.accountant import Adjacency, Guarantee
-from unalike.parts.privacy.gaussian import Clipped, NoisyMean
-from unalike.recipe import Recipe
+from unalike.parts.privacy.gaussian import Clipped, noisy
+from unalike.parts.privacy.guarantee import Adjacency, Guarantee
+from unalike.settings import setting
+from unalike.traits import Trait
+from unalike.tree import Tree
 
+CUSTOMARY = "our choice: customary; keep it far below one over the clients"
 _MEASURED = {"gram", "sqnorm"}  # by the server, from updates that are covered
 
 
@@ -26,75 +34,73 @@ class CentralDp(Method):
     """Updates are clipped and the server adds noise to their mean: the models hide each client."""
 
     slot: ClassVar[Slot] = "privacy"
-    refuses: ClassVar[Mapping[str, str]] = {
-        "weights": "its noise is measured for a plain mean in which everybody counts the same",
-        "defence": "its noise is measured for a plain mean and for no other rule",
-        "schedule": "its epsilon is counted for cohorts that are uniform samples",
+    refuses = {
+        Trait.SETS_WEIGHTS: "its noise is measured for a plain mean in which everybody counts the "
+        "same",
+        Trait.FILTERS_UPDATES: "its noise is measured for a plain mean and for no other rule",
+        Trait.CHOOSES_COHORTS: "its epsilon is counted for cohorts that are uniform samples",
+        Trait.MANY_SERVERS: "one server that is trusted must see all updates",
+        Trait.MOVING_SERVER: "every client would be trusted with the updates of all others in turn",
     }
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # one server that is trusted
     paper: ClassVar[str] = "McMahan et al. 2018, arXiv 1710.06963"
 
-    clip: float = Field(default=1.0, gt=0, description="longest update C")
-    noise_multiplier: float = Field(
-        default=1.0, ge=0, description="noise on the sum of updates, in units of C (z)"
+    clip: float = setting(1.0, "longest update C", gt=0, source=TO_BE_SET)
+    noise_multiplier: float = setting(
+        1.0,
+        "noise on the sum of updates, in units of C (z)",
+        ge=0,
+        source="our choice, to be set: noise as large as one client's update",
     )
-    delta: float = Field(default=1e-5, gt=0, lt=1, description="chance that the promise fails")
-    adjacency: Adjacency = Field(
-        default="replace", description="epsilon compares with other data, or with no update at all"
+    delta: float = setting(1e-5, "chance that the promise fails", gt=0, lt=1, source=CUSTOMARY)
+    adjacency: Adjacency = setting(
+        "replace",
+        "epsilon compares with other data, or with no update at all",
+        source="our choice: what cohorts of a fixed size are analysed for",
     )
 
     def change(self, draft: Draft) -> Draft:
         """Clip on the client, clip again and add noise on the server; everybody counts the same."""
         return replace(
             draft,
-            mixing=Uniform(),
-            channel=(Clipped(self.clip),),
-            filters=(NoisyMean(self.clip, self.noise_multiplier),),
+            mean=Uniform(),
+            channel=(*draft.channel, Clipped(self.clip)),
+            filters=(*draft.filters, self),
             guarantee=Guarantee(self.noise_multiplier, self.delta, self.adjacency),
-            checks=(*draft.checks, _covers),
         )
 
+    def objection(self, draft: Draft) -> str:
+        """What the count of epsilon would not cover."""
+        return uncovered(draft, "dp")
 
-class LocalDp(Method):
-    """Updates are clipped and every client adds noise before sending: the server is not trusted."""
+    def __call__(self, ups: Tree, p: Tensor, cohort: Cohort) -> tuple[Tree, Tensor]:
+        """The noisy mean as a stack of one row, with weight one.
 
-    slot: ClassVar[Slot] = "privacy"
-    paper: ClassVar[str] = "Truex et al. 2020, arXiv 2006.03637"
+        The server clips again: the guarantee of the honest must not rest on everybody's honesty.
+        """
+        each = vmap(clip, in_dims=(0, None))(ups, self.clip)
+        mean = tree.map(lambda x: x.mean(0), each)
+        std = self.noise_multiplier * self.clip / len(p)
+        sent = noisy(mean, std, rng.fold_in(cohort.key, 12))
+        return tree.map(lambda x: x[None], sent), torch.ones_like(p[:1])
 
-    clip: float = Field(default=1.0, gt=0, description="longest update C")
-    noise_multiplier: float = Field(
-        default=1.0, ge=0, description="noise on every update, in units of C (z)"
-    )
-    delta: float = Field(default=1e-5, gt=0, lt=1, description="chance that the promise fails")
 
-    def change(self, draft: Draft) -> Draft:
-        """Clip and add noise on the client."""
-        return replace(
-            draft,
-            channel=(Clipped(self.clip, self.noise_multiplier),),
-            guarantee=Guarantee(self.noise_multiplier, self.delta, local=True),
-            checks=(*draft.checks, _covers),
+def uncovered(draft: Draft, name: str) -> str:
+    """What a promise of privacy would not cover, as a sentence; empty if nothing."""
+    promise, n = draft.guarantee, draft.n_clients
+    if promise is not None and promise.delta >= 1 / n:
+        return (
+            f"delta = {promise.delta:g} of method '{name}' would allow exposing one of {n} clients "
+            f"outright; choose it well below {1 / n:.2g}."
         )
-
-
-def _covers(draft: Draft, recipe: Recipe) -> None:
-    """Refuse what the count of epsilon would not cover."""
-    promise = recipe.guarantee
-    assert promise is not None
-    name = "local_dp" if promise.local else "dp"
-    if promise.delta >= 1 / draft.n_clients:
-        raise ConfigError(
-            f"delta = {promise.delta:g} of method '{name}' would allow exposing one of "
-            f"{draft.n_clients} clients outright; choose it well below {1 / draft.n_clients:.2g}."
-        )
-    told = sorted(recipe.needs - _MEASURED) + [q.name for q in recipe.mixing.survey]
+    told = sorted(draft.reports - _MEASURED) + [q.name for q in draft.mixing.survey]
     if told:
-        raise ConfigError(
+        return (
             f"method '{name}' covers the updates only, but the methods beside it also make clients "
             f"report their {', '.join(told)}; drop those methods."
         )
     if any(not draft.private(leaf) for leaf in draft.task.network.buffers):
-        raise ConfigError(
+        return (
             f"method '{name}' would add noise to BatchNorm's variances, which must stay positive; "
             "set run.buffers to 'local' or 'drop', or choose a model without BatchNorm."
         )
+    return ""

@@ -8,11 +8,14 @@ is sent.
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic import Field
-
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, Slot
 from unalike.parts.augment import Variants
 from unalike.parts.transform import ClassBalance, Solver
+from unalike.settings import setting
+
+_STRENGTH = "our choice: the text names it without its strength"
+_CHANCES = "our choice: the text gives no chances"
 
 
 class FedAug(Method):
@@ -21,27 +24,49 @@ class FedAug(Method):
     slot: ClassVar[Slot] = "data"
     paper: ClassVar[str] = "FedAug, class-balancing augmentation to a target EMD"
 
-    target: float = Field(default=0.8, ge=0, lt=2, description="EMD every client is brought to")
-    solver: Solver = Field(default="bisect", description="exact, or the published closed form")
-    rotation: float = Field(default=20.0, ge=0, description="largest rotation in degrees")
-    noise: float = Field(default=0.05, ge=0, description="standard deviation of added noise")
-    flip: bool = Field(default=True, description="mirror images at random")
-    perspective: float = Field(
-        default=0.3, ge=0, le=0.6, description="corners move inwards by up to half this share"
+    target: float = setting(
+        0.8,
+        "EMD every client is brought to",
+        ge=0,
+        lt=2,
+        source="text: the EMD of the combined run",
     )
-    jitter: float = Field(
-        default=0.3, ge=0, le=1, description="change of brightness, contrast and saturation"
+    solver: Solver = setting(
+        "bisect",
+        "exact, or the published closed form",
+        source="our choice: the published closed form misses the target on some counts",
     )
-    hue: float = Field(default=0.3, ge=0, le=0.5, description="change of hue, in whole turns")
-    grey: float = Field(default=0.1, ge=0, le=1, description="chance of losing all colour")
-    chance: float = Field(
-        default=0.5, ge=0, le=1, description="chance of mirroring, of rotation and of noise"
+    rotation: float = setting(20.0, "largest rotation in degrees", ge=0, source="text")
+    noise: float = setting(0.05, "standard deviation of added noise", ge=0, source=_STRENGTH)
+    flip: bool = setting(True, "mirror images at random", source="text")
+    perspective: float = setting(
+        0.3, "corners move inwards by up to half this share", ge=0, le=0.6, source=_STRENGTH
     )
-    perspective_chance: float = Field(
-        default=0.5, ge=0, le=1, description="chance of a change of perspective"
+    jitter: float = setting(
+        0.3, "change of brightness, contrast and saturation", ge=0, le=1, source=_STRENGTH
     )
-    jitter_chance: float = Field(
-        default=0.5, ge=0, le=1, description="chance of a change of colours"
+    hue: float = setting(
+        0.3,
+        "change of hue, in whole turns",
+        ge=0,
+        le=0.5,
+        source="our choice: as strong as the jitter; the text names none",
+    )
+    grey: float = setting(
+        0.1,
+        "chance of losing all colour",
+        ge=0,
+        le=1,
+        source="our choice: the text names it without its chance",
+    )
+    chance: float = setting(
+        0.5, "chance of mirroring, of rotation and of noise", ge=0, le=1, source=_CHANCES
+    )
+    perspective_chance: float = setting(
+        0.5, "chance of a change of perspective", ge=0, le=1, source=_CHANCES
+    )
+    jitter_chance: float = setting(
+        0.5, "chance of a change of colours", ge=0, le=1, source=_CHANCES
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -6,20 +6,32 @@ m <- beta m + sum_k p_k (x - x_k);   x <- x - eta m.   beta = 0, eta = 1 is FedA
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic import Field
-
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import REPLACED_STEP, Method, Slot
 from unalike.parts.optim import Sgd
+from unalike.settings import setting
 
 
 class FedAvgM(Method):
     """Momentum on the server smooths the direction over rounds."""
 
     slot: ClassVar[Slot] = "server"
+    refuses = REPLACED_STEP
     paper: ClassVar[str] = "Hsu et al. 2019, arXiv 1909.06335"
 
-    lr: float = Field(default=1.0, gt=0, description="server learning rate")
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="server momentum beta")
+    lr: float = setting(
+        1.0,
+        "server learning rate",
+        gt=0,
+        source="our choice: the whole step, as FedAvg's",
+    )
+    momentum: float = setting(
+        0.9,
+        "server momentum beta",
+        ge=0,
+        lt=1,
+        source="our choice: the usual one of SGD; the text sweeps it",
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Fill the server optimizer."""

@@ -12,26 +12,26 @@ With a smooth network (the authors' SiLU) the same error stays as small as it wa
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
 from unalike import rng, tree
 from unalike.algorithm import Ctx, Stateless
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
-from unalike.errors import ConfigError
 from unalike.gradient import gradient
 from unalike.models.spectral import without_spectral_norm
 from unalike.parts.optim import Adam, Optimizer
 from unalike.rng import Key
+from unalike.settings import setting
 from unalike.tasks import MultiClass
+from unalike.traits import Trait
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -176,47 +176,76 @@ def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008
     return last if t >= rounds - 1 else first + (1 - f(t + 1) / f(t)) * (last - first)
 
 
+_DIVERGES = "authors' code; without it the first step diverges"
+
+
 class FedEvgMethod(Method):
     """Clients shape a shared synthetic dataset; no model ever travels."""
 
     slot: ClassVar[Slot] = "algorithm"
-    accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
-    refuses: ClassVar[Mapping[str, str]] = {
-        "defence": "it sends no updates of a model",
-        "privacy": "it sends no updates of a model",
+    traits = frozenset({Trait.SENDS_NO_MODEL})
+    refuses = {
+        **dict.fromkeys(
+            (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS), "it sends no updates of a model"
+        ),
+        Trait.WEIGHTS_FOLLOW_LOSSES: "it sends no model whose loss clients could report",
+        Trait.MANY_SERVERS: "servers would average synthetic examples, which gives no examples",
     }
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
 
-    per_class: int = Field(default=10, ge=1, description="synthetic examples of each class")
-    chain: int = Field(default=1, ge=0, description="Langevin steps per minibatch (R)")
-    chain_step: float = Field(default=1.0, ge=0, description="their step size (gamma)")
-    chain_noise: float = Field(default=0.01, ge=0, description="their noise (sigma)")
-    synthetic_ce: float = Field(default=0.1, ge=0, description="weight of the synthetic CE loss")
-    step_first: float = Field(default=10.0, gt=0, description="server step size in round 1")
-    step_last: float = Field(default=0.01, gt=0, description="server step size in the last round")
-    noise: float = Field(default=0.01, ge=0, description="server noise (delta)")
-    clip_gradient: float = Field(default=3.0, gt=0, description="clip of every energy gradient")
-    clip_pixels: bool = Field(default=True, description="keep synthetic features in [0, 1]")
-    lr: float = Field(default=1e-3, gt=0, description="Adam's rate for the energy model")
-    judge_epochs: int = Field(default=100, ge=1, description="epochs of the evaluating classifier")
+    per_class: int = setting(
+        10, "synthetic examples of each class", ge=1, source="text: for all experiments"
+    )
+    chain: int = setting(
+        1, "Langevin steps per minibatch (R)", ge=0, source="text: one step suffices"
+    )
+    chain_step: float = setting(1.0, "their step size (gamma)", ge=0, source="text")
+    chain_noise: float = setting(0.01, "their noise (sigma)", ge=0, source="text")
+    synthetic_ce: float = setting(0.1, "weight of the synthetic CE loss", ge=0, source="text")
+    step_first: float = setting(
+        10.0, "server step size in round 1", gt=0, source="text: for all settings"
+    )
+    step_last: float = setting(
+        0.01, "server step size in the last round", gt=0, source="text: for all settings"
+    )
+    noise: float = setting(
+        0.01, "server noise (delta)", ge=0, source="text; the authors' code has 0.0001"
+    )
+    clip_gradient: float = setting(3.0, "clip of every energy gradient", gt=0, source=_DIVERGES)
+    clip_pixels: bool = setting(True, "keep synthetic features in [0, 1]", source=_DIVERGES)
+    lr: float = setting(1e-3, "Adam's rate for the energy model", gt=0, source="authors' code")
+    judge_epochs: int = setting(
+        100,
+        "epochs of the evaluating classifier",
+        ge=1,
+        source="our choice: the authors' code takes one epoch, the text names none",
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
-        if not isinstance(draft.task, MultiClass):
-            raise ConfigError(
-                f"method 'fedevg' needs a multi-class task, this one is {draft.task.called}."
-            )
-        return replace(draft, make=self._make)
+        return replace(draft, base=self._make)
+
+    def objection(self, draft: Draft) -> str:
+        """An energy is a class's logit."""
+        if isinstance(draft.task, MultiClass):
+            return ""
+        return f"method 'fedevg' needs a multi-class task, this one is {draft.task.called}."
+
+    def misfit(self, x: Tensor) -> str:
+        """Real features must be where the synthetic ones are kept."""
+        if not (self.clip_pixels and len(x)):
+            return ""
+        low, high = float(x.min()), float(x.max())
+        if low >= 0 and high <= 1:
+            return ""
+        return (
+            f"method 'fedevg' keeps synthetic features in [0, 1] but those of the data go from "
+            f"{low:.3g} to {high:.3g}; set data.normalise = false or method.clip_pixels = false."
+        )
 
     def _make(self, draft: Draft) -> FedEvg:
-        if "loss" in draft.mixing.needs:
-            raise ConfigError(
-                "method 'fedevg' sends no model, so weights that follow the clients' losses of a "
-                "received model cannot be combined with it; drop them."
-            )
         energies = draft.task
-        assert isinstance(energies, MultiClass), "checked by ``change``"
+        assert isinstance(energies, MultiClass), "checked by ``objection``"
         classifier = replace(energies, network=energies.network.changed(without_spectral_norm))
         return FedEvg(
             classifier,

@@ -1,38 +1,71 @@
 """FedMGDA+ (Hu et al. 2022): a step along which no participating client's loss rises.
 
-d_i = (x - x_i) / ||x - x_i||;   x <- x - eta sum_i l_i d_i,   l = argmin ||sum_i l_i d_i||
-over the simplex with |l_i - 1/n| <= epsilon. The rule is in ``parts/mixing/mgda.py``.
+d_i = (x - x_i) / ||x - x_i||                                          (normalised updates)
+l   = argmin ||sum_i l_i d_i||^2 over the simplex with |l_i - c_i| <= epsilon
+x  <- x - eta sum_i l_i d_i
+
+c is the static weight n_i / n, or the same for all. It satisfies every constraint, so there is
+always a minimiser. A client that did not move has no direction: it adds nothing to the sum. The
+quadratic program is in ``parts/mixing/simplex.py``.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+import torch
 
-from unalike.algorithms.method import Draft, Method, Slot
-from unalike.parts.mixing.mgda import CommonDescent
+from unalike.algorithms.method import FOR_UPDATES, WeightRule
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Weighed
+from unalike.parts.mixing.simplex import minimise
+from unalike.settings import setting
+from unalike.traits import Trait
+
+_RIDGE = 1e-10  # picks the most even of several minimisers: directions may be linearly dependent
 
 
-class FedMgda(Method):
+class FedMgda(WeightRule):
     """The shortest mean of the clients' unit directions: a step that harms nobody."""
 
-    slot: ClassVar[Slot] = "weights"
-    refuses: ClassVar[Mapping[str, str]] = {
-        "scaffold": "its control variates turn every update towards the plain mean of all "
-        "gradients, so that no client's own direction is left to compare",
-        "fedevg": "it sends no updates of a model",
-        "server": "another step than a multiple of the common direction may raise a client's loss",
-        "defence": "its weights belong to the updates as they were sent, which a defence changes",
+    traits = frozenset({Trait.STEP_IN_WEIGHTS})
+    refuses = {
+        **FOR_UPDATES,
+        Trait.SENDS_NO_MODEL: "it compares the directions of models' updates, and none are sent",
+        Trait.STEPS_ON_SERVER: "another step than a multiple of the common direction may raise a "
+        "client's loss",
     }
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # weights for updates, not models
+    needs: ClassVar[frozenset[str]] = frozenset({"gram"})
     paper: ClassVar[str] = "Hu et al. 2022, arXiv 2006.11489"
 
-    epsilon: float = Field(
-        default=0.1, ge=0, le=1, description="how far weights may be from equal; 1: anywhere"
+    epsilon: float = setting(
+        0.1,
+        "how far weights may be from the centre; 1: anywhere",
+        ge=0,
+        le=1,
+        source="our choice: the least of 0.1, 0.5 and 1, which AAggFF's authors tune over",
     )
-    lr: float = Field(default=1.0, gt=0, description="step length along the direction (eta)")
+    centre: Literal["size", "equal"] = setting(
+        "size",
+        "the weights they may be so far from: by examples, or the same for all",
+        source="text of AAggFF, which has it as a baseline: its static mixing coefficients",
+    )
+    lr: float = setting(
+        1.0,
+        "step length along the direction (eta)",
+        gt=0,
+        source="the released code of AAggFF, which has it as a baseline: its first server rate",
+    )
 
-    def change(self, draft: Draft) -> Draft:
-        """Fill the weights."""
-        return replace(draft, mixing=CommonDescent(self.epsilon, self.lr))
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """Weights that do not sum to one: they turn updates into unit directions."""
+        gram = cohort.stats["gram"].double()
+        length = gram.diagonal().sqrt()
+        length = torch.where(length > 0, length, 1.0)
+        cosines = gram / torch.outer(length, length)
+        cosines = cosines + _RIDGE * torch.eye(len(length), dtype=torch.float64)
+        share = minimise(
+            cosines.numpy(),
+            torch.zeros_like(length).numpy(),
+            within=self.epsilon,
+            centre=cohort.share.numpy() if self.centre == "size" else None,
+        )
+        return Weighed(self.lr * torch.from_numpy(share) / length, state)

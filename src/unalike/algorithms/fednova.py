@@ -1,64 +1,141 @@
 """FedNova (Wang et al. 2020): normalised averaging when clients take unequal numbers of steps.
 
-x <- x - eta tau_eff sum_k p_k (x - x_k) / a_k;   the weights are in ``parts/mixing/nova.py``.
-p_k is n_k / n, or the weight of whatever rule is combined with it (FedDisco's, AAggFF's).
-With equal sizes, epochs and batches it is FedAvg.
+x <- x - eta_s tau_eff sum_k p_k (x - x_k) / a_k,    tau_eff = sum_k p_k a_k / sum_k p_k
+a_k is how far tau_k steps of rate 1 along a gradient that is always 1 go; u_0 = v_0 = 0,
+  e = 1 - eta mu u;   v <- rho v + e;   u <- u + v, or + e + rho v (Nesterov);   a_k = last u
+with momentum rho and, at the local rate eta, a proximal term mu. In closed form:
+a_k = tau_k                                                    (plain SGD)
+a_k = (tau_k - rho (1 - rho^tau_k) / (1 - rho)) / (1 - rho)    (momentum)
+a_k = (1 - (1 - eta mu)^tau_k) / (eta mu)                      (proximal term)
+
+p_k is n_k / n, or the weight of whatever rule is combined with it (FedDisco's, AAggFF's). Where all
+a_k are equal, eta_s p_k is what is left: with equal sizes, epochs and batches it is FedAvg.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+import torch
+from torch import Tensor
 
-from unalike.algorithms.method import Draft, Method, Slot
-from unalike.errors import ConfigError
-from unalike.parts.mixing.base import Mixing
-from unalike.parts.mixing.nova import Nova
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import FOR_UPDATES, Method, Slot
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Gauge, Mixing, Weighed
+from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.mixing.questions import Question
 from unalike.parts.optim import Sgd
-from unalike.recipe import Recipe
+from unalike.recipe import Decay
+from unalike.settings import setting
+from unalike.traits import Trait
+
+_LEAST = torch.finfo(torch.float64).tiny  # where a rule gives nobody a weight
 
 
 class FedNova(Method):
     """Updates are divided by the local work behind them, so that busy clients do not dominate."""
 
     slot: ClassVar[Slot] = "work"
-    accepts: ClassVar[frozenset[str]] = frozenset(
-        {"objective", "server", "weights", "private", "data", "schedule"}
-    )
-    refuses: ClassVar[Mapping[str, str]] = {
-        "defence": "its weights hold the step length, which a defence would replace",
-        "privacy": "its weights follow the local steps, and its noise would too",
-        "phase_shift": "an upload there holds several rounds of work, which no step count tells",
-        "qfedavg": "that rule's weights are no average's, they hold a step length for the updates "
-        "as they were sent",
-        "fedmgda": "that rule's weights are no average's, they bring every update to length one, "
-        "whatever work is behind it",
+    traits = frozenset({Trait.STEP_IN_WEIGHTS})
+    refuses = {
+        **FOR_UPDATES,
+        Trait.ALTERS_UPLOADS: "its weights follow the local steps, and the noise on updates would",
+        Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, and no others",
+        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "no step count tells how much work is in such an upload",
+        Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",
     }
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})  # weights for updates, not models
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
 
-    effective: Literal["normaliser", "steps"] = Field(
-        default="normaliser", description="tau_eff from a_k (paper) or from step counts"
+    effective: Literal["normaliser", "steps"] = setting(
+        "normaliser",
+        "tau_eff from a_k (paper) or from step counts",
+        source="text; step counts are what the authors' code takes with a proximal term",
     )
-    server_lr: float = Field(default=1.0, gt=0, description="step of the server; 1: all of it")
+    server_lr: float = setting(
+        1.0, "step of the server; 1: all of it", gt=0, source="text: the whole step, as FedAvg's"
+    )
 
     def change(self, draft: Draft) -> Draft:
-        """Divide whatever weights there are in the end; momentum changes the normaliser."""
-        opt = draft.opt
-        if not isinstance(opt, Sgd):
-            raise ConfigError(
-                "method 'fednova' knows the normaliser of SGD only: set local.optimizer = 'sgd'."
+        """Divide whatever weights there are in the end."""
+
+        def work(rule: Mixing, draft: Draft) -> Mixing:
+            assert isinstance(draft.opt, Sgd), "see objection"
+            return Nova(self, draft.opt, draft.term.pull or 0.0, draft.decay, rule)
+
+        return replace(draft, work=work)
+
+    def objection(self, draft: Draft) -> str:
+        """What it knows no normaliser for."""
+        if not isinstance(draft.opt, Sgd):
+            return "method 'fednova' knows the normaliser of SGD only: set local.optimizer = 'sgd'."
+        if draft.term.pull is None:
+            return (
+                "method 'fednova' must know the strength of a proximal term in every round, and "
+                "this one changes it; set adaptive = false there."
             )
+        if self.server_lr != 1 and draft.server_opt != Sgd(1.0):
+            return (
+                "method.server_lr of 'fednova' is the step of a server without a method of its "
+                "own, but another method sets the server; leave server_lr out and set lr there."
+            )
+        return ""
 
-        def check(draft: Draft, recipe: Recipe) -> None:
-            if self.server_lr != 1 and draft.server_opt != Sgd(1.0):
-                raise ConfigError(
-                    "method.server_lr of 'fednova' is the step of a server without a method of its "
-                    "own, but another method sets the server; leave server_lr out and set lr there."
-                )
 
-        def work(rule: Mixing) -> Mixing:
-            return Nova(opt.momentum, self.effective, opt.nesterov, self.server_lr, rule)
+@dataclass(frozen=True)
+class Nova:
+    """eta_s p_k tau_eff / a_k, with p_k of another rule."""
 
-        return replace(draft, work=work, checks=(*draft.checks, check))
+    settings: FedNova
+    opt: Sgd = Sgd(1.0)
+    pull: float = 0.0  # mu
+    decay: Decay = Decay()
+    rule: Mixing = ByExamples()
+    fixed: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The rule's."""
+        return self.rule.needs
+
+    @property
+    def survey(self) -> tuple[Question, ...]:
+        """The rule's."""
+        return self.rule.survey
+
+    @property
+    def gauges(self) -> Mapping[str, Gauge]:
+        """The rule's."""
+        return self.rule.gauges
+
+    def init(self, n_clients: int) -> Any:
+        """The rule's memory."""
+        return self.rule.init(n_clients)
+
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """Weights that need not sum to one."""
+        weighed = self.rule.weights(state, cohort)
+        p, tau = weighed.p, cohort.stats["steps"].double()
+        a = reach(tau, self.opt, self.opt.lr * self.decay(cohort.round) * self.pull)
+        mean = a if self.settings.effective == "normaliser" else tau
+        effective = p @ mean / p.sum().clamp(min=_LEAST)
+        return weighed._replace(p=self.settings.server_lr * p * effective / a)
+
+
+def reach(tau: Tensor, opt: Sgd, pull: float = 0.0) -> Tensor:
+    """a_k of each number of steps; ``pull`` is eta mu.
+
+    >>> reach(torch.tensor([2.0, 3.0]), Sgd(0.1), 0.5)
+    tensor([1.5000, 1.7500])
+    """
+    rho = opt.momentum
+    if not pull:
+        a = (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
+        return tau + rho * a if opt.nesterov else a
+    # (u, v, 1) after a step is a matrix times (u, v, 1) before it.
+    force = torch.tensor([-pull, 0, 1], dtype=tau.dtype)
+    v = force + torch.tensor([0, rho, 0], dtype=tau.dtype)
+    u = torch.tensor([1, 0, 0], dtype=tau.dtype) + (force + rho * v if opt.nesterov else v)
+    once = torch.stack([u, v, torch.tensor([0, 0, 1], dtype=tau.dtype)])
+    ends = {k: torch.linalg.matrix_power(once, int(k))[0, 2] for k in tau.unique().tolist()}
+    return torch.stack([ends[k] for k in tau.tolist()])

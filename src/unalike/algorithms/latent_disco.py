@@ -9,18 +9,24 @@ itself. The rule is in ``parts/mixing/latent_disco.py``. a = 0 is FedAvg.
 
 from dataclasses import replace
 from math import prod
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
-
-from unalike.algorithms.method import Draft, Method, Slot
-from unalike.errors import ConfigError
+from unalike.algorithms.draft import Before, Draft
+from unalike.algorithms.method import Method, Slot
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.disco import AllZero, Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
-from unalike.parts.mixing.latents import Distance, Embed, LatentDistance, Latents, read_encoder
-from unalike.parts.topology import Star
+from unalike.parts.mixing.latents import (
+    Distance,
+    Embed,
+    LatentDistance,
+    Latents,
+    architecture,
+    encoder_of,
+)
+from unalike.settings import setting
 from unalike.tasks import Autoencoding
+from unalike.traits import Trait
 
 
 class LatentDisco(Method):
@@ -29,76 +35,124 @@ class LatentDisco(Method):
     slot: ClassVar[Slot] = "weights"
     paper: ClassVar[str] = "Latent-space discrepancy weights, on FedDisco's rule (arXiv 2305.19229)"
 
-    a: float = Field(default=0.5, ge=0, description="how much a distance costs (alpha)")
-    b: float = Field(default=0.0, ge=0, description="what every client is given on top")
-    refresh: Literal["two_stage", "every", "after_warmup"] = Field(
-        default="two_stage",
-        description="distances from a VAE trained before, renewed every so many rounds, or taken "
-        "once after a warm-up",
+    a: float = setting(
+        0.5,
+        "how much a distance costs (alpha)",
+        ge=0,
+        source="our choice: the middle one of the text's 0.1, 0.5 and 0.9",
     )
-    every: int = Field(default=1, ge=1, description="rounds between two distances, if every")
-    warmup: int = Field(
-        default=1, ge=0, description="rounds weighted by size alone, if after_warmup"
+    b: float = setting(
+        0.0,
+        "what every client is given on top",
+        ge=0,
+        source="authors' code; the text has none",
     )
-    encoder: str = Field(
-        default="",
-        description="safetensors file or folder of a finished VAE run, if two_stage; if empty, the "
-        "first stage is run as well",
+    refresh: Literal["two_stage", "every", "after_warmup"] = setting(
+        "two_stage",
+        "distances from a VAE trained before, renewed every so many rounds, or taken once after a "
+        "warm-up",
+        source="authors' code: it made the published results",
     )
-    embed: Embed = Field(default="sample", description="latent variables: sampled, or their means")
-    w1: Distance = Field(
-        default="exact", description="distance from N(0, 1) itself, or from draws of it"
+    every: int = setting(
+        1,
+        "rounds between two distances, if every",
+        ge=1,
+        only={"refresh": "every"},
+        source="our choice: as often as possible; the text has no such mode",
     )
-    draws: int = Field(default=1_000_000, ge=1, description="number of draws, if sampled")
-    draws_seed: int = Field(default=0, ge=0, description="seed of the draws, if sampled")
-    normalise: bool = Field(default=False, description="divide distances by their sum")
-    on_all_zero: AllZero = Field(
-        default="size",
-        description="weights where the formula gives none: sizes, an error, or all to the least "
-        "distance",
+    warmup: int = setting(
+        1,
+        "rounds weighted by size alone, if after_warmup",
+        ge=0,
+        only={"refresh": "after_warmup"},
+        source="our choice: as short as possible; the text has no such mode",
     )
-
-    @model_validator(mode="after")
-    def _no_idle_setting(self) -> Self:
-        belongs = {
-            "encoder": ("refresh", "two_stage"),
-            "every": ("refresh", "every"),
-            "warmup": ("refresh", "after_warmup"),
-            "draws": ("w1", "sampled"),
-            "draws_seed": ("w1", "sampled"),
-        }
-        for name, (other, value) in belongs.items():
-            changed = getattr(self, name) != type(self).model_fields[name].default
-            if changed and getattr(self, other) != value:
-                raise ValueError(f'{name} belongs to {other} = "{value}"; leave it out')
-        return self
+    encoder: str = setting(
+        "",
+        "safetensors file or folder of a finished VAE run, if two_stage; if empty, the first stage "
+        "is run as well",
+        only={"refresh": "two_stage"},
+        source="our choice: the first stage is run unless there is one",
+    )
+    embed: Embed = setting(
+        "sample", "latent variables: sampled, or their means", source="authors' code"
+    )
+    w1: Distance = setting(
+        "exact",
+        "distance from N(0, 1) itself, or from draws of it",
+        source="our choice: no chance in it, and about 0.001 from the authors' million draws",
+    )
+    draws: int = setting(
+        1_000_000,
+        "number of draws, if sampled",
+        ge=1,
+        only={"w1": "sampled"},
+        source="authors' code",
+    )
+    draws_seed: int = setting(
+        0,
+        "seed of the draws, if sampled",
+        ge=0,
+        only={"w1": "sampled"},
+        source="our choice: any seed will do",
+    )
+    normalise: bool = setting(False, "divide distances by their sum", source="authors' code")
+    on_all_zero: AllZero = setting(
+        "size",
+        "weights where the formula gives none: sizes, an error, or all to the least distance",
+        source="our choice: the authors' code drops such a run, which favours the others",
+    )
 
     def change(self, draft: Draft) -> Draft:
-        """Fill the weights."""
-        return replace(draft, mixing=self._rule(draft))
+        """Fill the weights; without an encoder, train one first."""
+        draft = replace(draft, weights=self._rule(draft))
+        if self.encoder:
+            return replace(draft, builds_on=(*draft.builds_on, self.encoder))
+        if self.refresh != "two_stage":
+            return draft
+        return replace(draft, before=Before(lambda d: replace(d, weights=None), draft.rounds))
 
     def _rule(self, draft: Draft) -> Mixing:
         rule = Disco(self.a, self.b, self.on_all_zero)
         gauge = LatentDistance(self.embed, self.w1, self.draws, self.draws_seed)
         if self.refresh == "two_stage":
-            if not self.encoder:
-                raise ConfigError(
-                    "method 'latent_disco' needs a trained autoencoder here: set method.encoder to "
-                    "the folder of a finished VAE run, or start it by 'unalike run', which runs "
-                    "that stage as well."
-                )
-            weights = read_encoder(self.encoder, prod(draft.shape))
-            return AskedLatentDisco(Latents(weights, gauge), rule, self.normalise)
-        if not isinstance(draft.task, Autoencoding):
-            raise ConfigError(
+            known = encoder_of(draft.read(self.encoder), self.encoder) if self.encoder else {}
+            return AskedLatentDisco(Latents(known, gauge), rule, self.normalise)
+        when = (0, self.every) if self.refresh == "every" else (self.warmup, 0)
+        return ReportedLatentDisco(gauge, rule, *when, self.normalise)
+
+    def objection(self, draft: Draft) -> str:
+        """There must be an autoencoder that fits the data, and somebody who remembers distances."""
+        trained = isinstance(draft.task, Autoencoding)
+        if self.refresh == "two_stage":
+            return self._misfit(draft) if self.encoder or trained else _NO_ENCODER
+        if not trained:
+            return (
                 f"method 'latent_disco' with refresh = \"{self.refresh}\" measures the model that "
                 'is trained, which must be an autoencoder: set model.name = "vae", or use '
                 'refresh = "two_stage".'
             )
-        if not isinstance(draft.topology, Star):
-            raise ConfigError(
+        if Trait.MANY_SERVERS in draft.topology.traits:
+            return (
                 f"method 'latent_disco' with refresh = \"{self.refresh}\" needs one server that "
                 'remembers distances: set topology.name = "star", or use refresh = "two_stage".'
             )
-        when = (0, self.every) if self.refresh == "every" else (self.warmup, 0)
-        return ReportedLatentDisco(gauge, rule, *when, self.normalise)
+        return ""
+
+    def _misfit(self, draft: Draft) -> str:
+        rule = draft.weights
+        if not (self.encoder and isinstance(rule, AskedLatentDisco)):
+            return ""
+        takes, have = architecture(rule.question.payload)[0], prod(draft.shape)
+        if takes == have:
+            return ""
+        return (
+            f"the autoencoder in '{self.encoder}' takes {takes} features, these data have {have}; "
+            "train one on the same data."
+        )
+
+
+_NO_ENCODER = (
+    "method 'latent_disco' needs an autoencoder, and this model is none: train one by "
+    'model.name = "vae" and name its run folder by method.encoder.'
+)

@@ -3,16 +3,20 @@
 from dataclasses import replace
 from typing import ClassVar
 
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import BETWEEN_CLIENTS, Method, Slot
 from unalike.parts.private import EVERYTHING
+from unalike.traits import Trait
 
 
 class LocalOnly(Method):
     """Every client trains alone."""
 
     slot: ClassVar[Slot] = "private"
-    accepts: ClassVar[frozenset[str]] = frozenset({"data"})
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    traits = frozenset({Trait.SENDS_NOTHING})
+    refuses = dict.fromkeys(
+        BETWEEN_CLIENTS, "every client trains alone, so there is nothing between clients to change"
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Make every leaf private."""

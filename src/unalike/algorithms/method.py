@@ -1,29 +1,24 @@
-"""From a method's name and settings to an algorithm: methods fill slots, slots compose.
+"""A named method: its settings, what it changes in a draft, and what it cannot live with.
 
-A draft starts as plain FedAvg. Every named method changes one slot of it, so several can be
-combined (FedProx's objective, FedAdam's server, AAggFF's weights); two that want the same slot, or
-one that cannot live with another, are refused with a reason.
+All methods of a run are applied in the order they are named. Then everybody is asked once, about
+the finished draft, whether anything stands in the way: two methods that fill the same slot, one
+that refuses a trait which another one or the topology has, or one whose settings do not fit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from unalike.algorithm import Algorithm
-from unalike.algorithms.fedavg import FedAvg, Step
-from unalike.channel import Channel
+from torch import Tensor
+
+from unalike.algorithms.draft import Draft
+from unalike.cohort import Cohort
 from unalike.errors import ConfigError
-from unalike.parts.mixing.base import Mixing
-from unalike.parts.mixing.examples import ByExamples
-from unalike.parts.objective import Nothing, Term
-from unalike.parts.optim import Optimizer, Sgd
-from unalike.parts.privacy.accountant import Guarantee
-from unalike.parts.private import SHARED, Private
-from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
-from unalike.parts.topology import Star, Topology
-from unalike.recipe import Decay, Filter, Recipe, Transform
-from unalike.settings import Settings
-from unalike.tasks import Task
+from unalike.parts.mixing.base import Memoryless, Weighed
+from unalike.parts.optim import Sgd
+from unalike.settings import Settings, setting
+from unalike.traits import Trait
 
 Slot = Literal[
     "objective",
@@ -40,116 +35,158 @@ Slot = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A recipe under construction; every default is FedAvg's."""
-
-    task: Task
-    n_clients: int
-    classes: int
-    shape: tuple[int, ...]
-    rounds: int
-    opt: Optimizer = Sgd(0.1)
-    epochs: float = 1.0
-    participation: Participation = Participation()
-    topology: Topology = Star()
-    term: Term = Nothing()
-    server_opt: Optimizer = Sgd(1.0)
-    private: Private = SHARED
-    step: Step = "joint"
-    mixing: Mixing = ByExamples()
-    work: Callable[[Mixing], Mixing] | None = None  # weights of updates from those of an average
-    transform: Transform | None = None
-    channel: Channel = ()
-    batch_size: int = 32
-    decay: Decay = Decay()
-    filters: tuple[Filter, ...] = ()
-    guarantee: Guarantee | None = None
-    checks: tuple[Callable[["Draft", Recipe], None], ...] = ()  # of the whole, once it is made
-    phases: int = 0
-    make: Callable[["Draft"], Algorithm] | None = None
-    pooled: bool = False
-
-    def fedavg(self) -> FedAvg:
-        """The composed default."""
-        return FedAvg(self.task, self.opt, self.term, self.server_opt, self.private, self.step)
-
-    def recipe(self) -> Recipe:
-        """The finished recipe."""
-        algorithm = self.fedavg() if self.make is None else self.make(self)
-        schedule: Schedule = Sampled(self.participation, self.epochs)
-        if self.phases:
-            schedule = Phased(self.phases, self.participation, self.epochs)
-        made = Recipe(
-            algorithm,
-            self.mixing if self.work is None else self.work(self.mixing),
-            schedule,
-            self.topology,
-            self.transform,
-            self.channel,
-            self.filters,
-            self.guarantee,
-            self.batch_size,
-            self.decay,
-        )
-        for check in self.checks:
-            check(self, made)
-        return made
-
-
-# Topologies that ask the same of a method as another: there, too, every client is its own server.
-LIKE = {"complete": "ring", "random": "ring"}
-
-
 class Method(Settings):
     """A named method: its settings and the one slot of the draft it fills."""
 
     slot: ClassVar[Slot] = ""
-    accepts: ClassVar[frozenset[str]] = frozenset(get_args(Slot))
-    refuses: ClassVar[Mapping[str, str]] = {}  # a method's name or a slot -> why not
-    topologies: ClassVar[frozenset[str]] = frozenset({"star", "rotating", "clusters", "ring"})
+    traits: ClassVar[frozenset[Trait]] = frozenset()  # beside those that the draft shows
+    refuses: ClassVar[Mapping[Trait, str]] = {}  # a trait of another -> why not
+    called: ClassVar[str] = "method '{}'"  # in a sentence
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
-        """The draft with this method's slot filled."""
+        """The draft with this method's slot filled. Never raises: ``objection`` says what fails."""
         return draft
+
+    def objection(self, draft: Draft) -> str:
+        """Why this method cannot be used with these settings, as a sentence; empty if it can."""
+        return ""
+
+    def misfit(self, x: Tensor) -> str:
+        """Why this method cannot be used on a client's own features; empty if it can."""
+        return ""
+
+
+REPLACED_STEP: Mapping[Trait, str] = {
+    Trait.OWN_SERVER: "its optimizer replaces the step of FedAvg's server, of which there is none"
+}
+ONE_LEARNER: Mapping[Trait, str] = {
+    Trait.MANY_SERVERS: "one learner of the weights must see the losses of all clients"
+}
+FOR_UPDATES: Mapping[Trait, str] = {
+    Trait.MANY_SERVERS: "its weights are for updates, and servers average models",
+    Trait.FILTERS_UPDATES: "its weights belong to the updates as they were sent, and hold the "
+    "length of the step",
+}
+COUNTS_ALIKE: Mapping[Trait, str] = {
+    Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
+    Trait.NO_SERVER: "clients hear models there, and it compares updates",
+}
+BETWEEN_CLIENTS = (
+    Trait.OWN_CLIENT,
+    Trait.PULLS,
+    Trait.STEPS_ON_SERVER,
+    Trait.SETS_WEIGHTS,
+    Trait.SCALES_WEIGHTS,
+    Trait.FILTERS_UPDATES,
+    Trait.ALTERS_UPLOADS,
+    Trait.CHOOSES_COHORTS,
+    Trait.MANY_SERVERS,
+    Trait.MOVING_SERVER,
+)
+NO_NOISE = "our choice: as published, without noise"
+TO_BE_SET = "our choice, to be set: what is bearable depends on the data"
+BY_EXAMPLES: bool = setting(
+    True,
+    "times the number of examples (text), or not (authors' code)",
+    source="text; the released code of AAggFF, which has it as a baseline, leaves it out",
+)
+
+
+class WeightRule(Method, Memoryless):
+    """A method that is nothing but a rule for the weights: it has ``weights`` itself."""
+
+    slot: ClassVar[Slot] = "weights"
+
+    def change(self, draft: Draft) -> Draft:
+        """Fill the weights."""
+        return replace(draft, weights=self)
+
+    @abstractmethod
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """The weights of a cohort."""
+
+
+class Party(NamedTuple):
+    """One method or topology of a draft, with all its traits."""
+
+    called: str
+    method: Method | None  # None: a topology
+    traits: frozenset[Trait]
+
+    def refusal(self, other: "Party") -> str:
+        """Why the two do not go together, as a sentence; empty if they do."""
+        refused = self.method.refuses if self.method else {}
+        why = next((refused[t] for t in refused if t in other.traits), "")
+        if not why:
+            return ""
+        if other.method is None:
+            return f"{self.called} cannot run on {other.called}: {why}; set topology.name = 'star'."
+        return f"{self.called} cannot be combined with {other.called}: {why}; drop one of them."
 
 
 def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) -> Draft:
     """Apply the named methods in turn, or say why they do not go together."""
-    for i, (name, method) in enumerate(methods):
-        if LIKE.get(topology, topology) not in method.topologies:
-            also = {other for other, like in LIKE.items() if like in method.topologies}
-            raise ConfigError(
-                f"method '{name}' cannot run on topology '{topology}'; "
-                f"it works on {', '.join(sorted(method.topologies | also))}."
-            )
-        for other, earlier in methods[:i]:
-            if method.slot and method.slot == earlier.slot:
-                raise ConfigError(
-                    f"methods '{other}' and '{name}' both set the {method.slot}; keep one of them."
-                )
-        for other, beside in methods:
-            why = method.refuses.get(other) or method.refuses.get(beside.slot)
-            if beside is not method and why:
-                raise ConfigError(
-                    f"method '{name}' cannot be combined with '{other}': {why}; drop one of them."
-                )
-            if beside is not method and beside.slot and beside.slot not in method.accepts:
-                raise ConfigError(
-                    f"method '{name}' cannot be combined with '{other}', which sets the "
-                    f"{beside.slot}; drop one of them."
-                )
-        draft = method.change(draft)
+    parties = []
+    for name, method in methods:
+        after = method.change(draft)
+        if type(method).misfit is not Method.misfit:
+            after = replace(after, fits=(*after.fits, method.misfit))
+        parties.append(Party(method.called.format(name), method, traits(method, draft, after)))
+        draft = after
+    parties.append(Party(f"topology '{topology}'", None, draft.topology.traits))
+    if why := next(objections(draft, parties), ""):
+        raise ConfigError(why)
     return draft
 
 
-def plain_sgd(draft: Draft, method: str) -> Sgd:
-    """The draft's local optimizer, which this method's mathematics needs to be momentum-free."""
-    opt = draft.opt
-    if not isinstance(opt, Sgd) or opt.momentum:
-        raise ConfigError(
-            f"method '{method}' is derived for plain SGD: set local.optimizer = 'sgd' and "
-            "local.momentum = 0."
-        )
-    return opt
+def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
+    """Everything that stands in the way of a draft, each as a sentence."""
+    named = [(p, p.method) for p in parties if p.method is not None]
+    for i, (two, method) in enumerate(named):
+        for one, earlier in named[:i]:
+            if method.slot and method.slot == earlier.slot:
+                yield f"{one.called} and {two.called} both set the {method.slot}; keep one of them."
+            if Trait.BEGINS_WITH_A_STAGE in one.traits & two.traits:
+                yield f"{one.called} and {two.called} both begin with a stage of their own; " + (
+                    "keep one of them."
+                )
+    for one in parties:
+        yield from filter(None, (one.refusal(other) for other in parties if other is not one))
+    yield from filter(None, (method.objection(draft) for _, method in named))
+
+
+_SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method has changed
+    Trait.OWN_CLIENT: lambda d: d.base,
+    Trait.PULLS: lambda d: d.term,
+    Trait.STEPS_ON_SERVER: lambda d: d.server_opt,
+    Trait.KEEPS_LEAVES: lambda d: d.private,
+    Trait.SETS_WEIGHTS: lambda d: d.weights,
+    Trait.SCALES_WEIGHTS: lambda d: d.work,
+    Trait.FILTERS_UPDATES: lambda d: d.filters,
+    Trait.ALTERS_UPLOADS: lambda d: d.channel,
+    Trait.CHOOSES_COHORTS: lambda d: d.phases,
+    Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
+}
+
+
+def traits(method: Method, before: Draft, after: Draft) -> frozenset[Trait]:
+    """What a method is: what it says of itself, and what its change of the draft shows."""
+    found = {t for t, part in _SEEN.items() if part(before) != part(after)} | method.traits
+    if Trait.OWN_CLIENT in found and Trait.FEDAVG_SERVER not in found:
+        found.add(Trait.OWN_SERVER)
+    if Trait.SETS_WEIGHTS in found:
+        rule = after.mixing
+        found |= {Trait.WEIGHTS_FOLLOW_LOSSES} if "loss" in rule.needs else set()
+        found |= set() if rule.fixed else {Trait.WEIGHTS_CHANGE}
+    return frozenset(found)
+
+
+def plain_sgd(draft: Draft, method: str) -> str:
+    """The objection of a method that is derived for a local optimizer without momentum."""
+    if isinstance(draft.opt, Sgd) and not draft.opt.momentum:
+        return ""
+    return (
+        f"method '{method}' is derived for plain SGD: set local.optimizer = 'sgd' and "
+        "local.momentum = 0."
+    )

@@ -1,38 +1,48 @@
-"""Norm clipping (Sun et al. 2019): the server shortens updates that are too long.
+"""Norm clipping (Sun et al. 2019, section 5): the server shortens updates that are too long.
 
-The rule is in ``parts/filters/norm_clip.py``. It bounds what one client can do in a round and
-leaves the weights alone; a large enough bound is FedAvg.
+u_k <- u_k min(1, M / |u_k|),   M fixed, or the median of the lengths |u_k| of the round
+
+It bounds what one client can do in a round and leaves the weights alone; a large enough bound is
+FedAvg.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from torch import Tensor
+from torch.func import vmap
 
-from unalike.algorithms.defence import Defence
-from unalike.algorithms.method import Draft
-from unalike.parts.filters.norm_clip import NormClip
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.median import middle
+from unalike.algorithms.method import COUNTS_ALIKE, TO_BE_SET, Method, Slot
+from unalike.cohort import Cohort
+from unalike.parts.clip import clip, length
+from unalike.settings import setting
+from unalike.traits import Trait
+from unalike.tree import Tree
 
 
-class NormClipMethod(Defence):
+class NormClip(Method):
     """No update is longer than a bound, so nobody can push the model far in one round."""
 
-    refuses: ClassVar[Mapping[str, str]] = {}  # it leaves the weights alone
+    slot: ClassVar[Slot] = "defence"
+    refuses = {Trait.NO_SERVER: COUNTS_ALIKE[Trait.NO_SERVER]}
     paper: ClassVar[str] = "Sun et al. 2019, arXiv 1911.07963"
 
-    bound: Literal["median", "fixed"] = Field(
-        default="median", description="the median length of the round, or a number"
+    bound: Literal["median", "fixed"] = setting(
+        "median",
+        "the median length of the round, or a number",
+        source="our choice: a fixed one would have to be known before",
     )
-    norm: float = Field(default=1.0, gt=0, description="the longest update, if fixed")
-
-    @model_validator(mode="after")
-    def _no_idle_norm(self) -> Self:
-        if self.bound == "median" and self.norm != type(self).model_fields["norm"].default:
-            raise ValueError('norm belongs to bound = "fixed"; leave it out or set that')
-        return self
+    norm: float = setting(
+        1.0, "the longest update, if fixed", gt=0, only={"bound": "fixed"}, source=TO_BE_SET
+    )
 
     def change(self, draft: Draft) -> Draft:
         """Fill the filter."""
-        norm = self.norm if self.bound == "fixed" else None
-        return replace(draft, filters=(NormClip(norm),))
+        return replace(draft, filters=(*draft.filters, self))
+
+    def __call__(self, ups: Tree, p: Tensor, cohort: Cohort) -> tuple[Tree, Tensor]:
+        """As many updates with the same weights."""
+        bound = self.norm if self.bound == "fixed" else middle(vmap(length)(ups))[0]
+        return vmap(clip, in_dims=(0, None))(ups, bound), p

@@ -24,6 +24,6 @@ class OwnMethod(Method):
         if not (isinstance(found, type) and issubclass(found, Method)):
             raise ConfigError(
                 f"'{self.attribute}' of '{self.file}' must be a class made from "
-                "unalike.algorithms.method.Method."
+                "unalike.extend.Method."
             )
         return found

@@ -12,21 +12,23 @@ is the client's side of them, around FedAvg with whatever parts it has.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithm import Algorithm, Ctx, Wrapper
+from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import FedAvg, Server, Up
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.local import descend
 from unalike.parts.objective import Nothing
 from unalike.rng import Key
+from unalike.settings import setting
+from unalike.traits import Trait
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -128,24 +130,43 @@ class PhaseShiftMethod(Method):
     """Groups of clients upload in turn and correct their drift in between: fewer uploads."""
 
     slot: ClassVar[Slot] = "schedule"
-    accepts: ClassVar[frozenset[str]] = frozenset(
-        {"objective", "server", "weights", "work", "data", "defence", "privacy"}
-    )
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    traits = frozenset({Trait.SEVERAL_ROUNDS_IN_UPLOAD})
+    refuses = {
+        Trait.SENDS_NO_MODEL: "there is no model whose drift a client in mid-phase could correct",
+        Trait.MANY_SERVERS: "one server must know the examples behind the newest model",
+    }
     paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"
 
-    phases: int = Field(default=2, ge=1, description="number of groups n; uploads fall to 1/n")
-    optimizer: Literal["keep", "reset"] = Field(
-        default="keep", description="momentum through drift corrections"
+    phases: int = setting(
+        2,
+        "number of groups n; uploads fall to 1/n",
+        ge=1,
+        source="text: the combined run has two; fewer are none",
     )
-    eval_model: Literal["central", "virtual_mean"] = Field(
-        default="central", description="what is judged: the server's model, or all in flight"
+    optimizer: Literal["keep", "reset"] = setting(
+        "keep",
+        "momentum through drift corrections",
+        source="our choice, as FLTK's code does; the text is silent",
+    )
+    eval_model: Literal["central", "virtual_mean"] = setting(
+        "central",
+        "what is judged: the server's model, or all in flight",
+        source="our choice: the model that a user would get",
     )
 
     def change(self, draft: Draft) -> Draft:
-        """Wrap FedAvg and take over the schedule."""
+        """Wrap whatever there is and take over the schedule."""
+        return replace(draft, phases=self.phases, wraps=(*draft.wraps, self._wrap))
 
-        def make(draft: Draft) -> PhaseShift:
-            return PhaseShift(draft.fedavg(), self.optimizer, self.eval_model)
+    def objection(self, draft: Draft) -> str:
+        """Groups must be equal."""
+        active = draft.participation.count(draft.n_clients)
+        if active % self.phases == 0:
+            return ""
+        return (
+            f"phases = {self.phases} must divide the {active} active clients; "
+            "change phases or the participation."
+        )
 
-        return replace(draft, phases=self.phases, make=make)
+    def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
+        return PhaseShift(cast(FedAvg, base), self.optimizer, self.eval_model)

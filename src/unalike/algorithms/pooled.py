@@ -3,16 +3,21 @@
 from dataclasses import replace
 from typing import ClassVar
 
-from unalike.algorithms.method import Draft, Method, Slot
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import BETWEEN_CLIENTS, Method, Slot
 from unalike.parts.schedule import Participation
+from unalike.traits import Trait
 
 
 class Pooled(Method):
     """One client holds all training data; tests stay per client."""
 
     slot: ClassVar[Slot] = "algorithm"
-    accepts: ClassVar[frozenset[str]] = frozenset()
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
+    traits = frozenset({Trait.ONE_PLACE})
+    refuses = dict.fromkeys(
+        (*BETWEEN_CLIENTS, Trait.KEEPS_LEAVES),
+        "all data are in one place, so there is nothing between clients to change",
+    )
 
     def change(self, draft: Draft) -> Draft:
         """FedAvg with a single client."""

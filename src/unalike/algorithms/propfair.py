@@ -1,56 +1,100 @@
 """PropFair (Zhang et al. 2022): proportional fairness, where relative gains count alike.
 
 minimise -sum_i n_i log(M - F_i), in two forms:
-weights     p_i ~ n_i / (M - F_i) on the server             (``parts/mixing/proportional.py``)
-objective   clients minimise -log(1 - l/M) of every batch   (``parts/curve.py``, the authors' code)
+weights     p_i ~ n_i / max(M - F_i, floor) on the server, the weights of its gradient
+objective   clients minimise -log(1 - l/M) of every minibatch's loss l, or l/M where M - l < floor
+            (the authors' code)
+
+Losses above M - floor would get unbounded or negative weights. There the logarithm is continued by
+its tangent, as if those clients' losses were M - floor: they count most, and finitely.
 """
 
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from pydantic import Field
+import torch
+from torch import Tensor
 
-from unalike.algorithms.fair import Fair
-from unalike.algorithms.method import Draft, Method, Slot
-from unalike.errors import ConfigError
-from unalike.parts.curve import Bargain
-from unalike.parts.mixing.proportional import Proportional
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, Slot, WeightRule
+from unalike.cohort import Cohort
+from unalike.parts.mixing.base import Weighed
+from unalike.settings import setting
+from unalike.traits import Trait
 
 _PAPER = "Zhang et al. 2022, arXiv 2202.01666"
+_MIDDLE = "our choice: the middle one of 2, 3 and 5, which AAggFF's authors tune over"
+_RELEASED = "the released code of AAggFF, which has it as a baseline"
 
 
-class PropFair(Fair):
+class PropFair(WeightRule):
     """Clients count by one over what is left between their loss and a baseline."""
 
+    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = Field(default=3.0, gt=0, description="the loss that is worth nothing (M)")
-    floor: float = Field(
-        default=0.2, gt=0, description="least M - F: clients beyond it count as if at it"
+    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    floor: float = setting(
+        0.2, "least M - F: clients beyond it count as if at it", gt=0, source=_RELEASED
     )
 
-    def change(self, draft: Draft) -> Draft:
-        """Fill the weights."""
-        return replace(draft, mixing=Proportional(self.baseline, self.floor))
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """Normalised over the cohort; says how many losses the baseline cannot tell apart."""
+        left = self.baseline - cohort.stats["loss"].double()
+        p = cohort.share / left.clamp(min=self.floor)
+        beyond, n = int((left < self.floor).sum()), len(p)
+        note = ""
+        if beyond:
+            note = (
+                f"{beyond} of {n} clients have a loss above {self.baseline - self.floor:g}, beyond "
+                "which PropFair tells none apart; raise method.baseline"
+            )
+        return Weighed(p / p.sum(), state, note)
+
+
+@dataclass(frozen=True)
+class Bargain:
+    """-log(1 - l/M), or l/M where M - l < floor.
+
+    The second branch is the authors' code; it keeps steps finite where the loss is near M or above.
+    """
+
+    baseline: float
+    floor: float = 0.2
+
+    def __call__(self, loss: Tensor) -> Tensor:
+        """The value to minimise."""
+        share = loss / self.baseline
+        inside = self.baseline - loss >= self.floor
+        # Both branches are differentiated: the logarithm must be finite in the one not taken.
+        log = -torch.log1p(-torch.where(inside, share, 0.0))
+        return torch.where(inside, log, share)
 
 
 class PropFairLoss(Method):
     """PropFair on the clients: each minimises the logarithm of what is left to a baseline."""
 
     slot: ClassVar[Slot] = "objective"
+    refuses = {
+        Trait.SENDS_NO_MODEL: "the loss of a classifier is only a part of what its clients minimise"
+    }
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = Field(default=3.0, gt=0, description="the loss that is worth nothing (M)")
-    floor: float = Field(
-        default=0.2, gt=0, description="least M - l: a loss beyond it is only divided by M"
+    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    floor: float = setting(
+        0.2, "least M - l: a loss beyond it is only divided by M", gt=0, source=_RELEASED
     )
 
     def change(self, draft: Draft) -> Draft:
         """Fill the objective."""
-        if not draft.task.classifies:
-            raise ConfigError(
-                "method 'propfair_loss' is made for a classification loss, not for reconstruction; "
-                "use 'propfair'."
-            )
         curve = Bargain(self.baseline, self.floor)
         return replace(draft, task=draft.task.curved(curve))
+
+    def objection(self, draft: Draft) -> str:
+        """A reconstruction has no baseline."""
+        if draft.task.classifies:
+            return ""
+        return (
+            "method 'propfair_loss' is made for a classification loss, not for reconstruction; "
+            "use 'propfair'."
+        )

@@ -5,24 +5,25 @@ c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
 x <- x + eta_g mean(y_i - x);   c <- c + |S|/N mean(c_i+ - c_i)    (lines 16-17)
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx, Stateless
-from unalike.algorithms.method import Draft, Method, Slot, plain_sgd
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.local import descend
-from unalike.parts.mixing.examples import ByExamples, Uniform
+from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
+from unalike.settings import setting
 from unalike.tasks import Task
+from unalike.traits import Trait
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -88,25 +89,39 @@ class ScaffoldMethod(Method):
     """Control variates correct the drift of local steps; two vectors travel each way."""
 
     slot: ClassVar[Slot] = "algorithm"
-    accepts: ClassVar[frozenset[str]] = frozenset({"weights", "data"})
-    refuses: ClassVar[Mapping[str, str]] = {
-        "defence": "the server's control variate must stay the mean of the clients' own",
-        "privacy": "the server's control variate must stay the mean of the clients' own",
+    refuses = {
+        **dict.fromkeys(
+            (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS),
+            "the server's control variate must stay the mean of the clients' own",
+        ),
+        Trait.WEIGHTS_CHANGE: "its control variates move every client along one fixed mean of all "
+        "gradients, so weights that change with the round would do nothing in the end",
+        Trait.MANY_SERVERS: "each server would need the mean of all clients' control variates, and "
+        "hears those of its own clients only",
     }
-    topologies: ClassVar[frozenset[str]] = frozenset({"star"})
     paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
 
-    server_lr: float = Field(default=1.0, gt=0, description="server learning rate eta_g")
-    averaging: Literal["uniform", "size"] = Field(
-        default="uniform", description="line 16 as a plain mean (paper) or by examples"
+    server_lr: float = setting(
+        1.0,
+        "server learning rate eta_g",
+        gt=0,
+        source="text: the experiments' global step size",
+    )
+    averaging: Literal["uniform", "size"] = setting(
+        "uniform",
+        "line 16 as a plain mean (paper) or by examples; another method's weights come first",
+        source="text, Algorithm 1, line 16",
     )
 
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
-        sgd = plain_sgd(draft, "scaffold")
-        chosen = not isinstance(draft.mixing, ByExamples)  # another method set the weights
-        return replace(
-            draft,
-            mixing=draft.mixing if chosen or self.averaging == "size" else Uniform(),
-            make=lambda d: Scaffold(d.task, d.n_clients, sgd.lr, sgd.weight_decay, self.server_lr),
-        )
+        mean = Uniform() if self.averaging == "uniform" else draft.mean
+        return replace(draft, mean=mean, base=self._make)
+
+    def objection(self, draft: Draft) -> str:
+        """Option II reads the gradients from the length of the way."""
+        return plain_sgd(draft, "scaffold")
+
+    def _make(self, draft: Draft) -> Scaffold:
+        decay = getattr(draft.opt, "weight_decay", 0.0)
+        return Scaffold(draft.task, draft.n_clients, draft.opt.lr, decay, self.server_lr)

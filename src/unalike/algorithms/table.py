@@ -1,8 +1,9 @@
 """The table of methods: name -> settings class."""
 
-from unalike.algorithms.aaggff import AAggFFD, AAggFFS
+from unalike.algorithms.aaggff_d import AAggFFD
+from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
-from unalike.algorithms.dp import CentralDp, LocalDp
+from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
 from unalike.algorithms.feddisco import FedDisco
@@ -12,13 +13,14 @@ from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedprox import FedProx
-from unalike.algorithms.krum import KrumMethod
+from unalike.algorithms.krum import Krum
 from unalike.algorithms.latent_disco import LatentDisco
 from unalike.algorithms.lg_fedavg import LgFedAvg
+from unalike.algorithms.local_dp import LocalDp
 from unalike.algorithms.local_only import LocalOnly
-from unalike.algorithms.median import MedianMethod
+from unalike.algorithms.median import Median
 from unalike.algorithms.method import Method
-from unalike.algorithms.norm_clip import NormClipMethod
+from unalike.algorithms.norm_clip import NormClip
 from unalike.algorithms.phase_shift import PhaseShiftMethod
 from unalike.algorithms.pooled import Pooled
 from unalike.algorithms.propfair import PropFair, PropFairLoss
@@ -26,7 +28,7 @@ from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.scaffold import ScaffoldMethod
 from unalike.algorithms.superfed import SuPerFedMM
 from unalike.algorithms.term import Term
-from unalike.algorithms.trimmed_mean import TrimmedMeanMethod
+from unalike.algorithms.trimmed_mean import TrimmedMean
 
 
 class FedAvgMethod(Method):
@@ -60,10 +62,10 @@ METHODS: dict[str, type[Method]] = {
     "phase_shift": PhaseShiftMethod,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,
-    "median": MedianMethod,
-    "trimmed_mean": TrimmedMeanMethod,
-    "krum": KrumMethod,
-    "norm_clip": NormClipMethod,
+    "median": Median,
+    "trimmed_mean": TrimmedMean,
+    "krum": Krum,
+    "norm_clip": NormClip,
     "dp": CentralDp,
     "local_dp": LocalDp,
     "local_only": LocalOnly,

@@ -6,12 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unalike.algorithms.sources import SOURCES
 from unalike.errors import unknown
 from unalike.run.config import DEFAULTS, Config, tables
 from unalike.run.overrides import LISTS
 from unalike.run.sections import SECTIONS
-from unalike.settings import Settings, describe, summary
+from unalike.settings import Settings, describe, sources, summary
 
 TITLES = {
     "method": "methods",
@@ -56,8 +55,8 @@ def show(name: str) -> None:
             console.print(Text(f"paper: {paper}"))
         if cls.model_fields:
             console.print(_settings(_head(kind, name), cls))
-            if kind == "method" and name in SOURCES:
-                console.print(_sources(SOURCES[name]))
+            if told := sources(cls):
+                console.print(_sources(told))
         else:
             console.print("no settings")
 
@@ -92,12 +91,12 @@ def _settings(title: str, cls: type[Settings]) -> Table:
     return out
 
 
-def _sources(sources: Mapping[str, str]) -> Table:
+def _sources(told: Mapping[str, str]) -> Table:
     """Below the settings, since a fifth column would leave no room for the others."""
     out = Table(title="where the defaults come from", title_justify="left", box=None)
     out.add_column(no_wrap=True)
     out.add_column()
     out.show_header = False
-    for name, source in sources.items():
+    for name, source in told.items():
         out.add_row(name, Text(source))
     return out

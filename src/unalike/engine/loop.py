@@ -16,7 +16,8 @@ from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, survey_traffic, traffic
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Proportional, Question
+from unalike.parts.mixing.base import Proportional
+from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
@@ -194,9 +195,9 @@ class Loop:
             ups = uploads(part.ids)
             for name in recipe.needs & MEASURED.keys():
                 part.stats[name] = MEASURED[name](ups.stack())
-            p, mixing[j], note, numbers = recipe.mixing.weights(mixing[j], part)
+            p, mixing[j], note, told = recipe.mixing.weights(mixing[j], part)
             notes.append(note)
-            logged |= numbers
+            _log(logged, told, part.ids, self.n)
             mine = _on(stack.x, p)
             for keep in recipe.filters:
                 filtered, mine = keep(ups.stack(), mine, part)
@@ -224,7 +225,8 @@ class Loop:
             cost += self.across(heard, state)
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
-        done = Round(got, weights[got], rejected, "", cost, worked, said, logged, stats, mixed)
+        seen = {k: v[got] if isinstance(v, Tensor) else v for k, v in logged.items()}
+        done = Round(got, weights[got], rejected, "", cost, worked, said, seen, stats, mixed)
         return State(stack, tuple(mixing), state.survey), done
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:
@@ -294,7 +296,7 @@ class Loop:
     def _standing(self, state: State, ids: Tensor) -> Tensor | None:
         """What clients count among all clients, by a rule that looks at nothing of the round."""
         mixing = self.recipe.mixing
-        if not getattr(mixing, "fixed", False) or int(self.home.max()) > 0:
+        if not mixing.fixed or int(self.home.max()) > 0:
             return None
         sizes = self.transport.clients.sizes.double()
         everybody = torch.arange(self.n)
@@ -320,9 +322,18 @@ class Loop:
         """What the survey cost, on the links of the first round that has any."""
         topology = self.recipe.topology
         links = (topology.links(t, self.n) for t in self.span)
-        payload = sum(tree.size_bytes(getattr(q, "payload", ())) for q in questions)
+        payload = sum(tree.size_bytes(q.payload) for q in questions)
         first = next((found for found in links if found is not None), None)
         return survey_traffic(topology, self.n, survey, payload, first)
+
+
+def _log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -> None:
+    """Add what a server's rule records: a number, or one of each of its clients."""
+    for name, value in told.items():
+        if isinstance(value, Tensor):
+            rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
+            value = rows.index_put((ids,), value.double().cpu())
+        logged[name] = value
 
 
 def _by_receiver(edges: Tensor) -> dict[int, Tensor]:

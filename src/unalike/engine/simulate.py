@@ -20,8 +20,8 @@ from unalike.engine.states import InMemory, States
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
-from unalike.parts.mixing.base import Question
-from unalike.parts.mixing.survey import ask
+from unalike.parts.mixing.questions import Own as Asked
+from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.tasks import Judged
@@ -70,8 +70,7 @@ class Simulation:
 
     def begin(self, recipe: Recipe, w: Params) -> None:
         """Clients start with this recipe and model; their lists grow where it repeats rows."""
-        why = recipe.algorithm.misfit(self.x) if hasattr(recipe.algorithm, "misfit") else ""
-        if why:
+        if why := recipe.misfit(self.x):
             raise ConfigError(why)
         self.recipe, self.w = recipe, tree.to(w, self.device)
         order, start, altered = self._extended()
@@ -163,7 +162,7 @@ class Simulation:
             def features() -> Tensor:
                 return self.x[rows.of(i).to(self.device)]
 
-            return ask(q, own[i], self.examples.classes, keys[i], features)
+            return q.answer(Asked(own[i], self.examples.classes, features), keys[i])
 
         def answers(q: Question) -> list[np.ndarray]:
             return [answer(q, i) for i in range(n)]

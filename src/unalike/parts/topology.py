@@ -15,12 +15,18 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.errors import ConfigError
+from unalike.traits import Trait
 
 _ATTEMPTS = 100  # graphs drawn in search of a connected one
 
 
 class Topology(Protocol):
     """Who talks to whom."""
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        """What a method may be unable to live with."""
+        ...
 
     @property
     def local(self) -> bool:
@@ -47,6 +53,8 @@ class Topology(Protocol):
 class Unhosted:
     """No client acts as the server of others."""
 
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+
     def host(self, t: int, n: int) -> int | None:
         """Nobody."""
         return None
@@ -71,6 +79,8 @@ class Star(Unhosted):
 class Rotating(Star):
     """Semi-decentralized: clients are the server in turn and hand its state on."""
 
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MOVING_SERVER})
+
     def host(self, t: int, n: int) -> int | None:
         """In the order of their numbers."""
         return t % n
@@ -86,6 +96,7 @@ def _edges(hears: Tensor) -> Tensor:
 class Decentralized(Unhosted):
     """No server: every client is its own."""
 
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS, Trait.NO_SERVER})
     local: ClassVar[bool] = True
 
     def home(self, n: int) -> Tensor:
@@ -170,6 +181,7 @@ class Clusters(Unhosted):
 
     servers: int
     period: int = 1
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS})
     local: ClassVar[bool] = False
 
     def home(self, n: int) -> Tensor:

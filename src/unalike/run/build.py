@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from unalike import rng
-from unalike.algorithms.method import Draft, Method, compose
+from unalike.algorithms.buffers import LocalBuffers
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, compose
 from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.course import Course
@@ -31,6 +33,7 @@ from unalike.parts.schedule import Participation
 from unalike.recipe import Decay, Program, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
+from unalike.run.earlier import read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
@@ -139,9 +142,12 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
         batch_size=config.local.batch_size,
         decay=decay(config.local, config.rounds),
-        buffers=config.run.buffers,
+        read=read_model,
     )
-    draft = compose(draft, [_method(n) for n in (config.method, *config.plus)])
+    methods = [_method(n) for n in (config.method, *config.plus)]
+    if config.run.buffers == "local":
+        methods.append(("buffers", LocalBuffers()))
+    draft = compose(draft, methods, config.topology.name)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -229,7 +235,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         simulation,
         course,
         judge,
-        draft.earlier,
+        used(draft.builds_on),
         tuple(liars.tolist()),
         accountant,
     )

@@ -7,12 +7,12 @@ from federations import cohort
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-
-from unalike.errors import RunError
 from unalike.parts.filters.krum import Krum, scores
 from unalike.parts.filters.median import Median
 from unalike.parts.filters.norm_clip import NormClip
 from unalike.parts.filters.trimmed_mean import TrimmedMean
+
+from unalike.errors import RunError
 from unalike.recipe import Filter
 from unalike.tree import gram, mean
 

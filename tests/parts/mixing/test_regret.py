@@ -5,9 +5,9 @@ import pytest
 import torch
 from federations import cohort
 from numpy.typing import NDArray
-
 from unalike.parts.mixing.aaggff_d import AaggffD
 from unalike.parts.mixing.aaggff_s import AaggffS
+
 from unalike.parts.mixing.regret import best_fixed, bound_d, bound_s, regret
 from unalike.parts.mixing.response import CDFS, Cdf, respond
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from federations import CLASSES, composed, federation, network_task, play
+from unalike.parts.mixing.survey import ask, blurred
 
 from unalike import rng
 from unalike.parts.mixing.label_mixture import LabelMixture
 from unalike.parts.mixing.questions import LabelCounts, Size
-from unalike.parts.mixing.survey import ask, blurred
 
 LABELS = np.repeat([0, 1, 2], [50, 30, 20])
 

@@ -4,55 +4,36 @@ A rule sees statistics, never weights, so the heavy sum stays linear and can str
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.batches import Batches
 from unalike.cohort import Cohort
+from unalike.parts.mixing.questions import Question
+from unalike.tasks import Task
 from unalike.tree import Params
 
-if TYPE_CHECKING:
-    from unalike.tasks import Task
-
-
-class Question(Protocol):
-    """Something every client is asked once, before the first round."""
-
-    name: ClassVar[str]
-
-    @property
-    def reveals(self) -> str:
-        """What the answer tells the server, in words."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """Differential privacy of the answer in single examples; 0: it is exact."""
-        ...
-
-    def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
-        """One client's answer from its training labels; the same shape for every client."""
-        ...
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Gauge(Protocol):
     """A number that a client finds out about the received model, before it trains. Pure."""
 
-    def __call__(self, task: "Task", w: Params, whole: Batches) -> Tensor:
+    def __call__(self, task: Task, w: Params, whole: Batches) -> Tensor:
         """The number, from one pass over the client's training examples."""
         ...
 
 
-def restricted(p: Tensor, cohort: Cohort) -> Tensor:
-    """A decision over all clients, renormalised over those that answered; uniform if they got 0."""
-    mine = p[cohort.ids]
-    total = mine.sum()
-    return mine / total if total > 0 else torch.full_like(mine, 1 / len(mine))
+class Weighed(NamedTuple):
+    """A rule's answer to a cohort."""
+
+    p: Tensor  # [n] one weight per client of the cohort; they need not sum to one
+    state: Any = ()  # what the rule remembers
+    note: str = ""  # what a person should know of this round; mostly nothing
+    logged: Mapping[str, float | Tensor] = NOTHING  # for the record; a tensor has a row per client
 
 
 class Mixing(Protocol):
@@ -73,20 +54,17 @@ class Mixing(Protocol):
         """How those of the needed statistics are measured that the engine does not know."""
         ...
 
+    @property
+    def fixed(self) -> bool:
+        """Whether weights follow from survey and sizes alone, so that all clients have theirs."""
+        ...
+
     def init(self, n_clients: int) -> Any:
         """What the rule remembers before the first round."""
         ...
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
-        """(one weight per client of the cohort, next state); they need not sum to one."""
-        ...
-
-    def note(self, before: Any, after: Any) -> str:
-        """What a person should know of a round, from the states around it; mostly nothing."""
-        ...
-
-    def logged(self, state: Any) -> dict[str, float]:
-        """Numbers for the record of a round, from the state after it; mostly none."""
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """The weights of a cohort, and what the rule remembers, says and records of it."""
         ...
 
 
@@ -102,26 +80,33 @@ class Proportional(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class Memoryless:
     """A rule that needs no statistics, asks nothing and remembers nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    gauges: ClassVar[Mapping[str, Gauge]] = MappingProxyType({})
 
     @property
     def survey(self) -> tuple[Question, ...]:
         """No question."""
         return ()
 
-    def init(self, n_clients: int) -> tuple[()]:
+    @property
+    def gauges(self) -> Mapping[str, Gauge]:
+        """No number that only this rule knows."""
+        return NOTHING
+
+    @property
+    def fixed(self) -> bool:
+        """Where no statistic of a round is needed."""
+        return not self.needs
+
+    def init(self, n_clients: int) -> Any:
         """No memory."""
         return ()
 
-    def note(self, before: Any, after: Any) -> str:
-        """Nothing to say."""
-        return ""
 
-    def logged(self, state: Any) -> dict[str, float]:
-        """No numbers."""
-        return {}
+def restricted(p: Tensor, cohort: Cohort) -> Tensor:
+    """A decision over all clients, renormalised over those that answered; uniform if they got 0."""
+    mine = p[cohort.ids]
+    total = mine.sum()
+    return mine / total if total > 0 else torch.full_like(mine, 1 / len(mine))

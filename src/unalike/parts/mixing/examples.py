@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from unalike.cohort import Cohort
-from unalike.parts.mixing.base import Memoryless
+from unalike.parts.mixing.base import Memoryless, Weighed
 
 
 @dataclass(frozen=True)
@@ -18,9 +17,9 @@ class ByExamples(Memoryless):
         """n_k."""
         return stats["examples"].double()
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """n_k over the cohort's total."""
-        return cohort.share, state
+        return Weighed(cohort.share, state)
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,6 @@ class Uniform(Memoryless):
         """One."""
         return torch.ones_like(stats["examples"], dtype=torch.float64)
 
-    def weights(self, state: Any, cohort: Cohort) -> tuple[Tensor, Any]:
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """One over the number of answers."""
-        return torch.full_like(cohort.share, 1 / len(cohort.ids)), state
+        return Weighed(torch.full_like(cohort.share, 1 / len(cohort.ids)), state)

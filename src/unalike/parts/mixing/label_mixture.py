@@ -14,7 +14,7 @@ import numpy as np
 
 from unalike import rng
 from unalike.parts.mixing import listed_mixture
-from unalike.parts.mixing.survey import noise_note
+from unalike.parts.mixing.questions import Own, Plain, blurred, noise_note
 from unalike.rng import Key
 
 Bic = Literal["auto", "3m-1", "m"]
@@ -24,15 +24,15 @@ FLOOR = 0.01  # the least variance: a client with a single label has none of its
 
 
 @dataclass(frozen=True)
-class LabelMixture:
+class LabelMixture(Plain):
     """Rows (pi, mu, variance), padded with pi = 0 to the same shape for every client."""
 
     rho: float = 0.5
     listing: bool = False
-    restarts: int = 32
     epsilon: float = 0.0
     bic: Bic = "auto"
     variance_floor: float = FLOOR
+    restarts: int = 32
     name: ClassVar[str] = "label_mixture"
 
     @property
@@ -41,20 +41,17 @@ class LabelMixture:
         seen = "a smoothed picture of the label distribution (3 numbers per part)"
         return seen + noise_note(self.epsilon)
 
-    def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
-        """[ceil(rho classes), 3]."""
-        return self.draw(labels, classes, rng.key(0))
-
-    def draw(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
-        """[ceil(rho classes), 3]; the key matters to the ``listing`` alone."""
+    def answer(self, own: Own, key: Key) -> np.ndarray:
+        """[ceil(rho classes), 3]; without noise the key matters to the ``listing`` alone."""
+        labels = blurred(own, self.epsilon, key)
         thesis = self.bic == "m" or (self.bic == "auto" and self.listing)
         if self.listing:
             most = most_parts(self.rho, len(np.unique(labels)))
-            lot = np.random.default_rng(int(key) % 2**64)
+            lot = np.random.default_rng(int(rng.fold_in(key, 0)) % 2**64)
             theta = listed_mixture.select(labels, most, lot, 1 if thesis else 3)
         else:
             theta = select(labels, self.rho, self.restarts, 1 if thesis else 3, self.variance_floor)
-        out = np.zeros((most_parts(self.rho, classes), 3), dtype=np.float32)
+        out = np.zeros((most_parts(self.rho, own.classes), 3), dtype=np.float32)
         out[:, 2] = 1.0
         out[: len(theta)] = theta
         return out

@@ -8,21 +8,23 @@ it with every answer and the server uses what it needs: the newest, or the first
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from unalike.cohort import Cohort
-from unalike.parts.mixing.base import Gauge, Memoryless, Question
-from unalike.parts.mixing.disco import Disco, Fallbacks, by_sum
+from unalike.parts.mixing.base import Gauge, Memoryless, Weighed
+from unalike.parts.mixing.disco import Disco, by_sum
 from unalike.parts.mixing.latents import LatentDistance, Latents
+from unalike.parts.mixing.questions import Question
+from unalike.tree import Params
 
 
 @dataclass(frozen=True)
 class AskedLatentDisco(Memoryless):
-    """Fixed distances, from the survey."""
+    """Fixed distances, from the survey; the encoder may be that of the stage before."""
 
     question: Latents
     rule: Disco
@@ -33,27 +35,22 @@ class AskedLatentDisco(Memoryless):
         """The distance, once."""
         return (self.question,)
 
-    def init(self, n_clients: int) -> Fallbacks:  # type: ignore[override]
-        """No fallback yet."""
-        return Fallbacks(torch.zeros((), dtype=torch.int64))
+    def inherit(self, model: Params) -> Self:
+        """With that model's encoder, unless there is one already."""
+        return replace(self, question=self.question.inherit(model))
 
-    def weights(self, state: Fallbacks, cohort: Cohort) -> tuple[Tensor, Fallbacks]:
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """Over the cohort."""
         d = cohort.survey["latent"][cohort.ids][:, 0].double()
-        p, none = self.rule(cohort.share, by_sum(d) if self.normalise else d)
-        return p, Fallbacks(state.fallbacks + none)
-
-    def note(self, before: Any, after: Any) -> str:
-        """Whether the formula gave nobody a weight."""
-        return self.rule.note(before, after)
+        p, note = self.rule(cohort.share, by_sum(d) if self.normalise else d)
+        return Weighed(p, state, note, {"d": d})
 
 
 class Memory(NamedTuple):
-    """Every client's distance, the round it is from (-1: none), and the rounds without weights."""
+    """Every client's distance, and the round it is from (-1: none)."""
 
     d: Tensor
     measured: Tensor
-    fallbacks: Tensor
 
 
 @dataclass(frozen=True)
@@ -72,34 +69,25 @@ class ReportedLatentDisco(Memoryless):
     needs: ClassVar[frozenset[str]] = frozenset({"latent"})
 
     @property
-    def gauges(self) -> Mapping[str, Gauge]:  # type: ignore[override]
+    def gauges(self) -> Mapping[str, Gauge]:
         """The distance, before training."""
         return {"latent": self.gauge}
 
-    def init(self, n_clients: int) -> Memory:  # type: ignore[override]
+    def init(self, n_clients: int) -> Memory:
         """Nothing measured."""
-        return Memory(
-            torch.zeros(n_clients, dtype=torch.float64),
-            torch.full((n_clients,), -1),
-            torch.zeros((), dtype=torch.int64),
-        )
+        return Memory(torch.zeros(n_clients, dtype=torch.float64), torch.full((n_clients,), -1))
 
-    def weights(self, state: Memory, cohort: Cohort) -> tuple[Tensor, Memory]:
+    def weights(self, state: Memory, cohort: Cohort) -> Weighed:
         """By size while warming up, then by size and distance."""
         if cohort.round < self.warmup:
-            return cohort.share, state
+            return Weighed(cohort.share, state, logged={"d": cohort.stats["latent"].double()})
         ids, t = cohort.ids, cohort.round
         before, age = state.measured[ids], t - state.measured[ids]
         stale = (before < 0) | (age >= self.every if self.every else torch.zeros_like(before) > 0)
         own = torch.where(stale, cohort.stats["latent"].double(), state.d[ids])
-        p, none = self.rule(cohort.share, by_sum(own) if self.normalise else own)
+        p, note = self.rule(cohort.share, by_sum(own) if self.normalise else own)
         memory = Memory(
             state.d.index_copy(0, ids, own),
             state.measured.index_copy(0, ids, torch.where(stale, t, before)),
-            state.fallbacks + none,
         )
-        return p, memory
-
-    def note(self, before: Any, after: Any) -> str:
-        """Whether the formula gave nobody a weight."""
-        return self.rule.note(before, after)
+        return Weighed(p, memory, note, {"d": own})

@@ -7,10 +7,9 @@ Measured by a gauge, with the autoencoder that is being trained, or asked in the
 that was trained before and travels to every client as the payload of the question.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from unalike.batches import Batches
 from unalike.errors import ConfigError
 from unalike.models.autoencoder import Encoder
 from unalike.network import Network
+from unalike.parts.mixing.questions import Own
 from unalike.parts.wasserstein import NORMAL, Drawn, Reference, w1
 from unalike.rng import Key
 from unalike.tasks import Autoencoding, Task
@@ -62,15 +62,23 @@ class LatentDistance:
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """The question: d of a given encoder, which every client is sent."""
+    """The question: d of a given encoder, which every client is sent.
 
-    payload: Params  # the encoder's weights
+    The payload, the encoder's weights, is empty while the stage that trains it has not ended.
+    """
+
+    payload: Params
     gauge: LatentDistance = LatentDistance()
     name: ClassVar[str] = "latent"
     reveals: ClassVar[str] = (
         "how far the examples are from normal in the encoder's latent space (1 number)"
     )
-    epsilon: ClassVar[float] = 0.0
+
+    def inherit(self, model: Params) -> Self:
+        """With the encoder of an autoencoder, unless there is one already."""
+        if self.payload:
+            return self
+        return replace(self, payload=encoder_of(model, "the first stage"))
 
     @cached_property
     def encoder(self) -> Network:
@@ -78,12 +86,9 @@ class Latents:
         inputs, hidden, latent = architecture(self.payload)
         return Network(Encoder(inputs, hidden, latent))
 
-    def answer(self, labels: np.ndarray, classes: int) -> np.ndarray:
-        """Never: labels alone do not tell."""
-        raise NotImplementedError("a question about features is put by probe()")
-
-    def probe(self, x: Tensor, key: Key) -> np.ndarray:
+    def answer(self, own: Own, key: Key) -> np.ndarray:
         """[1], from the features of all training examples of one client."""
+        x = own.features()
         w = {k: v.to(x.device) for k, v in self.payload.items()}
         with torch.no_grad():
             parts = [self.encoder.eval(w, part) for part in torch.split(x, AT_ONCE)]
@@ -101,8 +106,8 @@ def architecture(encoder: Params) -> tuple[int, list[int], int]:
     return layers[0].shape[1], [len(w) for w in layers], len(encoder["mean.weight"])
 
 
-def encoder_of(model: Params, inputs: int, where: str) -> Params:
-    """The encoder of a saved autoencoder, if it takes so many inputs."""
+def encoder_of(model: Params, where: str) -> Params:
+    """The encoder of an autoencoder; ``where`` is what an error calls the model."""
     prefix = "encoder."
     found = {n.removeprefix(prefix): x for n, x in model.items() if n.startswith(prefix)}
     if "mean.weight" not in found or not any(n.startswith("layers.") for n in found):
@@ -110,28 +115,4 @@ def encoder_of(model: Params, inputs: int, where: str) -> Params:
             f"'{where}' holds no autoencoder; give the model.safetensors of a run with "
             'model.name = "vae".'
         )
-    if architecture(found)[0] != inputs:
-        raise ConfigError(
-            f"the autoencoder in '{where}' takes {architecture(found)[0]} features, these data "
-            f"have {inputs}; train one on the same data."
-        )
     return found
-
-
-def read_encoder(path: str, inputs: int) -> Params:
-    """The encoder in a safetensors file or in a run folder that ended."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    place = Path(path)
-    file = place / "model.safetensors" if place.is_dir() else place
-    try:
-        model = load_file(file)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"method.encoder names '{path}', where there is no model; give a safetensors file, or "
-            "the folder of a run that has ended."
-        ) from None
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"'{file}' is not a safetensors file ({error}).") from None
-    return encoder_of(model, inputs, path)

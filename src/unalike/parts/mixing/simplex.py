@@ -1,7 +1,7 @@
 """The probability simplex: Euclidean projection, and quadratic programs on it.
 
-minimise 1/2 p'Ap + b'p  over  sum p = 1, low <= p_i <= high     (A symmetric positive definite)
-KKT: Ap + b + nu 1 = s;  s_i >= 0 where p_i = low, s_i <= 0 where p_i = high, else s_i = 0
+minimise 1/2 p'Ap + b'p  over  sum p = 1, low_i <= p_i <= high_i  (A symmetric positive definite)
+KKT: Ap + b + nu 1 = s;  s_i >= 0 where p_i = low_i, s_i <= 0 where p_i = high_i, else s_i = 0
 
 Guess which entries lie on a bound, solve the linear system of the others exactly, and let the signs
 of p and s correct the guess: the primal-dual active set method (Hintermueller et al. 2003), done in
@@ -36,21 +36,26 @@ def project(v: Vector) -> Vector:
     return np.maximum(v - tau, 0.0)
 
 
-def minimise(A: Matrix, b: Vector, *, within: float = 1.0, start: Vector | None = None) -> Vector:
+def minimise(
+    A: Matrix,
+    b: Vector,
+    *,
+    within: float = 1.0,
+    centre: Vector | None = None,
+    start: Vector | None = None,
+) -> Vector:
     """The minimiser of 1/2 p'Ap + b'p over the simplex, no entry further than ``within`` from 1/n.
 
-    The uniform point is always allowed, so there is always an answer. ``start`` says which entries
-    are likely to lie on a bound; it changes the time, not the result.
+    Or from the entry of ``centre``, a point of the simplex; it is always allowed, so there is
+    always an answer. ``start`` says which entries are likely to lie on a bound; it changes the
+    time, not the result.
     """
-    n = len(b)
-    low, high = max(0.0, 1 / n - within), 1 / n + within
-    p = np.full(n, 1 / n)
-    if low == high:
-        return p
-    if high >= 1:
-        high = np.inf  # implied by the others, and a vertex would meet two bounds at once
-    if start is not None:
-        p = start.clip(low, high)
+    inside = np.full(len(b), 1 / len(b)) if centre is None else centre
+    if not within:
+        return inside
+    low, high = np.maximum(0.0, inside - within), inside + within
+    high[high >= 1] = np.inf  # implied by the others, and a vertex would meet two bounds at once
+    p = inside if start is None else start.clip(low, high)
     free, noise = (p > low) & (p < high), _noise(A, b)
     for _ in range(_GUESSES if free.any() else 0):
         q, s = _stationary(A, b, p, free)
@@ -62,7 +67,7 @@ def minimise(A: Matrix, b: Vector, *, within: float = 1.0, start: Vector | None 
         free = (free & ~out) | back
         if not free.any():
             break
-    return _descend(A, b, low, high)
+    return _descend(A, b, low, high, inside)
 
 
 def _noise(A: Matrix, b: Vector) -> float:
@@ -122,10 +127,10 @@ def _conjugate_gradients(A: Matrix, r: Vector, free: Mask, noise: float) -> Vect
     return None
 
 
-def _descend(A: Matrix, b: Vector, low: float, high: float) -> Vector:
-    """The primal active set method from the uniform point: slower, and sure to end."""
+def _descend(A: Matrix, b: Vector, low: Vector, high: Vector, p: Vector) -> Vector:
+    """The primal active set method from a point inside: slower, and sure to end."""
     n, noise = len(b), _noise(A, b)
-    p, free = np.full(n, 1 / n), np.ones(n, dtype=bool)
+    free = np.ones(n, dtype=bool)
     for _ in range(50 * n + 50):
         if free.any():
             q, _ = _stationary(A, b, p, free)

@@ -7,19 +7,21 @@ p_i  ~ exp(-sqrt(log K) / (L sqrt(n + 1)) sum g_i),  L = C + 2, n rounds seen
 
 Clients outside S share one value of g, so only the softmax touches all of them. Regret is of what
 the rule follows, the linearised losses <g, p>: the best fixed p is a corner, and two sums tell all.
+The response is in ``parts/mixing/response.py``, the bound in ``parts/mixing/regret.py``.
 """
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from unalike.algorithms.method import ONE_LEARNER, WeightRule
 from unalike.cohort import Cohort
-from unalike.parts.mixing.base import Memoryless, restricted
+from unalike.parts.mixing.base import Weighed, restricted
 from unalike.parts.mixing.regret import bound_d
 from unalike.parts.mixing.response import Cdf, respond
+from unalike.settings import setting
 
 
 class Memory(NamedTuple):
@@ -32,20 +34,26 @@ class Memory(NamedTuple):
     widest: Tensor  # largest C
 
 
-@dataclass(frozen=True)
-class AaggffD(Memoryless):
-    """Follow the regularised leader on the simplex of all clients."""
+class AAggFFD(WeightRule):
+    """Weights follow the clients' losses online, made for cohorts that are small samples."""
 
-    cdf: Cdf = "normal"
+    refuses = ONE_LEARNER
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+    paper: ClassVar[str] = "Hahn et al. 2024, arXiv 2405.20821"
 
-    def init(self, n_clients: int) -> Memory:  # type: ignore[override]
+    cdf: Cdf = setting(
+        "normal",
+        "how a loss becomes a response",
+        source="our choice: as for AAggFF-S; the authors choose one per dataset",
+    )
+
+    def init(self, n_clients: int) -> Memory:
         """The uniform decision."""
         p = torch.full((n_clients,), 1 / n_clients, dtype=torch.float64)
         nothing = torch.zeros((), dtype=torch.float64)
         return Memory(torch.zeros_like(p), p, nothing, nothing, nothing)
 
-    def weights(self, state: Memory, cohort: Cohort) -> tuple[Tensor, Memory]:
+    def weights(self, state: Memory, cohort: Cohort) -> Weighed:
         """The new decision, restricted to the cohort and renormalised."""
         total, p, seen, paid, widest = state
         ids, K = cohort.ids, len(p)
@@ -60,9 +68,10 @@ class AaggffD(Memoryless):
         total[ids] -= beyond / (1 + m)
         scale = math.sqrt(math.log(K)) / ((C + 2) * torch.sqrt(seen + 1))
         p = torch.softmax(-scale * total, 0)
-        return restricted(p, cohort), Memory(total, p, seen, paid, widest)
-
-    def logged(self, state: Memory) -> dict[str, float]:
-        """The regret so far and its bound."""
-        bound = bound_d(int(state.seen), len(state.p), float(state.widest) + 2)
-        return {"regret": float(state.paid - state.total.min()), "regret_bound": bound}
+        logged: dict[str, float | Tensor] = {
+            "regret": float(paid - total.min()),
+            "regret_bound": bound_d(int(seen), K, float(widest) + 2),
+            "decision": p[ids],
+        }
+        memory = Memory(total, p, seen, paid, widest)
+        return Weighed(restricted(p, cohort), memory, logged=logged)

@@ -1,0 +1,138 @@
+"""A recipe under construction: FedAvg, of which every named method changes something.
+
+A draft has a *base*, the algorithm of clients and server, and *wrappers* around it, in the order
+they were named. The other fields are parts that the base or the recipe uses. A method that needs
+another training before it (a warm start, an encoder) adds that as a stage.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+from unalike.algorithm import Algorithm
+from unalike.algorithms.fedavg import FedAvg, Step
+from unalike.channel import Channel
+from unalike.errors import ConfigError
+from unalike.parts.mixing.base import Mixing
+from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.objective import Nothing, Term
+from unalike.parts.optim import Optimizer, Sgd
+from unalike.parts.privacy.guarantee import Guarantee
+from unalike.parts.private import SHARED, Private
+from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
+from unalike.parts.topology import Star, Topology
+from unalike.recipe import Decay, Filter, Program, Recipe, Stage, Transform
+from unalike.task import Task
+from unalike.tree import Params
+
+Make = Callable[["Draft"], Algorithm]
+Wrap = Callable[[Algorithm, "Draft"], Algorithm]
+Fit = Callable[[Tensor], str]  # from a client's own features to what is wrong with them
+
+
+class Before(NamedTuple):
+    """A stage that comes before: the same draft, changed, for some rounds."""
+
+    change: Callable[["Draft"], "Draft"]
+    rounds: int
+
+
+def fedavg(draft: "Draft") -> FedAvg:
+    """The default base, made of the draft's parts."""
+    d = draft
+    return FedAvg(d.task, d.opt, d.term, d.server_opt, d.private, d.step)
+
+
+def no_files(path: str) -> Params:
+    """Stands for a way to read the model of an earlier run where there is none."""
+    raise ConfigError(f"'{path}' cannot be read here; name it in a configuration of 'unalike run'.")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Everything that decides a recipe; every default is FedAvg's."""
+
+    task: Task
+    n_clients: int
+    classes: int
+    shape: tuple[int, ...]
+    rounds: int
+    opt: Optimizer = Sgd(0.1)
+    epochs: float = 1.0
+    batch_size: int = 32
+    decay: Decay = Decay()
+    participation: Participation = Participation()
+    topology: Topology = Star()
+    base: Make = fedavg
+    wraps: tuple[Wrap, ...] = ()
+    term: Term = Nothing()
+    server_opt: Optimizer = Sgd(1.0)
+    private: Private = SHARED
+    step: Step = "joint"
+    mean: Mixing = ByExamples()  # the weights where no method sets them
+    weights: Mixing | None = None
+    work: Callable[[Mixing, "Draft"], Mixing] | None = None  # from weights of models to of updates
+    transform: Transform | None = None
+    channel: Channel = ()
+    filters: tuple[Filter, ...] = ()
+    guarantee: Guarantee | None = None
+    phases: int = 0
+    pooled: bool = False
+    before: Before | None = None
+    start: Literal["fresh", "model"] = "fresh"  # of the last stage
+    fits: tuple[Fit, ...] = ()
+    read: Callable[[str], Params] = no_files  # the model in a file or a run folder
+    builds_on: tuple[str, ...] = ()  # files and run folders that were read
+
+    @property
+    def mixing(self) -> Mixing:
+        """The rule of the weights before they are changed to those of updates."""
+        return self.mean if self.weights is None else self.weights
+
+    @property
+    def answers(self) -> int:
+        """The most answers that the server with the fewest clients can get in a round."""
+        planned = self.participation.count(self.n_clients) // max(self.phases, 1)
+        return min(planned, int(self.topology.home(self.n_clients).bincount().min()))
+
+    @property
+    def reports(self) -> frozenset[str]:
+        """The statistics that clients report beyond examples and steps."""
+        return self.recipe().needs
+
+    def algorithm(self) -> Algorithm:
+        """The base in its wrappers."""
+        made = self.base(self)
+        for wrap in self.wraps:
+            made = wrap(made, self)
+        return made
+
+    def recipe(self) -> Recipe:
+        """The recipe of the last stage."""
+        schedule: Schedule = Sampled(self.participation, self.epochs)
+        if self.phases:
+            schedule = Phased(self.phases, self.participation, self.epochs)
+        return Recipe(
+            self.algorithm(),
+            self.mixing if self.work is None else self.work(self.mixing, self),
+            schedule,
+            self.topology,
+            self.transform,
+            self.channel,
+            self.filters,
+            self.guarantee,
+            self.batch_size,
+            self.decay,
+            self.fits,
+        )
+
+    def program(self) -> Program:
+        """All stages. One that goes on with a model shares the rounds with those before it."""
+        if self.before is None:
+            return (Stage(self.recipe(), self.rounds, self.start),)
+        change, rounds = self.before
+        first = change(replace(self, before=None, start="fresh", rounds=rounds))
+        left = self.rounds - rounds if self.start == "model" else self.rounds
+        return (*first.program(), Stage(self.recipe(), left, self.start))

@@ -1,0 +1,37 @@
+"""What a method or a topology is, as far as another may be unable to live with it.
+
+A method refuses traits, each with its reason, and never another method by name: whoever has the
+trait is refused, also if it was written later. The first group is seen in what a method changes in
+a draft; the second says what cannot be seen there; the third belongs to topologies.
+"""
+
+from enum import StrEnum
+
+
+class Trait(StrEnum):
+    """One fact, in words that go on after 'it'."""
+
+    OWN_CLIENT = "trains clients in its own way"
+    OWN_SERVER = "has a server step of its own"
+    PULLS = "adds a term to the clients' loss"
+    STEPS_ON_SERVER = "replaces the server's step"
+    KEEPS_LEAVES = "keeps a part of the model on the client"
+    SETS_WEIGHTS = "sets the weights of the average"
+    WEIGHTS_FOLLOW_LOSSES = "has weights that follow the clients' losses"
+    WEIGHTS_CHANGE = "has weights that change from round to round"
+    SCALES_WEIGHTS = "changes the weights that another rule gives"
+    FILTERS_UPDATES = "changes updates on the server"
+    ALTERS_UPLOADS = "changes updates before they are sent"
+    CHOOSES_COHORTS = "decides who answers when"
+    BEGINS_WITH_A_STAGE = "begins with a stage of its own"
+
+    FEDAVG_SERVER = "steps as FedAvg's server does"
+    STEP_IN_WEIGHTS = "has weights that hold a step length"
+    SEVERAL_ROUNDS_IN_UPLOAD = "uploads the work of several rounds at once"
+    SENDS_NO_MODEL = "sends no model"
+    SENDS_NOTHING = "sends nothing"
+    ONE_PLACE = "has all data in one place"
+
+    MANY_SERVERS = "has several servers"
+    NO_SERVER = "has no server, so that clients hear models and not updates"
+    MOVING_SERVER = "hands the server on from client to client"
