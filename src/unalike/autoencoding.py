@@ -15,11 +15,9 @@ from torch import Tensor
 from unalike import rng
 from unalike.batches import Batch
 from unalike.network import Network
-from unalike.rng import Key
+from unalike.rng import Key, Stream
 from unalike.task import Task
 from unalike.tree import Params
-
-_TRAINING, _JUDGING, _LATENTS = 9, 10, 11  # streams beside those of layers and methods
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Autoencoding(Task):
 
     def loss(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """Mean of R + beta KL over the real rows, and the buffers after the forward pass."""
-        noise = self._noise(batch, _TRAINING)
+        noise = self._noise(batch, Stream.TRAINING)
         out, buffers = self.network.train(w, batch.x, batch.key, batch.real, noise)
         reconstruction, divergence = terms(out, batch.x)
         each = reconstruction + self.beta * divergence
@@ -58,7 +56,7 @@ class Autoencoding(Task):
 
     def each_loss(self, w: Params, batch: Batch) -> Tensor:
         """R + KL of every row, in evaluation mode."""
-        return self.outputs(w, batch.x, self._noise(batch, _JUDGING)).sum(1)
+        return self.outputs(w, batch.x, self._noise(batch, Stream.JUDGING)).sum(1)
 
     def latents(self, w: Params, batch: Batch, sampled: bool) -> Tensor:
         """[B, latent]: z of every row, in evaluation mode; without ``sampled`` its mean."""
@@ -66,9 +64,9 @@ class Autoencoding(Task):
         mean, log_sigma = self.encoder.eval(own, batch.x, batch.real)
         if not sampled:
             return mean
-        return mean + log_sigma.exp() * self._noise(batch, _LATENTS)
+        return mean + log_sigma.exp() * self._noise(batch, Stream.LATENTS)
 
-    def _noise(self, batch: Batch, stream: int) -> Tensor:
+    def _noise(self, batch: Batch, stream: Stream) -> Tensor:
         key: Key = rng.fold_in(batch.key, stream)
         return rng.normal(key, len(batch.x), self.latent).to(batch.x.dtype)
 

@@ -10,8 +10,8 @@ import torch
 from federations import Played, Quadratic, at, distance, play, scalars
 
 from unalike import rng, tree
-from unalike.algorithms.fedavg import FedAvg, Up
-from unalike.algorithms.phase_shift import PhaseShift, Received
+from unalike.algorithms.fedavg import Down, FedAvg, Up
+from unalike.algorithms.phase_shift import Counted, PhaseShift
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import STATISTIC, traffic
 from unalike.engine.loop import Replies, State
@@ -85,15 +85,13 @@ def test_virtual_mean_of_the_models_in_flight() -> None:
     virtual = PhaseShift(FedAvg(Quadratic(), Sgd(0.5)), eval_model="virtual_mean")
     for t, want in enumerate(VIRTUAL):
         server, kept = played.states[t + 1].servers[0], [played.kept[t][k] for k in range(4)]
-        found = virtual.judged(server, kept, torch.full((4,), 10))
-        assert float(found.x["w"]) == pytest.approx(want, abs=1e-6)
-        assert found._replace(x=server.x) == server
-    weighted = virtual.judged(server, kept, torch.tensor([10, 20, 30, 40]))
-    by_hand = (2.696759 + 2 * 5.030093 + 3 * 7.659722 + 4 * 9.659722) / 10
-    assert float(weighted.x["w"]) == pytest.approx(by_hand, abs=1e-6)
-    assert virtual.judged(server, [], torch.zeros(0)) is server
-    central = played.simulation.recipe.algorithm
-    assert central.judged(server, kept, torch.full((4,), 10)) is server
+        n = torch.full((4,), 10)
+        mean = tree.mean(n / n.sum(), tree.stack([virtual.flying(mine) for mine in kept]))
+        assert float(mean["w"]) == pytest.approx(want, abs=1e-6)
+        found = virtual.landed(server, mean)
+        assert found.x is mean
+        assert found.n is server.n
+        assert played.simulation.recipe.algorithm.flying(kept[0]) is None  # judged: the central one
 
 
 def judged(eval_model: str, rounds: int) -> tuple[Experiment, State, Evaluation]:
@@ -144,9 +142,9 @@ def test_after_the_collection_both_are_the_same() -> None:
 
 def test_momentum_survives_a_correction_but_not_a_reset() -> None:
     """Client 1 is corrected in round 2 and reset in round 3; a correction of size 10/30."""
-    base = FedAvg(Quadratic(), Sgd(0.5, 0.9))
     for habit in ("keep", "reset"):
-        recipe = Recipe(PhaseShift(base, habit), schedule=Phased(2))
+        base = FedAvg(Quadratic(), Sgd(0.5, 0.9), keep_optimizer=habit == "keep")
+        recipe = Recipe(PhaseShift(base), schedule=Phased(2))
         played = play(recipe, scalars(MINIMA, [10] * 4), 3, at(w=1.0), batch_size=10)
         start = (20 * 5.5 + 10 * 0.5) / 30
         buffer = 0.9 * 1.0 if habit == "keep" else 0.0  # the gradient of round 1 was 1 - 0
@@ -195,7 +193,7 @@ def cost(clients: int, phases: int, t: int, rounds: int, parameters: int = 1) ->
     ups = Up({"w": torch.zeros(1).expand(len(answered), parameters)})
     number = torch.zeros(())
     sent = Replies(answered, ups, {"steps": number, "examples": number}, {})
-    done = traffic(Star(), plan, [Received(model, number, ())], sent, None, ())
+    done = traffic(Star(), plan, [Counted(Down(model, ()), number)], sent, None, ())
     extra = clients * tree.size_bytes(number) + 2 * STATISTIC * len(answered)
     return done.messages, done.total - extra
 

@@ -96,7 +96,7 @@ class WarmStart(Wrapper):
         return {t: server._replace(rounds=torch.full_like(server.rounds, t)) for t in rounds}
 
     def client(
-        self, down: Down | Parts, mine: Mine, data: Batches, ctx: Ctx
+        self, down: Down | Parts, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Mine]:
         """FedAvg's client of either stage."""
         if isinstance(down, Down):
@@ -119,6 +119,10 @@ class WarmStart(Wrapper):
     def personal(self, down: Down | Parts, mine: Mine) -> Params:
         """The whole model, or the shared leaves with this client's own."""
         return down.x if isinstance(down, Down) else {**down.x, **_private(down, mine)}
+
+    def received(self, down: Down | Parts, mine: Mine) -> Params:
+        """The same."""
+        return self.personal(down, mine)
 
     def model(self, server: Staged, key: Key) -> Params | None:
         """The whole model, until clients have changed their own part of it."""

@@ -22,7 +22,6 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
-from unalike.algorithm import InFlight
 from unalike.engine.loop import Loop, State
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
@@ -136,14 +135,14 @@ class Evaluator:
 
     def _as_judged(self, state: State) -> State:
         """The servers as their method wants them judged; most as they are."""
-        sim = self.simulation
-        if not isinstance(self.algorithm, InFlight):
-            return state
-        servers = []
+        sim, servers = self.simulation, []
         for j, server in enumerate(state.servers):
             ids = [i for i in sim.before if int(self.loop.home[i]) == j]
-            kept, sizes = [sim.state(i) for i in ids], sim.sizes[ids]
-            servers.append(self.algorithm.judged(server, kept, sizes))
+            models = [self.algorithm.flying(sim.state(i)) for i in ids]
+            if models and models[0] is not None:
+                n = sim.sizes[ids]
+                server = self.algorithm.landed(server, tree.mean(n / n.sum(), tree.stack(models)))
+            servers.append(server)
         return state._replace(servers=tuple(servers))
 
     def _judge(self, logits: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:

@@ -12,7 +12,7 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, draw
+from unalike.batches import Batches, Draw, Extent, alone, draw
 from unalike.engine.chunks import chunks, most
 from unalike.engine.graphs import Graphs
 from unalike.engine.loop import Replies
@@ -23,6 +23,7 @@ from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.tree import Params, Tree
 
+WORK = ("gradients", "looked")  # what clients did, which is recorded but not sent
 Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
 
@@ -113,6 +114,7 @@ class Simulation:
         ups: list[Tree] = []
         stats: list[dict[str, Tensor]] = []
         slots = used = 0
+        done = dict.fromkeys(WORK, 0.0)
         order: list[Tensor] = []
         new: dict[int, Tree] = {}
         for some in self._chunks(plan):
@@ -122,6 +124,8 @@ class Simulation:
             down = downs[0] if len(downs) == 1 else tree.stack([downs[int(home[i])] for i in ids])
             run = self._vmapped if self.engine == "vectorized" else self._each
             up, numbers, kept = run(down, ids, work, ctx, shared=len(downs) == 1)
+            for name in WORK:
+                done[name] += float(numbers.pop(name).sum())
             numbers["examples"] = ctx.examples
             ups.append(up)
             stats.append(numbers)
@@ -138,7 +142,7 @@ class Simulation:
                 lambda *x: torch.cat(x)[back.to(x[0].device)][said.to(x[0].device)], *parts
             )
 
-        worked = {"samples": float(used), "padding": 1 - used / slots if slots else 0.0}
+        worked = {"samples": float(used), "padding": 1 - used / slots if slots else 0.0, **done}
         return Replies(plan.ids[said], gather(ups), gather(stats), worked)
 
     def refuse(self, ids: list[int]) -> None:
@@ -169,6 +173,7 @@ class Simulation:
             rng.client(self.streams["noise"], t, ids),
             self.sizes[ids].float(),
             plan.role[some].to(self.device),
+            plan.reply[some].to(self.device),
             torch.tensor(self.decay(t), device=self.device),
         )
 
@@ -207,8 +212,8 @@ class Simulation:
         self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
     ) -> tuple[Tree, dict[str, Tensor], Tree]:
         mine, whole = tree.stack([self.state(i) for i in ids.tolist()]), self._whole(ids)
-        full = _full(work)
-        axes = Ctx(round=None, key=0, examples=0, role=0, rate=None)  # type: ignore[arg-type]
+        extent, extent_of_whole = Extent.of(work), whole and Extent.of(whole)
+        axes = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type: ignore[arg-type]
 
         def one(down: Any, mine: Any, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
             data = Batches(
@@ -216,13 +221,15 @@ class Simulation:
                 self.y,
                 work,
                 ctx.key,
-                full=full,
+                extent,
                 transform=self.recipe.transform,
                 repeat=self._repeat,
             )
             all_of_it = None
-            if whole is not None:
-                all_of_it = Batches(self.x, self.y, whole, ctx.key, full=0, repeat=self._repeat)
+            if whole is not None and extent_of_whole is not None:
+                all_of_it = Batches(
+                    self.x, self.y, whole, ctx.key, extent_of_whole, repeat=self._repeat
+                )
             return self._client(down, mine, data, all_of_it, ctx)
 
         return vmap(one, in_dims=(None if shared else 0, 0, 0, 0 if whole else None, axes))(
@@ -233,28 +240,18 @@ class Simulation:
         self, down: Any, ids: Tensor, work: Draw, ctx: Ctx, shared: bool
     ) -> tuple[Tree, dict[str, Tensor], Tree]:
         mine, whole = [self.state(i) for i in ids.tolist()], self._whole(ids)
-
-        def alone(d: Draw, j: int) -> tuple[Draw, list[int]]:
-            rows = d.real[j].sum(1)
-            rows = rows[rows > 0]
-            return Draw(*(f[j, : len(rows)] for f in d)), rows.tolist()
+        extent, extent_of_whole = Extent.of(work), whole and Extent.of(whole)
 
         def one(j: int) -> Any:
-            own, rows = alone(work, j)
-            now = Ctx(ctx.round, ctx.key[j], ctx.examples[j], ctx.role[j], ctx.rate)
-            data = Batches(
-                self.x,
-                self.y,
-                own,
-                now.key,
-                full=len(rows),
-                rows=rows,
-                transform=self.recipe.transform,
+            now = ctx._replace(
+                key=ctx.key[j], examples=ctx.examples[j], role=ctx.role[j], reply=ctx.reply[j]
             )
+            own, length = alone(work, extent, j)
+            data = Batches(self.x, self.y, own, now.key, length, transform=self.recipe.transform)
             all_of_it = None
-            if whole is not None:
-                part, count = alone(whole, j)
-                all_of_it = Batches(self.x, self.y, part, now.key, full=len(count), rows=count)
+            if whole is not None and extent_of_whole is not None:
+                part, length = alone(whole, extent_of_whole, j)
+                all_of_it = Batches(self.x, self.y, part, now.key, length)
             return self._client(
                 down if shared else tree.row(down, j), mine[j], data, all_of_it, now
             )
@@ -284,8 +281,3 @@ class Simulation:
             for j, i in enumerate(ids.tolist())
             if sound[j]
         }
-
-
-def _full(work: Draw) -> int:
-    """How many leading steps are real for every client."""
-    return int(work.real.any(2).sum(1).min())

@@ -48,7 +48,7 @@ class NoisyMean:
         each = vmap(clip, in_dims=(0, None))(ups, self.norm)
         mean = tree.map(lambda x: x.mean(0), each)
         std = self.noise * self.norm / len(p)
-        sent = noisy(mean, std, rng.fold_in(cohort.key, 12))
+        sent = noisy(mean, std, rng.fold_in(cohort.key, rng.Stream.RELEASE))
         return tree.map(lambda x: x[None], sent), torch.ones_like(p[:1])
 
 
