@@ -1,5 +1,7 @@
 """Minibatches: every example once in an epoch, in an order that is the client's own."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,7 +10,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng
-from unalike.batches import Batch, Batches, Draw, average, draw
+from unalike.batches import Batch, Batches, Draw, Extent, alone, average, draw
 
 sizes_ = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
@@ -171,15 +173,10 @@ class Doubled:
 
 def work_of(found: Draw, i: int, x: Tensor, *, trim: bool) -> Batches:
     """One client's minibatches, trimmed or padded."""
-    one = Draw(*(f[i] for f in found))
-    rows = one.real.sum(1)
-    if not trim:
-        return Batches(x, x, one, rng.key(1), full=0, transform=Doubled())
-    steps = int((rows > 0).sum())
-    short = Draw(*(f[:steps] for f in one))
-    return Batches(
-        x, x, short, rng.key(1), full=steps, rows=rows[:steps].tolist(), transform=Doubled()
-    )
+    one, extent = Draw(*(f[i] for f in found)), Extent.of(found)
+    if trim:
+        one, extent = alone(found, extent, i)
+    return Batches(x, x, one, rng.key(1), extent, transform=Doubled())
 
 
 @pytest.mark.parametrize("trim", [True, False])
@@ -190,7 +187,7 @@ def test_folding_skips_padding(trim: bool) -> None:
     altered[2] = True
     found = drawn([5, 25], batch_size=4, altered=altered)
 
-    def step(carry: tuple[Tensor, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+    def step(carry: tuple[Tensor, Tensor], batch: Batch, given: Any) -> tuple[Tensor, Tensor]:
         total, steps = carry
         bad = torch.where(batch.real.any(), 0.0, torch.nan)
         return total + (batch.x * batch.real).sum() + bad, steps + 1
@@ -206,12 +203,12 @@ def test_folding_in_vmap_equals_folding_alone() -> None:
     x = torch.rand(1030)
     found = drawn([5, 25], batch_size=4)
 
-    def step(carry: Tensor, batch: Batch) -> Tensor:
+    def step(carry: Tensor, batch: Batch, given: Any) -> Tensor:
         noise = rng.uniform(batch.key, len(batch.real))
         return carry + (batch.x * noise * batch.real).sum()
 
     def one(d: Draw) -> Tensor:
-        return Batches(x, x, d, rng.key(1), full=2).fold(step, torch.zeros(()))
+        return Batches(x, x, d, rng.key(1), Extent.of(found)).fold(step, torch.zeros(()))
 
     got = vmap(one)(found)
     want = [work_of(found, i, x, trim=True).fold(step, torch.zeros(())) for i in (0, 1)]
@@ -223,8 +220,8 @@ def test_average_is_over_examples_not_over_batches() -> None:
     x = torch.arange(1011.0)
     found = drawn([11], batch_size=4)
     for trim in (True, False):
-        got = average(lambda b: b.x, work_of(found, 0, x, trim=trim))
-        assert float(got) == pytest.approx(1005.0)
+        got = average(lambda c, b: c * b.x, 2.0, work_of(found, 0, x, trim=trim))
+        assert float(got) == pytest.approx(2010.0)
 
 
 def test_steps_have_different_keys_that_a_method_cannot_meet() -> None:

@@ -27,8 +27,8 @@ class Diary(Batches):
     def batch(self, t: int) -> Any:
         """As always, but on record."""
         made = super().batch(t)
-        if self.rows is not None and self.transform is None:
-            Diary.seen.append(self.draw.row[t][: self.rows[t]].tolist())
+        if self.extent.rows and self.transform is None:
+            Diary.seen.append(self.draw.row[t][: self.extent.rows[t]].tolist())
         return made
 
 

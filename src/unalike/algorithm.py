@@ -12,7 +12,7 @@ from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.rng import Key
 from unalike.tasks import Task
-from unalike.tree import Params
+from unalike.tree import Params, Tree
 from unalike.uploads import Uploads
 
 
@@ -23,6 +23,7 @@ class Ctx(NamedTuple):
     key: Key  # this client's own, in this round
     examples: Tensor  # how many training examples it owns
     role: Tensor  # what the schedule made it this round
+    reply: Tensor  # whether its upload is asked for; else it trains and keeps the result
     rate: Tensor  # the learning-rate schedule's factor
 
 
@@ -52,14 +53,26 @@ class Algorithm(Protocol):
         """What a client keeps before its first round."""
         ...
 
+    def handed(self, w: Params) -> Tree:
+        """The part of a new initial model that clients keep, and downloads do not bring them."""
+        ...
+
     def broadcast(self, server: Any) -> Any:
-        """What a client downloads."""
+        """What a client downloads; one with a model in it has it in a field ``x``."""
         ...
 
     def client(
-        self, down: Any, mine: Any, data: Batches, ctx: Ctx
+        self, down: Any, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Any, dict[str, Tensor], Any]:
-        """(upload, statistics, what to keep). No branch may depend on a tensor's value."""
+        """(upload, statistics of its own, what to keep). No branch may depend on a tensor's value.
+
+        Local training begins at the download, or at ``start``, a model of the same form. A model's
+        change is uploaded in a field ``delta``, as the difference from the download either way.
+        """
+        ...
+
+    def upload_like(self, down: Any) -> Any:
+        """A tree of the structure, shapes and types of an upload; its numbers mean nothing."""
         ...
 
     def server(self, server: Any, ups: Uploads, p: Tensor, cohort: Cohort) -> Any:
@@ -70,35 +83,20 @@ class Algorithm(Protocol):
         """The weights this client is judged by; None if it is judged by ``model``."""
         ...
 
+    def received(self, down: Any, mine: Any) -> Params | None:
+        """The weights whose loss a client reports before it trains."""
+        ...
+
     def model(self, server: Any, key: Key) -> Params | None:
         """The weights for data of no known client; None if only the clients hold whole models."""
         ...
 
-
-@runtime_checkable
-class InFlight(Protocol):
-    """An algorithm whose clients hold models that they have not sent yet."""
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether servers are judged as if these models had been collected."""
-        ...
-
-    def flying(self, mine: Any) -> Params:
-        """The model that a client holds."""
+    def flying(self, mine: Any) -> Params | None:
+        """A client's model on its way to the server; None if servers are judged as they are."""
         ...
 
     def landed(self, server: Any, mean: Params) -> Any:
-        """The server as if it had collected the models, whose mean by examples is given."""
-        ...
-
-
-@runtime_checkable
-class Receives(Protocol):
-    """An algorithm whose clients are judged by something other than the model they receive."""
-
-    def received(self, down: Any, mine: Any) -> Params:
-        """The weights whose loss a client reports before it trains."""
+        """The server to be judged, from the mean of what ``flying`` gave for those that trained."""
         ...
 
 
@@ -125,6 +123,10 @@ class Stateless:
         """Nothing is kept."""
         return ()
 
+    def handed(self, w: Params) -> Tree:
+        """Nothing is kept."""
+        return ()
+
     def broadcast(self, server: Any) -> Any:
         """Everything is sent."""
         return server
@@ -133,9 +135,21 @@ class Stateless:
         """The downloaded weights."""
         return down.x
 
+    def received(self, down: Any, mine: Any) -> Params | None:
+        """The weights it is judged by."""
+        return self.personal(down, mine)
+
     def model(self, server: Any, key: Key) -> Params | None:
         """The server's weights."""
         return server.x
+
+    def flying(self, mine: Any) -> Params | None:
+        """Nothing is on its way."""
+        return None
+
+    def landed(self, server: Any, mean: Params) -> Any:
+        """The server with that model."""
+        return server._replace(x=mean)
 
 
 class Wrapper:
@@ -166,15 +180,23 @@ class Wrapper:
         """As the wrapped method."""
         return self.base.client_init(w, key)
 
+    def handed(self, w: Params) -> Tree:
+        """As the wrapped method."""
+        return self.base.handed(w)
+
     def broadcast(self, server: Any) -> Any:
         """As the wrapped method."""
         return self.base.broadcast(server)
 
     def client(
-        self, down: Any, mine: Any, data: Batches, ctx: Ctx
+        self, down: Any, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Any, dict[str, Tensor], Any]:
         """As the wrapped method."""
-        return self.base.client(down, mine, data, ctx)
+        return self.base.client(down, mine, data, ctx, start)
+
+    def upload_like(self, down: Any) -> Any:
+        """As the wrapped method."""
+        return self.base.upload_like(down)
 
     def server(self, server: Any, ups: Uploads, p: Tensor, cohort: Cohort) -> Any:
         """As the wrapped method."""
@@ -184,6 +206,18 @@ class Wrapper:
         """As the wrapped method."""
         return self.base.personal(down, mine)
 
+    def received(self, down: Any, mine: Any) -> Params | None:
+        """As the wrapped method."""
+        return self.base.received(down, mine)
+
     def model(self, server: Any, key: Key) -> Params | None:
         """As the wrapped method."""
         return self.base.model(server, key)
+
+    def flying(self, mine: Any) -> Params | None:
+        """As the wrapped method."""
+        return self.base.flying(mine)
+
+    def landed(self, server: Any, mean: Params) -> Any:
+        """As the wrapped method."""
+        return self.base.landed(server, mean)

@@ -1,13 +1,20 @@
 """What one client trains on in one round: minibatches in an order that depends only on a key."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+import copy
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._C import _functorch  # private: nothing public tells the shapes inside vmap
 
 from unalike import rng, tree
-from unalike.rng import Key
+from unalike.gradient import counted
+from unalike.rng import ClientStream, Key, Stream
+from unalike.tree import Tree
 
 C = TypeVar("C")
 
@@ -19,6 +26,8 @@ class Batch(NamedTuple):
     y: Tensor
     real: Tensor  # [B] bool; False marks padding
     key: Key  # for whatever is random in this step
+    t: int | Tensor = 0  # which of the client's minibatches this is
+    epoch: int | Tensor = 0  # and in which pass over its examples
 
 
 class Transform(Protocol):
@@ -32,8 +41,12 @@ class Transform(Protocol):
 class Repeat(Protocol):
     """A way to run the same thing again and again that is faster than a loop in Python."""
 
-    def __call__(self, body: Callable[[], None], times: int) -> None:
-        """Run ``body``, which changes fixed tensors in place, that many times."""
+    def __call__(self, body: Callable[[], None], times: int, kind: Hashable) -> None:
+        """Run ``body``, which changes fixed tensors in place, that many times.
+
+        Bodies of one ``kind``, in this round or a later one, do the same to tensors of the same
+        shapes.
+        """
         ...
 
 
@@ -46,13 +59,50 @@ class Draw(NamedTuple):
     row: Tensor  # [n, T, B] rows of the dataset
     real: Tensor  # [n, T, B] bool
     altered: Tensor  # [n, T, B] bool: rows a transform must change
+    epoch: Tensor  # [n, T] the pass that a step belongs to
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """How much some clients do, known on the host: what nobody does need not be computed."""
+
+    steps: np.ndarray  # [n, E] of each client in each epoch
+    rows: tuple[int, ...] = ()  # in every step of one client alone, whose padding is cut off
+
+    @classmethod
+    def of(cls, drawn: Draw) -> Self:
+        """The extent of the clients that these minibatches are for."""
+        total = drawn.real.any(2).sum(1, keepdim=True).cpu().numpy()
+        whole = (drawn.epoch == 0).sum(1, keepdim=True).cpu().numpy()  # steps of an epoch
+        before = np.arange(np.ceil(total / whole).max(), dtype=np.int64) * whole
+        return cls((total - before).clip(0, whole))
+
+    def between(self, a: int, b: int | None) -> Self:
+        """The same clients in epochs a to b - 1 only."""
+        chosen = np.zeros_like(self.steps)
+        chosen[:, a:b] = self.steps[:, a:b]
+        before, count = self.steps[0, :a].sum(), chosen[0].sum()
+        return type(self)(chosen, self.rows[before : before + count])
+
+    def folds(self, batches: int) -> tuple[int, int]:
+        """(the fewest, the most) steps of so many minibatches that a client takes."""
+        total = self.steps.sum(1)
+        each = np.maximum(total // batches, total.clip(max=1))
+        return int(each.min()), int(each.max())
+
+
+def alone(drawn: Draw, extent: Extent, i: int) -> tuple[Draw, Extent]:
+    """The minibatches of one of several clients, without their padding."""
+    steps = extent.steps[i : i + 1]
+    own = Draw(*(f[i, : steps.sum()] for f in drawn))
+    return own, Extent(steps, tuple(own.real.sum(1).tolist()))
 
 
 class Batches:
     """The minibatches of one client; ``fold`` is the only loop over local steps.
 
-    Padding, masking, gathering and transforming are done here, so a method writes one ``step`` and
-    runs unchanged alone or inside vmap.
+    Padding, masking, gathering, transforming and counting are done here, so a method writes one
+    step and runs unchanged alone or inside vmap.
     """
 
     def __init__(
@@ -61,63 +111,146 @@ class Batches:
         y: Tensor,
         draw: Draw,
         key: Key,
+        extent: Extent,
         *,
-        full: int,
-        rows: list[int] | None = None,
         transform: Transform | None = None,
         repeat: Repeat | None = None,
     ) -> None:
-        """``full`` leading steps are real for everyone; ``rows`` trims the padding of each step.
+        """``extent`` is that of all clients that are computed together.
 
-        ``repeat`` is for steps of one shape only, so it goes without ``rows``.
+        ``repeat`` is for steps of one shape only, so it goes without an extent's ``rows``.
         """
         self.x, self.y, self.draw = x, y, draw
-        self.key = rng.fold_in(key, -1)  # leaves the numbers from 0 on to a method's own draws
-        self.full, self.rows, self.transform, self.repeat = full, rows, transform, repeat
+        self.key = rng.fold_in(key, ClientStream.BATCHES)
+        self.extent, self.transform, self.repeat = extent, transform, repeat
+        self.first: int | Tensor = 0  # the number of the first of these minibatches
+        self._taken: list[Tensor] = []  # rows times gradients, of every fold
 
-    def fold(self, step: Callable[[C, Batch], C], carry: C) -> C:
-        """Thread ``carry`` through ``step`` over the minibatches; padded steps change nothing."""
+    @cached_property
+    def steps(self) -> Tensor:
+        """How many minibatches this client has."""
+        return self.draw.real.any(1).sum()
+
+    @property
+    def gradients(self) -> Tensor:
+        """Of how many samples this client has taken a gradient, each as often as it did."""
+        return sum(self._taken, torch.zeros((), device=self.x.device))
+
+    def epochs(self, a: int, b: int | None = None) -> "Batches":
+        """The same client's minibatches of epochs a to b - 1, or from a on, and no others."""
+        part = copy.copy(self)
+        part.__dict__.pop("steps", None)
+        part.extent = self.extent.between(a, b)
+        longest = part.extent.folds(1)[1]
+        if self.extent.rows:
+            before = int(self.extent.steps[0, :a].sum())
+            part.draw = Draw(*(f[before : before + longest] for f in self.draw))
+            part.first = self.first + before
+            return part
+        live, epoch = self.draw.real.any(1), self.draw.epoch
+        first = (live & (epoch < a)).sum()
+        last = self.steps if b is None else (live & (epoch < b)).sum()
+        place = first + torch.arange(longest, device=epoch.device)
+        some = Draw(*(f.index_select(0, place.clamp(max=len(epoch) - 1)) for f in self.draw))
+        part.draw = some._replace(real=some.real & (place < last)[:, None])
+        part.first = self.first + first
+        return part
+
+    def fold(
+        self, step: Callable[[C, Any, Any], C], carry: C, given: Any = (), *, batches: int = 1
+    ) -> C:
+        """Thread ``carry`` through ``step(carry, batch, given)``; padded steps change nothing.
+
+        A step reads nothing but its arguments and the settings of a frozen record, so that what was
+        traced or recorded of it in one round serves in the next. With several ``batches`` it sees
+        a tuple of as many in a row: T of them make max(1, T // batches) steps, and a client that
+        has too few for one begins again with its first.
+        """
+        fewest, most = self.extent.folds(batches)
+        if not most:
+            return carry
+        own = torch.maximum(self.steps // batches, self.steps.clamp(max=1))
+
+        def after(carry: C, s: int | Tensor) -> C:
+            return step(carry, self._seen(s, batches), given)
+
+        with counted() as passes:  # the same in every step, also where Python runs only once
+            new = after(carry, 0)
+        self._taken.append(sum(passes) * self._rows(own, most, batches))
         if self.repeat is not None:
-            return self._repeated(self.repeat, step, carry)
-        for t in range(self.draw.row.shape[0]):
-            batch = self.batch(t)
-            new = step(carry, batch)
-            # A mask costs one pass over all parameters, so steps real for everyone go without.
-            carry = new if t < self.full else tree.where(batch.real.any(), new, carry)
+            held = tree.where(own > 0, new, carry)  # under vmap all leaves get a client axis
+            kind = step, batches, _shapes((held, given, self.draw, self.first))
+            return _in_place(self.repeat, after, held, own, most, kind)
+        # A mask costs one pass over all parameters, so steps real for everyone go without.
+        carry = new if fewest else tree.where(own > 0, new, carry)
+        for s in range(1, most):
+            new = after(carry, s)
+            carry = new if s < fewest else tree.where(own > s, new, carry)
         return carry
 
-    def _repeated(self, repeat: Repeat, step: Callable[[C, Batch], C], carry: C) -> C:
-        """The same with the carry in fixed places and the number of the step on the device."""
-        t = torch.zeros((), dtype=torch.int64, device=self.x.device)
+    def _seen(self, s: int | Tensor, batches: int) -> Batch | tuple[Batch, ...]:
+        """What step ``s`` of a fold sees."""
+        if batches == 1:
+            return self.batch(s)
+        places = [s * batches + j for j in range(batches)]
+        if self.extent.steps.sum(1).min() < batches:  # somebody has too few
+            own = len(self.extent.rows) or self.steps.clamp(min=1)
+            places = [p % own for p in places]
+        return tuple(map(self.batch, places))
 
-        def after(carry: C) -> C:
-            batch = self.batch(t)
-            return tree.where(batch.real.any(), step(carry, batch), carry)
+    def _rows(self, own: Tensor, most: int, batches: int) -> Tensor:
+        """Over how many rows a client's steps go, by one minibatch of each."""
+        rows = self.draw.real.sum(1)
+        if batches == 1:
+            return rows.sum()
+        place = torch.arange(most * batches, device=rows.device)
+        seen = rows.index_select(0, place % self.steps.clamp(min=1))
+        return (seen * (place < own * batches)).sum() / batches
 
-        held = after(carry)  # the mask makes new tensors, under vmap all with a client axis
-
-        def body() -> None:
-            t.add_(1)
-            tree.map(Tensor.copy_, held, after(held))
-
-        repeat(body, self.draw.row.shape[0] - 1)
-        return held
-
-    def batch(self, t: int | Tensor) -> Batch:
-        """The minibatch of local step ``t``."""
-        if isinstance(t, Tensor):  # not f[t], which would wait for the device to say the number
-            index, real, altered = (f.index_select(0, t[None])[0] for f in self.draw)
+    def batch(self, s: int | Tensor) -> Batch:
+        """The minibatch at place ``s``."""
+        if isinstance(s, Tensor):  # not f[s], which would wait for the device to say the number
+            index, real, altered, epoch = (f.index_select(0, s[None])[0] for f in self.draw)
         else:
-            index, real, altered = (f[t] for f in self.draw)
-        if self.rows is not None and isinstance(
-            t, int
-        ):  # one client alone: cut the padding off instead of masking it
-            n = self.rows[t]
+            index, real, altered, epoch = (f[s] for f in self.draw)
+        if self.extent.rows and isinstance(s, int):  # cut the padding off instead of masking it
+            n = self.extent.rows[s]
             index, real, altered = index[:n], real[:n], altered[:n]
+        t = self.first + s
         x, key = self.x[index], rng.fold_in(self.key, t)
         if self.transform is not None:
-            x = self.transform.apply(x, altered, rng.fold_in(key, 1))
-        return Batch(x, self.y[index], real, key)
+            x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
+        return Batch(x, self.y[index], real, key, t, epoch)
+
+
+def _in_place(
+    repeat: Repeat,
+    after: Callable[[C, Tensor], C],
+    held: C,
+    own: Tensor,
+    most: int,
+    kind: Hashable,
+) -> C:
+    """Further steps with the carry in fixed places and the number of the step on the device."""
+    s = torch.zeros((), dtype=torch.int64, device=own.device)
+
+    def body() -> None:
+        s.add_(1)
+        tree.map(Tensor.copy_, held, tree.where(own > s, after(held, s), held))
+
+    repeat(body, most - 1, kind)
+    return held
+
+
+def _shapes(t: Tree) -> Hashable:
+    """The shapes and types of all tensors, with the client axis that vmap hides."""
+
+    def shape(x: Any) -> Hashable:
+        while isinstance(x, Tensor) and _functorch.is_batchedtensor(x):
+            x = _functorch.get_unwrapped(x)
+        return (tuple(x.shape), x.dtype) if isinstance(x, Tensor) else x
+
+    return tuple(map(shape, tree.leaves(t)))
 
 
 def work(budget: Tensor, epochs: Tensor) -> Tensor:
@@ -162,7 +295,8 @@ def draw(
     row = (starts[:, None] + local).clamp(max=len(order) - 1)
 
     epoch, j = q // budget[:, None], q % budget[:, None]
-    step = epoch * torch.ceil(budget / batch_size).long()[:, None] + j // batch_size
+    each = torch.ceil(budget / batch_size).long()[:, None]  # steps of an epoch
+    step = epoch * each + j // batch_size
     used = q < total[:, None]
     steps = int(step[used].max()) + 1
     at = (torch.arange(n, device=keys.device)[:, None] * steps + step) * batch_size + j % batch_size
@@ -175,16 +309,24 @@ def draw(
     changed = torch.zeros_like(used) if altered is None else altered[row]
     index, filled = scatter(order[row]), scatter(used)
     first = torch.where(filled[..., :1], index[..., :1], order[starts][:, None, None])
-    return Draw(torch.where(filled, index, first), filled, scatter(changed))
+    turns = torch.arange(steps, device=keys.device) // each
+    return Draw(torch.where(filled, index, first), filled, scatter(changed), turns)
 
 
-def average(f: Callable[[Batch], Any], batches: Batches) -> Any:
-    """The mean of ``f(batch)`` over the real rows of all minibatches, at fixed weights."""
+@dataclass(frozen=True)
+class _Sum:
+    """Adds up a number of every real row, and the rows."""
 
-    def step(carry: tuple[Tensor, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+    of: Callable[[Any, Batch], Tensor]
+
+    def __call__(self, carry: tuple[Tensor, Tensor], batch: Batch, given: Any) -> Any:
+        """The sums after one more minibatch."""
         total, count = carry
-        return total + (f(batch) * batch.real).sum(), count + batch.real.sum()
+        return total + (self.of(given, batch) * batch.real).sum(), count + batch.real.sum()
 
+
+def average(of: Callable[[Any, Batch], Tensor], given: Any, batches: Batches) -> Tensor:
+    """The mean of ``of(given, batch)`` over the real rows of all minibatches."""
     zero = torch.zeros((), device=batches.x.device)
-    total, count = batches.fold(step, (zero, zero))
+    total, count = batches.fold(_Sum(of), (zero, zero), given)
     return total / count.clamp(min=1)

@@ -20,7 +20,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from unalike import rng, tree
 from unalike.errors import ConfigError
-from unalike.rng import Key
+from unalike.rng import Key, Stream
 from unalike.tree import Params
 
 
@@ -207,7 +207,7 @@ class Network:
     ) -> tuple[Any, Params]:
         """The output in training mode, and the buffers after it; ``more`` are further inputs."""
         held = dict(w)
-        key = rng.fold_in(key, 0)  # a stream of its own beside a transform's and a method's
+        key = rng.fold_in(key, Stream.DROPOUT)
         for i, name in enumerate(self._dropouts):
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:

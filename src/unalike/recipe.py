@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from unalike import rng
-from unalike.algorithm import Algorithm, Ctx, Receives
+from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
 from unalike.channel import Channel, encode
 from unalike.cohort import Cohort
@@ -139,20 +140,25 @@ def client(
     """A client's whole round: (what travels, statistics, what to keep). Pure.
 
     ``whole`` is one pass over its training examples, given only where something about the received
-    model is asked for: it is measured before training, in evaluation mode.
+    model is asked for: it is measured before training, in evaluation mode. What a client did is
+    among the statistics, though nobody sends it: of how many samples it took a ``gradients``, and
+    at how many it only ``looked``.
     """
     algorithm = recipe.algorithm
-    up, stats, mine = algorithm.client(down, kept.mine, data, ctx)
+    up, own, mine = algorithm.client(down, kept.mine, data, ctx)
+    drawn = data.draw.real.sum()
+    stats = {"steps": data.steps.float(), "samples": drawn, "gradients": data.gradients, **own}
+    stats["looked"] = torch.zeros_like(stats["gradients"])
     if whole is not None:
-        asked = algorithm.received if isinstance(algorithm, Receives) else algorithm.personal
-        received = asked(down, kept.mine)
+        received, task = algorithm.received(down, kept.mine), algorithm.task
         assert received is not None, "checked when the recipe was built"
-        task = algorithm.task
         if "loss" in recipe.needs:
-            stats = {**stats, "loss": average(lambda b: task.each_loss(received, b), whole)}
-        found = {name: gauge(task, received, whole) for name, gauge in recipe.mixing.gauges.items()}
-        stats = {**stats, **found}
-    key = rng.fold_in(ctx.key, 11)
+            stats["loss"] = average(task.each_loss, received, whole)
+        for name, gauge in recipe.mixing.gauges.items():
+            stats[name] = gauge(task, received, whole)
+        looks = ("loss" in recipe.needs) + len(recipe.mixing.gauges)
+        stats["looked"] += looks * whole.draw.real.sum()
+    key = rng.fold_in(ctx.key, rng.ClientStream.CHANNEL)
     keys = [key, *(rng.fold_in(key, i) for i in range(1, len(recipe.channel)))]
     wire, memory = encode(recipe.channel, up, kept.channel, keys[: len(recipe.channel)])
     return wire, stats, Kept(mine, memory)

@@ -6,6 +6,7 @@ Every purpose has its own named stream, so that changing one thing moves nothing
 """
 
 import math
+from enum import IntEnum
 from typing import Literal
 from zlib import crc32
 
@@ -24,6 +25,31 @@ Purpose = Literal[
     "survey",
     "evaluation",
 ]
+
+
+class Stream(IntEnum):
+    """What is folded into the key of a step, or of a server's round, for one kind of draw.
+
+    The numbers are part of every published result: a new name takes a new number.
+    """
+
+    DROPOUT = 0
+    TRANSFORM = 1
+    METHOD = 2  # a method's own draw
+    CHAIN = 3  # and one number more for every further step of a chain
+    TRAINING = 9  # an autoencoder's latent variables while it trains,
+    JUDGING = 10  # while it is judged,
+    LATENTS = 11  # and while they are measured
+    RELEASE = 12  # noise that a server adds
+
+
+class ClientStream(IntEnum):
+    """The same for the key of a client in a round; the numbers of a step stay free for a method."""
+
+    BATCHES = -1
+    MODEL = 7  # a model that a method begins afresh
+    CHANNEL = 11
+
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 

@@ -24,6 +24,7 @@ from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.tasks import Binary, MultiClass, Task
+from unalike.uploads import Stacked
 
 # One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.
 POINT = Synthetic(torch.tensor([[0.4, 0.7]], dtype=torch.float64), torch.tensor([1]))
@@ -58,7 +59,7 @@ def sent(evg: FedEvg) -> Up:
 
 def moved(evg: FedEvg, ups: Up, p: Tensor = SIZES) -> list[float]:
     """The synthetic example after a round."""
-    return evg.server(POINT, ups, p, cohort([6, 4])).x[0].tolist()
+    return evg.server(POINT, Stacked(ups), p, cohort([6, 4])).x[0].tolist()
 
 
 def test_energy_is_the_negative_logit_of_the_label() -> None:

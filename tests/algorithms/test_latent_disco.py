@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithms.latent_disco import LatentDisco
-from unalike.batches import Batch, Batches, Draw
+from unalike.batches import Batch, Batches, Draw, Extent
 from unalike.errors import ConfigError, RunError
 from unalike.parts.mixing.disco import Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
@@ -141,8 +141,9 @@ def test_gauge_is_the_distance_of_the_encoded_examples(embed, distance_):
     rows = data.rows.of(2)
     index = torch.cat([rows, rows[:2]]).reshape(4, 8)  # padded with the first two
     real = torch.arange(32).reshape(4, 8) < 30
-    draw = Draw(index, real, torch.zeros_like(real))
-    whole = Batches(data.examples.x, data.examples.y, draw, rng.key(5), full=4)
+    draw = Draw(index, real, torch.zeros_like(real), torch.zeros(4, dtype=torch.int64))
+    extent = Extent(np.array([[4]]))
+    whole = Batches(data.examples.x, data.examples.y, draw, rng.key(5), extent)
     gauge = LatentDistance(embed, distance_, 500)
     steps = [whole.batch(t) for t in range(4)]
     z = torch.cat([task.latents(w, b, embed == "sample") for b in steps])[:30]

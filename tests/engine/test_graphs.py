@@ -1,6 +1,7 @@
 """Steps that are repeated in place are the steps of a loop; recording them needs a GPU."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import pytest
 import torch
@@ -9,12 +10,12 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng
-from unalike.batches import Batch, Batches, Draw
+from unalike.batches import Batch, Batches, Draw, Extent
 from unalike.engine.simulate import Simulation
 from unalike.parts.optim import Adam
 
 
-def again(body: Callable[[], None], times: int) -> None:
+def again(body: Callable[[], None], times: int, kind: Hashable) -> None:
     """What a replayed recording does, done by hand."""
     for _ in range(times):
         body()
@@ -51,17 +52,18 @@ def test_places_that_swap_their_contents() -> None:
     row = torch.tensor([[[0], [1], [2]], [[3], [4], [4]]])
     real = torch.tensor([[[True], [True], [True]], [[True], [True], [False]]])
 
-    def step(carry: tuple[Tensor, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+    def step(carry: tuple[Tensor, Tensor], batch: Batch, given: Any) -> tuple[Tensor, Tensor]:
         a, b = carry
         return b, a + batch.x.sum()
 
+    drawn = Draw(row, real, torch.zeros_like(real), torch.zeros(2, 3, dtype=torch.int64))
+    extent = Extent.of(drawn)
+
     def one(draw: Draw, key: Tensor) -> tuple[Tensor, Tensor]:
         zero = torch.zeros(())
-        return Batches(x, y, draw, key, full=2, repeat=again).fold(step, (zero, zero + 1))
+        return Batches(x, y, draw, key, extent, repeat=again).fold(step, (zero, zero + 1))
 
-    a, b = vmap(one)(
-        Draw(row, real, torch.zeros_like(real)), rng.fold_in(rng.key(0), torch.arange(2))
-    )
+    a, b = vmap(one)(drawn, rng.fold_in(rng.key(0), torch.arange(2)))
     v = x.flatten()
     assert torch.allclose(a, torch.stack([1 + v[1], v[3]]))
     assert torch.allclose(b, torch.stack([v[0] + v[2], 1 + v[4]]))

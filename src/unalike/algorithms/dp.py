@@ -80,7 +80,7 @@ class CentralDp(Method):
         each = vmap(clip, in_dims=(0, None))(ups, self.clip)
         mean = tree.map(lambda x: x.mean(0), each)
         std = self.noise_multiplier * self.clip / len(p)
-        sent = noisy(mean, std, rng.fold_in(cohort.key, 12))
+        sent = noisy(mean, std, rng.fold_in(cohort.key, rng.Stream.RELEASE))
         return tree.map(lambda x: x[None], sent), torch.ones_like(p[:1])
 
 

@@ -24,7 +24,7 @@ from unalike.parts.private import SHARED, Private
 from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.recipe import Decay, Filter, Program, Recipe, Stage, Transform
-from unalike.task import Task
+from unalike.tasks import Task
 from unalike.tree import Params
 
 Make = Callable[["Draft"], Algorithm]

@@ -8,22 +8,19 @@ optimizer (FedAdam), a private part (LG-FedAvg); mixing weights, schedule, topol
 transform are parts of the recipe around it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx
+from unalike.algorithm import Ctx, Stateless
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.local import Descent, descend
+from unalike.parts.descent import Loss, Objective, Penalised, begin, descend
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
-from unalike.parts.turns import in_turns
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params
@@ -53,8 +50,15 @@ class Up(NamedTuple):
     delta: Params
 
 
+class Kept(NamedTuple):
+    """What a client keeps where its optimizer goes on from round to round."""
+
+    own: Params
+    opt: Any
+
+
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(Stateless):
     """Local descent, weighted averaging, a server step.
 
     Private and shared leaves take one ``joint`` step on a batch, or the private ones go first.
@@ -66,52 +70,74 @@ class FedAvg:
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
     step: Step = "joint"
+    keep_optimizer: bool = False
 
     @property
-    def needs(self) -> frozenset[str]:
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
         """What the term's server half reads."""
         return self.term.needs
 
     @property
     def personal_models(self) -> bool:
-        """If anything is private."""
+        """Whether anything is private."""
         network = self.task.network
         return any(map(self.private, (*network.weights, *network.buffers)))
+
+    @property
+    def turns(self) -> Private | None:
+        """The leaves that step first."""
+        return self.private if self.step == "sequential" else None
 
     def server_init(self, w: Params, key: Key) -> Server:
         """The shared leaves of the initial model."""
         _, x = tree.split(w, self.private)
         return Server(x, self.server_opt.init(self.task.weights(x)), self.term.init())
 
-    def client_init(self, w: Params, key: Key) -> Params:
+    def client_init(self, w: Params, key: Key) -> Any:
         """The private leaves of the initial model."""
+        return self.first(self.handed(w), self.task.weights(w))
+
+    def handed(self, w: Params) -> Params:
+        """The private leaves."""
         return tree.split(w, self.private)[0]
+
+    def first(self, own: Params, theta: Any) -> Any:
+        """What a client keeps before it ever descended on ``theta``."""
+        return Kept(own, begin(self.opt, theta, self.turns)) if self.keep_optimizer else own
+
+    def keep(self, own: Params, opt: Any) -> Any:
+        """What a client keeps of its own leaves and its optimizer."""
+        return Kept(own, opt) if self.keep_optimizer else own
+
+    def kept(self, mine: Any) -> Kept:
+        """Its own leaves, and the optimizer to go on with, if any."""
+        return mine if self.keep_optimizer else Kept(mine, None)
 
     def broadcast(self, server: Server) -> Down:
         """The shared leaves and the term's coefficient."""
         return Down(server.x, getattr(server.term, "coefficient", ()))
 
     def client(
-        self, down: Down, mine: Params, data: Batches, ctx: Ctx
-    ) -> tuple[Up, dict[str, Tensor], Params]:
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend from the received model; keep the private leaves, send the others' change."""
-        x = self.personal(down, mine)
-        anchor = self.task.weights(x)
-        train: Callable[..., Descent] = descend
-        if self.step == "sequential":
-            train = partial(in_turns, first=self.private)
-        end = train(
-            self.task,
-            x,
-            data,
-            self.opt,
-            ctx.rate,
-            term=None
-            if isinstance(self.term, Nothing)
-            else lambda w: self.term(down.coefficient, w, anchor),
-        )
-        kept, shared = tree.split(end.w, self.private)
-        return Up(tree.sub(shared, down.x)), {"steps": end.steps}, kept
+        own, state = self.kept(mine)
+        objective, given = self._objective(down, own)
+        w = self.task.split({**(down.x if start is None else start), **own})
+        end = descend(objective, self.opt, *w, data, ctx.rate, given, state=state, turns=self.turns)
+        own, shared = tree.split({**end.theta, **end.buffers}, self.private)
+        return Up(tree.sub(shared, down.x)), {}, self.keep(own, end.opt)
+
+    def _objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
+        """What a client minimises, and what that reads of the round."""
+        if isinstance(self.term, Nothing):
+            return Loss(self.task), ()
+        received = self.task.weights({**down.x, **own})
+        return Penalised(self.task, self.term), (down.coefficient, received)
+
+    def upload_like(self, down: Down) -> Up:
+        """The shared leaves."""
+        return Up(down.x)
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Step along the mean difference; buffers are averaged, whatever the optimizer."""
@@ -123,9 +149,9 @@ class FedAvg:
         moved = {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
         return Server({**weights, **moved}, opt, self.term.update(server.term, cohort))
 
-    def personal(self, down: Down, mine: Params) -> Params:
+    def personal(self, down: Down, mine: Any) -> Params:
         """The shared leaves with this client's own."""
-        return {**down.x, **mine}
+        return {**down.x, **self.kept(mine).own}
 
     def model(self, server: Server, key: Key) -> Params | None:
         """The shared model, if nothing of it is private."""

@@ -27,8 +27,9 @@ from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
 from unalike.gradient import gradient
 from unalike.models.spectral import without_spectral_norm
+from unalike.parts.judge import trained_on
 from unalike.parts.optim import Adam, Optimizer
-from unalike.rng import Key
+from unalike.rng import ClientStream, Key, Stream
 from unalike.settings import setting
 from unalike.tasks import MultiClass
 from unalike.traits import Trait
@@ -48,6 +49,22 @@ class Up(NamedTuple):
 
     gradient: Tensor
     weight: Tensor
+
+
+class Fit(NamedTuple):
+    """An energy model in training, and a client's own copy of the synthetic set."""
+
+    theta: Params
+    buffers: Params
+    refined: Tensor
+    opt: Any
+
+
+class Given(NamedTuple):
+    """What a step reads and does not change."""
+
+    down: Synthetic
+    rate: Tensor
 
 
 @dataclass(frozen=True)
@@ -86,53 +103,62 @@ class FedEvg(Stateless):
         """The joint energy of each example."""
         return -self.energies.logits(w, x).gather(1, y[:, None])[:, 0]
 
+    def slope(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
+        """The energy's gradient at each example, clipped."""
+        g, _ = gradient(lambda x: (self.energy(w, x, y).sum(), ()), x)
+        return g.clamp(-self.clip_gradient, self.clip_gradient)
+
+    def refine(self, at: Fit, batch: Batch, given: Given) -> Fit:
+        """Langevin steps on some of the synthetic set, then one step of the energy model."""
+        down, count = given.down, len(given.down.y)
+        size = min(len(batch.real), count)
+        chosen = rng.permutation(rng.fold_in(batch.key, Stream.METHOD), count)[:size]
+        # A short batch pairs with as few synthetic examples; the others sit this step out.
+        used = (torch.arange(size, device=chosen.device) < batch.real.sum()).to(at.refined.dtype)
+        x, y = at.refined[chosen], down.y[chosen]
+        for i in range(self.chain):
+            noise = rng.normal(rng.fold_in(batch.key, Stream.CHAIN + i), *x.shape)
+            g = self.slope({**at.theta, **at.buffers}, x, y)
+            x = x - self.chain_step * g + self.chain_noise * noise
+        x = x.clamp(0, 1) if self.clip_pixels else x
+
+        def objective(theta):  # type: ignore[no-untyped-def]
+            w = {**theta, **at.buffers}
+            ce, new = self.energies.loss(w, batch)
+            n = batch.real.sum().clamp(min=1)
+            real = (self.energy(w, batch.x, batch.y) * batch.real).sum() / n
+            fake = (self.energy(w, x, y) * used).sum() / used.sum().clamp(min=1)
+            old = F.cross_entropy(self.energies.logits(w, down.x[chosen]), y, reduction="none")
+            old = (old * used).sum() / used.sum().clamp(min=1)
+            return real - fake + ce + self.synthetic_ce * old, new
+
+        g, buffers = gradient(objective, at.theta, passes=3)  # real, refined, downloaded
+        theta, opt = self.opt.update(g, at.opt, at.theta, given.rate)
+        mask = used.reshape(-1, *[1] * (x.ndim - 1)) > 0
+        x = torch.where(mask, x, at.refined[chosen])
+        return Fit(theta, buffers, at.refined.index_copy(0, chosen, x), opt)
+
     def client(
-        self, down: Synthetic, mine: tuple[()], data: Batches, ctx: Ctx
+        self,
+        down: Synthetic,
+        mine: tuple[()],
+        data: Batches,
+        ctx: Ctx,
+        start: Params | None = None,
     ) -> tuple[Up, dict[str, Tensor], tuple[()]]:
         """Fit an energy model from scratch and report its gradients at the synthetic set."""
-        count = len(down.y)
-
-        def slope(x: Tensor, y: Tensor, w: Params) -> Tensor:
-            g, _ = gradient(lambda x: (self.energy(w, x, y).sum(), ()), x)
-            return g.clamp(-self.clip_gradient, self.clip_gradient)
-
-        def step(carry: Any, batch: Batch) -> Any:
-            theta, buffers, refined, s, k = carry
-            w = {**theta, **buffers}
-            size = min(len(batch.real), count)
-            chosen = rng.permutation(rng.fold_in(batch.key, 2), count)[:size]
-            # A short batch pairs with as few synthetic examples; the others sit this step out.
-            used = (torch.arange(size, device=chosen.device) < batch.real.sum()).to(refined.dtype)
-            x, y = refined[chosen], down.y[chosen]
-            for i in range(self.chain):
-                noise = rng.normal(rng.fold_in(batch.key, 3 + i), *x.shape)
-                x = x - self.chain_step * slope(x, y, w) + self.chain_noise * noise
-            x = x.clamp(0, 1) if self.clip_pixels else x
-
-            def objective(theta):  # type: ignore[no-untyped-def]
-                w = {**theta, **buffers}
-                ce, new = self.energies.loss(w, batch)
-                n = batch.real.sum().clamp(min=1)
-                real = (self.energy(w, batch.x, batch.y) * batch.real).sum() / n
-                fake = (self.energy(w, x, y) * used).sum() / used.sum().clamp(min=1)
-                old = F.cross_entropy(self.energies.logits(w, down.x[chosen]), y, reduction="none")
-                old = (old * used).sum() / used.sum().clamp(min=1)
-                return real - fake + ce + self.synthetic_ce * old, new
-
-            g, buffers = gradient(objective, theta)
-            theta, s = self.opt.update(g, s, theta, ctx.rate)
-            mask = used.reshape(-1, *[1] * (x.ndim - 1))
-            refined = refined.index_copy(0, chosen, torch.where(mask > 0, x, refined[chosen]))
-            return theta, buffers, refined, s, k + 1
-
-        fresh = self.energies.init(rng.fold_in(ctx.key, 7))
+        fresh = self.energies.init(rng.fold_in(ctx.key, ClientStream.MODEL))
         theta, buffers = self.energies.split(tree.map(lambda w: w.to(down.x.dtype), fresh))
-        zero = torch.zeros((), device=ctx.rate.device)
-        start = (theta, buffers, down.x, self.opt.init(theta), zero)
-        theta, buffers, _, _, k = data.fold(step, start)
-        w = {**theta, **buffers}
+        at = Fit(theta, buffers, down.x, self.opt.init(theta))
+        end = data.fold(self.refine, at, Given(down, ctx.rate))
+        w = {**end.theta, **end.buffers}
         weight = torch.exp(torch.sign(-self.energy(w, down.x, down.y)))
-        return Up(slope(down.x, down.y, w), weight), {"steps": k}, mine
+        taken = data.gradients + len(down.y)
+        return Up(self.slope(w, down.x, down.y), weight), {"gradients": taken}, mine
+
+    def upload_like(self, down: Synthetic) -> Up:
+        """As many gradients as synthetic examples, and a number for each."""
+        return Up(down.x, down.x.flatten(1)[:, 0])
 
     def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
         """One Langevin step on the signed mixture of the clients' energies."""
@@ -153,15 +179,7 @@ class FedEvg(Stateless):
 
     def model(self, server: Synthetic, key: Key) -> Params | None:
         """A fresh classifier trained on the synthetic set, outside the round."""
-        batch = Batch(server.x, server.y, torch.ones_like(server.y, dtype=torch.bool), key)
-        fresh = tree.map(lambda w: w.to(server.x), self.task.init(key.cpu()))
-        theta, buffers = self.task.split(fresh)
-        adam, s = Adam(1e-3), Adam(1e-3).init(theta)
-        for epoch in range(self.judge_epochs):
-            turn = batch._replace(key=rng.fold_in(key, epoch))
-            g, new = gradient(lambda t: self.task.loss({**t, **buffers}, turn), theta)  # noqa: B023
-            (theta, s), buffers = adam.update(g, s, theta), new
-        return {**theta, **buffers}
+        return trained_on(self.task, server.x, server.y, self.judge_epochs, key)
 
 
 def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008) -> float:

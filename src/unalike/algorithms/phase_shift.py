@@ -8,11 +8,11 @@ between uploads w stems from one group; judged instead may be the mean of all mo
 sum_k n_k w_k / sum_k n_k over every client that trained, which nobody sends
 
 Downloads stay, uploads fall to one n-th. The schedule ``Phased`` deals the positions; this wrapper
-is the client's side of them, around FedAvg with whatever parts it has.
+is the client's side of them, around any method that sends a model: w_k is what that method shares.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,110 +20,108 @@ from torch import Tensor
 from unalike import tree
 from unalike.algorithm import Algorithm, Ctx, Wrapper
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.fedavg import FedAvg, Server, Up
+from unalike.algorithms.fedavg import FedAvg, Kept
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.local import descend
-from unalike.parts.objective import Nothing
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.traits import Trait
-from unalike.tree import Params
+from unalike.tree import Params, Tree
 from unalike.uploads import Uploads
 
 
 class Counted(NamedTuple):
-    """The shared model, the examples behind it, and the wrapped method's state."""
+    """What the wrapped method's server holds, or sends, and the examples behind its model."""
 
-    x: Params
+    base: Any
     n: Tensor
-    base: Server
 
-
-class Received(NamedTuple):
-    """What a client receives: the wrapped method's download and the examples behind it."""
-
-    x: Params
-    n: Tensor
-    coefficient: Any
+    @property
+    def x(self) -> Params:
+        """The shared model."""
+        return self.base.x
 
 
 class Mine(NamedTuple):
-    """A client's model and optimizer in mid-phase."""
+    """A client's model in mid-phase, what it has not sent yet, and what the method keeps."""
 
     w: Params
-    opt: Any
+    unsent: Tree
+    base: Any
 
 
 @dataclass(frozen=True)
 class PhaseShift(Wrapper):
-    """FedAvg with drift correction in mid-phase."""
+    """Any method that sends a model, with drift correction in mid-phase."""
 
-    base: FedAvg
-    optimizer: Literal["keep", "reset"] = "keep"  # momentum through corrections
+    base: Algorithm
     eval_model: Literal["central", "virtual_mean"] = "central"
-    personal_models: ClassVar[bool] = False
-
-    @property
-    def in_flight(self) -> bool:
-        """If the virtual mean is judged."""
-        return self.eval_model == "virtual_mean"
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
-        return Counted(w, torch.zeros(()), self.base.server_init(w, key))
+        return Counted(self.base.server_init(w, key), torch.zeros(()))
 
     def client_init(self, w: Params, key: Key) -> Mine:
-        """The initial model."""
-        return Mine(w, self.base.opt.init(self.task.weights(w)))
+        """The initial model, and nothing to send."""
+        down = self.base.broadcast(self.base.server_init(w, key))
+        unsent = tree.zeros(_rest(self.base.upload_like(down)))
+        return Mine(down.x, unsent, self.base.client_init(w, key))
 
-    def broadcast(self, server: Counted) -> Received:
-        """The model and the number of examples behind it."""
-        return Received(server.x, server.n, self.base.broadcast(server.base).coefficient)
+    def broadcast(self, server: Counted) -> Counted:
+        """The wrapped method's download and the number of examples behind it."""
+        return Counted(self.base.broadcast(server.base), server.n)
 
     def client(
-        self, down: Received, mine: Mine, data: Batches, ctx: Ctx
-    ) -> tuple[Up, dict[str, Tensor], Mine]:
+        self, down: Counted, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Any, dict[str, Tensor], Mine]:
         """Reset or correct, then train."""
         later = ctx.role > 0
         kept = ctx.examples / (down.n + ctx.examples) * later
-        start = tree.lerp(down.x, mine.w, kept)
-        fresh = self.base.opt.init(self.task.weights(start))
-        keep = later if self.optimizer == "keep" else torch.zeros_like(later)
-        state = tree.where(keep, mine.opt, fresh)
-        anchor, term = self.task.weights(down.x), self.base.term
-        end = descend(
-            self.task,
-            start,
-            data,
-            self.base.opt,
-            ctx.rate,
-            term=None if isinstance(term, Nothing) else lambda w: term(down.coefficient, w, anchor),
-            state=state,
-        )
-        return Up(tree.sub(end.w, down.x)), {"steps": end.steps}, Mine(end.w, end.opt)
+        begin = tree.lerp(down.x if start is None else start, mine.w, kept)
+        own = mine.base
+        if isinstance(own, Kept):  # the optimizer goes on through a correction, not a reset
+            own = own._replace(opt=tree.where(later, own.opt, tree.zeros(own.opt)))
+        up, stats, own = self.base.client(down.base, own, data, ctx, begin)
+        # A model's change counts from this download; all others add up until they are sent.
+        rest = tree.add(_rest(up), mine.unsent)
+        unsent = tree.where(ctx.reply, tree.zeros(rest), rest)
+        w = tree.add(down.x, up.delta)
+        return rest._replace(delta=up.delta), stats, Mine(w, unsent, own)
+
+    def upload_like(self, down: Counted) -> Any:
+        """As the wrapped method."""
+        return self.base.upload_like(down.base)
 
     def server(self, server: Counted, ups: Uploads, p: Tensor, cohort: Cohort) -> Counted:
         """The wrapped method's step on those that answered."""
-        base = self.base.server(server.base._replace(x=server.x), ups, p, cohort)
-        return Counted(base.x, cohort.stats["examples"].sum(), base)
+        base = self.base.server(server.base, ups, p, cohort)
+        return Counted(base, cohort.stats["examples"].sum())
 
-    def personal(self, down: Received, mine: Mine) -> Params:
-        """The central model."""
-        return down.x
+    def personal(self, down: Counted, mine: Mine) -> Params | None:
+        """As the wrapped method, from the central model."""
+        return self.base.personal(down.base, mine.base)
+
+    def received(self, down: Counted, mine: Mine) -> Params | None:
+        """As the wrapped method, from the central model."""
+        return self.base.received(down.base, mine.base)
 
     def model(self, server: Counted, key: Key) -> Params | None:
-        """The central model."""
-        return server.x
+        """As the wrapped method, from the central model."""
+        return self.base.model(server.base, key)
 
-    def flying(self, mine: Mine) -> Params:
-        """A client's model in mid-phase."""
-        return mine.w
+    def flying(self, mine: Mine) -> Params | None:
+        """A client's model, if the mean of all in flight is judged."""
+        return mine.w if self.eval_model == "virtual_mean" else None
 
     def landed(self, server: Counted, mean: Params) -> Counted:
-        """The server with the mean that a collection after this round would give."""
-        return server._replace(x=mean)
+        """The server as if everybody had uploaded."""
+        return server._replace(base=self.base.landed(server.base, mean))
+
+
+def _rest(up: Any) -> Any:
+    """An upload without the change of the model."""
+    return up._replace(delta={})
 
 
 class PhaseShiftMethod(Method):
@@ -169,4 +167,6 @@ class PhaseShiftMethod(Method):
         )
 
     def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
-        return PhaseShift(cast(FedAvg, base), self.optimizer, self.eval_model)
+        if isinstance(base, FedAvg) and self.optimizer == "keep":
+            base = replace(base, keep_optimizer=True)
+        return PhaseShift(base, self.eval_model)

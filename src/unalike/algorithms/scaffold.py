@@ -1,8 +1,12 @@
 """SCAFFOLD (Karimireddy et al. 2020, Alg. 1): control variates against client drift.
 
-y <- y - eta_l (g_i(y) - c_i + c)                                  (line 10)
+y <- x;  K times: y <- y - eta_l (g_i(y) - c_i + c)                (lines 7-10)
 c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
-x <- x + eta_g mean(y_i - x);   c <- c + |S|/N mean(c_i+ - c_i)    (lines 16-17)
+x <- x + eta_g sum_i p_i (y_i - x)                                 (line 16; there p_i = 1 / |S|)
+c <- c + sum_i pi_i (c_i+ - c_i),  pi_i of all clients             (line 17; there pi_i = 1 / N)
+
+pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model comes to rest
+where sum_i pi_i grad F_i = 0.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +21,7 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.local import descend
+from unalike.parts.descent import Loss, descend
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
@@ -38,7 +42,7 @@ class Server(NamedTuple):
 class Up(NamedTuple):
     """The change of the model and of this client's control variate."""
 
-    dy: Params
+    delta: Params
     dc: Params
 
 
@@ -61,28 +65,32 @@ class Scaffold(Stateless):
         return tree.zeros(self.task.weights(w))
 
     def client(
-        self, down: Server, mine: Params, data: Batches, ctx: Ctx
+        self, down: Server, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Params]:
         """Corrected local steps, then the new control variate by option II."""
         x, c, c_i = down.x, down.c, mine
-        sgd = Sgd(self.lr, weight_decay=self.weight_decay)
-        y, _, K = descend(self.task, x, data, sgd, ctx.rate, shift=tree.sub(c, c_i))
-        dy = tree.sub(y, x)
-        eta = self.lr * ctx.rate
-        dc = tree.map(lambda c, dy: -c - dy / (K * eta), c, self.task.weights(dy))
-        return Up(dy, dc), {"steps": K}, tree.add(c_i, dc)
+        sgd, loss = Sgd(self.lr, weight_decay=self.weight_decay), Loss(self.task)
+        y, buffers = self.task.split(x if start is None else start)
+        end = descend(loss, sgd, y, buffers, data, ctx.rate, shift=tree.sub(c, c_i))
+        K, eta = data.steps, self.lr * ctx.rate
+        dc = tree.map(lambda c, dy: -c - dy / (K * eta), c, tree.sub(end.theta, y))
+        delta = tree.sub({**end.theta, **end.buffers}, x)
+        return Up(delta, dc), {}, tree.add(c_i, dc)
+
+    def upload_like(self, down: Server) -> Up:
+        """Two vectors, as in a download."""
+        return Up(down.x, down.c)
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
-        """Step along the mean change; the variate moves by the participating share."""
-        mean = ups.mean(p, lambda up: up.dy)
+        """Step along the mean change; the variate moves by what the cohort counts among all."""
+        mean, total = ups.mean(p, lambda up: up.delta), p.sum()
         weights, buffers = self.task.split(server.x)
-        total = p.sum()
         x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
         x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
-        n = len(cohort.ids)
-        dc = ups.mean(torch.full_like(p, 1 / n), lambda up: up.dc)
-        c = tree.map(lambda c, dc: c + n / self.n_clients * dc, server.c, dc)
-        return Server(x, c)
+        pi = torch.full_like(p, 1 / self.n_clients)
+        if cohort.standing is not None:
+            pi = cohort.standing.to(p)
+        return Server(x, tree.add(server.c, ups.mean(pi, lambda up: up.dc)))
 
 
 class ScaffoldMethod(Method):

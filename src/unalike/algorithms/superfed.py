@@ -10,7 +10,6 @@ end: it is downloaded and uploaded. w_l never leaves the client.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from unalike import rng, tree
@@ -19,8 +18,8 @@ from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batch, Batches
-from unalike.gradient import gradient
-from unalike.rng import Key
+from unalike.parts.descent import descend
+from unalike.rng import Key, Stream
 from unalike.settings import setting
 from unalike.traits import Trait
 from unalike.tree import Params
@@ -43,47 +42,54 @@ class SuPerFed(Wrapper):
     nu: float = 1.0
     at: float = 0.5  # the point of the line a client is judged by
 
-    def client_init(self, w: Params, key: Key) -> Params:
+    @property
+    def personal_models(self) -> bool:
+        """Every client's line ends at a model of its own."""
+        return True
+
+    def client_init(self, w: Params, key: Key) -> Any:
         """A model of its own, independent of the global one: equal ends would be a dead point."""
-        return self.task.weights(self.task.init(key))
+        own = self.task.weights(self.task.init(key))
+        return self.base.first(own, Ends(self.task.weights(w), own))
+
+    def handed(self, w: Params) -> tuple[()]:
+        """Nothing: a client draws its own model."""
+        return ()
+
+    def objective(
+        self, ends: Ends, buffers: Params, batch: Batch, given: tuple[Params, Tensor]
+    ) -> tuple[Tensor, Params]:
+        """Equation 3 at a random point of the line, or at its federated end."""
+        x, mixing = given
+        lam = mixing * rng.uniform(rng.fold_in(batch.key, Stream.METHOD))
+        w = tree.lerp(ends.f, ends.l, lam)
+        loss, buffers = self.task.loss({**w, **buffers}, batch)
+        near = self.mu / 2 * tree.sqnorm(tree.sub(ends.f, x))
+        return loss + near + mixing * self.nu * cos2(ends.f, ends.l), buffers
 
     def client(
-        self, down: Down, mine: Params, data: Batches, ctx: Ctx
-    ) -> tuple[Up, dict[str, Tensor], Params]:
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend on both ends at once with one optimizer."""
-        x, buffers = self.task.split(down.x)
+        own, state = self.base.kept(mine)
+        f, buffers = self.task.split(down.x if start is None else start)
         mixing = (ctx.round >= self.start).float()
+        given = self.task.weights(down.x), mixing
+        ends, opt = Ends(f, own), self.base.opt
+        end = descend(self.objective, opt, ends, buffers, data, ctx.rate, given, state=state)
+        # While nothing is mixed the local end has no gradient, but weight decay may have moved it.
+        own = tree.where(mixing > 0, end.theta.l, own)
+        up = Up(tree.sub({**end.theta.f, **end.buffers}, down.x))
+        return up, {}, self.base.keep(own, end.opt)
 
-        def step(carry: Any, batch: Batch) -> Any:
-            ends, buffers, s, k = carry
-            lam = mixing * rng.uniform(rng.fold_in(batch.key, 2))
-
-            def total(ends):  # type: ignore[no-untyped-def]
-                w = tree.lerp(ends.f, ends.l, lam)
-                loss, new = self.task.loss({**w, **buffers}, batch)
-                near = self.mu / 2 * tree.sqnorm(tree.sub(ends.f, x))
-                return loss + near + mixing * self.nu * cos2(ends.f, ends.l), new
-
-            g, buffers = gradient(total, ends)
-            new, s = self.base.opt.update(g, s, ends, ctx.rate)
-            # Frozen means frozen: weight decay must not act on the local end either.
-            ends = Ends(new.f, tree.where(mixing > 0, new.l, ends.l))
-            return ends, buffers, s, k + 1
-
-        ends = Ends(x, mine)
-        zero = torch.zeros((), device=ctx.rate.device)
-        ends, buffers, _, k = data.fold(step, (ends, buffers, self.base.opt.init(ends), zero))
-        up = Up(tree.sub({**ends.f, **buffers}, down.x))
-        return up, {"steps": k}, ends.l
-
-    def received(self, down: Down, mine: Params) -> Params:
+    def received(self, down: Down, mine: Any) -> Params:
         """The global model: the other end of the line is not a received one."""
         return down.x
 
-    def personal(self, down: Down, mine: Params) -> Params:
+    def personal(self, down: Down, mine: Any) -> Params:
         """The point ``at`` of the line from the global model to this client's own."""
         x, buffers = self.task.split(down.x)
-        return {**tree.lerp(x, mine, self.at), **buffers}
+        return {**tree.lerp(x, self.base.kept(mine).own, self.at), **buffers}
 
 
 def cos2(a: Params, b: Params) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unalike import rng, tree
-from unalike.algorithm import Algorithm, InFlight
+from unalike.algorithm import Algorithm
 from unalike.engine.course import Course
 from unalike.engine.judging import merged, outputs, side_by_side
 from unalike.engine.loop import State
@@ -80,12 +80,9 @@ class Evaluator:
 
     def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:
         """The servers as their method wants them judged; most as they are."""
-        algorithm = self.algorithm
-        if not (isinstance(algorithm, InFlight) and algorithm.in_flight):
-            return servers
         means = self.transport.in_flight()
         return tuple(
-            algorithm.landed(s, means[j]) if j in means else s for j, s in enumerate(servers)
+            self.algorithm.landed(s, means[j]) if j in means else s for j, s in enumerate(servers)
         )
 
     def _tested(self, x: Tensor, y: Tensor, downs: Tree, models: list[Params | None]) -> Judged:

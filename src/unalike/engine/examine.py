@@ -22,7 +22,7 @@ from torch.func import vmap
 from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
-from unalike.algorithm import Algorithm, InFlight
+from unalike.algorithm import Algorithm
 from unalike.engine.judging import MANY, at_once, merged, outputs, side_by_side
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation, Rows
@@ -128,8 +128,9 @@ class Examiner:
 
     def in_flight(self, trained: Tensor) -> dict[int, Params]:
         """Server -> the mean, by examples, of the models that its clients of a round keep."""
-        assert isinstance(self.algorithm, InFlight), "asked only of an algorithm that has them"
-        means = {}
+        means: dict[int, Params] = {}
+        if not len(trained) or self.algorithm.flying(self._state(int(trained[0]))) is None:
+            return means
         for j in self.home[trained].unique().tolist():
             own = trained[self.home[trained] == j]
             models, sizes = vmap(self.algorithm.flying)(self.kept(own)), self.sizes[own]

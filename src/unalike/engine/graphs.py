@@ -4,7 +4,7 @@ A vmapped step launches hundreds of small kernels, and launching takes far longe
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 
 import torch
@@ -24,7 +24,7 @@ class Graphs:
         self.last: torch.cuda.CUDAGraph | None = None
         self.refused = False
 
-    def __call__(self, body: Callable[[], None], times: int) -> None:
+    def __call__(self, body: Callable[[], None], times: int, kind: Hashable) -> None:
         """Run ``body`` that many times, in order."""
         if times >= WORTH and not self.refused:
             body()  # loads every kernel: that cannot be done while recording

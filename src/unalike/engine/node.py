@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, draw
+from unalike.batches import Batches, Extent, alone, draw
 from unalike.recipe import Kept, Recipe, client
 from unalike.rng import Key
 
@@ -33,6 +33,7 @@ class Call(NamedTuple):
 
     round: int
     role: int
+    reply: bool  # whether it is to answer; else it trains and keeps the result
     epochs: float
 
 
@@ -73,6 +74,7 @@ def round_of(
         rng.client(keys.noise, call.round, who)[0],
         size[0].float(),
         torch.tensor(call.role, device=device),
+        torch.tensor(call.reply, device=device),
         torch.tensor(recipe.decay(call.round), device=device),
     )
     work = draw(
@@ -85,7 +87,8 @@ def round_of(
         keys=rng.client(keys.batches, call.round, who),
         altered=own.altered,
     )
-    data = alone(own, work, ctx.key, recipe)
+    mine, extent = alone(work, Extent.of(work), 0)
+    data = Batches(own.x, own.y, mine, ctx.key, extent, transform=recipe.transform)
     whole = None
     if recipe.looks:
         look = draw(
@@ -97,7 +100,8 @@ def round_of(
             batch_size=look_size(recipe, own.size),
             keys=rng.client(keys.batches, -1, who),
         )
-        whole = alone(own, look, ctx.key, None)
+        seen, extent = alone(look, Extent.of(look), 0)
+        whole = Batches(own.x, own.y, seen, ctx.key, extent)
     answer = Reply(*client(recipe, down, kept, data, whole, ctx))
     return answer, work.real.numel()
 
@@ -109,12 +113,3 @@ def look_size(recipe: Recipe, largest: int) -> int:
     """
     noisy = recipe.algorithm.task.draws or recipe.mixing.gauges
     return LOOK if noisy else min(LOOK, largest)
-
-
-def alone(own: Own, work: Draw, key: Key, recipe: Recipe | None) -> Batches:
-    """One client's minibatches, with the padding of every step cut off instead of masked."""
-    rows = work.real[0].sum(1)
-    count = [int(n) for n in rows.tolist() if n]
-    mine = Draw(*(f[0, : len(count)] for f in work))
-    transform = None if recipe is None else recipe.transform
-    return Batches(own.x, own.y, mine, key, full=len(count), rows=count, transform=transform)

@@ -11,7 +11,7 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, draw
+from unalike.batches import Batches, Draw, Extent, draw
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
@@ -217,6 +217,7 @@ class Simulation:
             rng.client(keys.noise, t, ids),
             self.sizes[ids].float(),
             plan.role.to(self.device),
+            plan.reply.to(self.device),
             torch.tensor(self.recipe.decay(t), device=self.device),
         )
         work = draw(
@@ -229,21 +230,17 @@ class Simulation:
             keys=rng.client(keys.batches, t, ids),
             altered=self.altered,
         )
-        kept, whole, full = self.states.get(plan.ids), self._whole(ids), _full(work)
-        axes = Ctx(round=None, key=0, examples=0, role=0, rate=None)  # type: ignore[arg-type]
+        kept, whole, extent = self.states.get(plan.ids), self._whole(ids), Extent.of(work)
+        looking = whole and Extent.of(whole)
+        axes = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type: ignore[arg-type]
 
         def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
             x, y, key = self.x, self.y, ctx.key
-            data = Batches(
-                x,
-                y,
-                work,
-                key,
-                full=full,
-                transform=self.recipe.transform,
-                repeat=self._repeat,
-            )
-            look = whole and Batches(x, y, whole, key, full=0, repeat=self._repeat)
+            transform, repeat = self.recipe.transform, self._repeat
+            data = Batches(x, y, work, key, extent, transform=transform, repeat=repeat)
+            look = None
+            if whole is not None and looking is not None:
+                look = Batches(x, y, whole, key, looking, repeat=repeat)
             return client(self.recipe, down, kept, data, look, ctx)
 
         dims = (None if shared else 0, 0, 0, 0 if whole else None, axes)
@@ -271,7 +268,7 @@ class Simulation:
         stateless = not tree.leaves(kept)
 
         def one(j: int) -> Any:
-            call = Call(t, int(plan.role[j]), float(plan.epochs[j]))
+            call = Call(t, int(plan.role[j]), bool(plan.reply[j]), float(plan.epochs[j]))
             servers = tree.leaves(downs)
             down = tree.row(downs, int(home[j]) if servers and len(servers[0]) > 1 else 0)
             mine = kept if stateless else tree.row(kept, j)
@@ -288,8 +285,3 @@ class Simulation:
         rows = slice(int(self.start[i]), int(self.start[i + 1]))
         size = int(self.rows.start[i + 1] - self.rows.start[i])
         return Own(i, self.x, self.y, self.order[rows], self.altered[rows], size)
-
-
-def _full(work: Draw) -> int:
-    """How many leading steps are real for every client."""
-    return int(work.real.any(2).sum(1).min())

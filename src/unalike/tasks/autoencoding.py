@@ -16,11 +16,9 @@ from unalike import rng
 from unalike.batches import Batch
 from unalike.metrics.reconstruction import per_client
 from unalike.network import Network
-from unalike.rng import Key
+from unalike.rng import Key, Stream
 from unalike.tasks.base import Judged, NetworkTask
 from unalike.tree import Params
-
-_TRAINING, _JUDGING, _LATENTS = 9, 10, 11  # streams beside those of layers and methods
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Autoencoding(NetworkTask):
 
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """R + beta KL of every row, with a sampled z."""
-        noise = self._noise(batch, _TRAINING)
+        noise = self._noise(batch, Stream.TRAINING)
         out, buffers = self.network.train(w, batch.x, batch.key, batch.real, noise)
         reconstruction, divergence = terms(out, batch.x)
         return reconstruction + self.beta * divergence, buffers
@@ -64,7 +62,7 @@ class Autoencoding(NetworkTask):
 
     def each_loss(self, w: Params, batch: Batch) -> Tensor:
         """R + KL of every row, in evaluation mode."""
-        return self.outputs(w, batch.x, self._noise(batch, _JUDGING)).sum(1)
+        return self.outputs(w, batch.x, self._noise(batch, Stream.JUDGING)).sum(1)
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """Means of the terms over rows."""
@@ -82,9 +80,9 @@ class Autoencoding(NetworkTask):
         mean, log_sigma = self.encoder.eval(own, batch.x, batch.real)
         if not sampled:
             return mean
-        return mean + log_sigma.exp() * self._noise(batch, _LATENTS)
+        return mean + log_sigma.exp() * self._noise(batch, Stream.LATENTS)
 
-    def _noise(self, batch: Batch, stream: int) -> Tensor:
+    def _noise(self, batch: Batch, stream: Stream) -> Tensor:
         key: Key = rng.fold_in(batch.key, stream)
         return rng.normal(key, len(batch.x), self.latent).to(batch.x.dtype)
 

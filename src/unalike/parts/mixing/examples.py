@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Memoryless, Weighed
