@@ -61,7 +61,7 @@ def settings(
 
 def run(made) -> dict:
     begun, curve, sent = time.perf_counter(), [], 0
-    for step in rounds(made, made.loop.begin(made.w)):
+    for step in rounds(made):
         record = step.record
         judged = record["metrics"]
         curve.append(

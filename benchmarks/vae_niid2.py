@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from unalike.run.stages import Spent
 
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.loop import Loop
@@ -31,7 +32,6 @@ from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, assemble, federation, task, tests
 from unalike.run.config import Config, parse
 from unalike.run.rounds import rounds
-from unalike.run.stages import Spent
 
 
 def settings(chosen: argparse.Namespace, seed: int) -> Config:

@@ -1,6 +1,6 @@
 """LG-FedAvg on y^ = g f_k x with a private f_k and a shared g, small enough for a pencil."""
 
-from federations import Product, at, scalars
+from federations import Product, at, keep, kept_by, scalars
 
 from unalike.algorithms.fedavg import FedAvg
 from unalike.engine.guard import Guard
@@ -21,11 +21,11 @@ def traced(
     """(f_1, f_2, g) after every round from f = (1, 2) and g = 0.5."""
     w = at(f=1.0, g=0.5)
     simulation = Simulation(recipe, TWO.examples, TWO.rows, w, 2, batch_size=4, engine=engine)
-    simulation.kept = {0: at(f=1.0), 1: at(f=2.0)}
-    loop = Loop(recipe, simulation, rounds, 0, Guard())
+    keep(simulation, {0: at(f=1.0), 1: at(f=2.0)})
+    loop = Loop(recipe, simulation, range(rounds), 0, Guard())
     state, trace = loop.begin(w), []
     for t in range(rounds):
         state, _ = loop.advance(state, t)
-        one, two = (float(simulation.kept[i]["f"]) for i in (0, 1))
+        one, two = (float(kept_by(simulation)[i]["f"]) for i in (0, 1))
         trace.append((one, two, float(state.servers[0].x["g"])))
     return trace

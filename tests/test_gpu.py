@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from federations import composed, distance, network_task, play, sampled
+from federations import composed, distance, keep, kept_by, network_task, play, sampled
 from interrupted import assert_same_run
 from torch.func import vmap
 
@@ -72,7 +72,7 @@ def final(made: Experiment, rounds: int = 3) -> torch.Tensor:
     state = made.loop.begin(made.w)
     for t in range(rounds):
         state, _ = made.loop.advance(state, t)
-    leaves = tree.leaves((state.servers, dict(sorted(made.simulation.kept.items()))))
+    leaves = tree.leaves((state.servers, dict(sorted(kept_by(made.simulation).items()))))
     return torch.cat([x.flatten().double().cpu() for x in leaves])
 
 
@@ -119,7 +119,7 @@ def test_strangers_are_judged_alike(ensemble):
     state, _ = alone.loop.advance(alone.loop.begin(alone.w), 0)
     one = alone.evaluator(state).clients
     cuda = torch.device("cuda")
-    there.simulation.kept = {k: tree.to(v, cuda) for k, v in alone.simulation.kept.items()}
+    keep(there.simulation, {k: tree.to(v, cuda) for k, v in kept_by(alone.simulation).items()})
     two = there.evaluator(tree.to(state, cuda)).clients
     for section in ("local", "global", "new"):
         assert two[section]["accuracy"] == one[section]["accuracy"]

@@ -23,6 +23,7 @@ from federations import (
     rows_of,
     same,
     sampled,
+    state_of,
 )
 
 from unalike import rng, tree
@@ -173,7 +174,7 @@ def test_a_ring_mixes_neighbours_only() -> None:
     ring = run(setting, "fedavg", topology=Ring(), rounds=1, **sampled(1.0))
     alone = run(setting, "local_only", rounds=1, **sampled(1.0))
     n = torch.tensor([float(data.rows.sizes[i]) for i in (5, 0, 1)])
-    heard = tree.stack([alone.simulation.state(i) for i in (5, 0, 1)])
+    heard = tree.stack([state_of(alone.simulation, i) for i in (5, 0, 1)])
     assert distance(tree.mean(n / n.sum(), heard), ring.x) < 1e-6
 
 
@@ -194,7 +195,7 @@ def test_lg_fedavg_that_shares_nothing_is_local_training(setting: tuple[Task, Da
         assert done.traffic.messages == 0
         assert not done.rejected
     assert alone.loop.recipe.algorithm.model(alone.server, rng.key(0)) is None
-    kept = alone.simulation.state(int(alone.rounds[0].ids[0]))
+    kept = state_of(alone.simulation, int(alone.rounds[0].ids[0]))
     assert kept.keys() == task.init(rng.key(7)).keys()
     assert not same(kept, task.init(rng.key(7)))
 
@@ -247,8 +248,8 @@ def test_private_buffers_change_no_weight_of_a_round() -> None:
     away = play(shared, data)
     assert names
     assert same(home.x, {k: v for k, v in away.x.items() if k not in names})
-    assert home.simulation.state(0).keys() == names
-    assert not same(home.simulation.state(0), home.simulation.state(5))
+    assert state_of(home.simulation, 0).keys() == names
+    assert not same(state_of(home.simulation, 0), state_of(home.simulation, 5))
 
 
 def test_epochs_add_up_where_nothing_is_forgotten() -> None:

@@ -17,6 +17,7 @@ from federations import (
     composed,
     distance,
     federation,
+    kept_by,
     network_task,
     play,
     sampled,
@@ -103,7 +104,7 @@ def moved(played: Played) -> bool:
 
 def kept(played: Played) -> Any:
     """What every client that took part kept."""
-    return {str(i): state for i, state in sorted(played.simulation.kept.items())}
+    return {str(i): state for i, state in sorted(kept_by(played.simulation).items())}
 
 
 def apart(a: Any, b: Any) -> float:

@@ -103,7 +103,7 @@ def test_edge_servers_filter_their_own_clients() -> None:
     task, data = network_task("dense")
     done = play(composed(task, data, "median", topology="clusters"), data, 1)
     loop, state = done.loop, done.states[0]
-    plan = loop.recipe.schedule.plan(0, 4, data.n_clients, loop.cohorts)
+    plan = loop.recipe.schedule.plan(0, range(4), data.n_clients, loop.cohorts)
     ups = loop.transport.train(0, plan, loop.downs(state), loop.home).ups.delta
     for server in (0, 1):
         for name, x in done.states[1].servers[server].x.items():
@@ -167,7 +167,7 @@ def accuracy(attack: Attack, *methods: Named, rounds: int = 30) -> float:
     recipe = composed(task, data, *methods, opt=Sgd(0.1), epochs=2.0)
     simulation = Simulation(recipe, attack.poison(DIGITS.examples, rows), data.rows, w, 20, 16)
     transport = AttackedTransport(simulation, attack, liars, 3)
-    loop = Loop(recipe, transport, rounds, 0, Guard())
+    loop = Loop(recipe, transport, range(rounds), 0, Guard())
     state = loop.begin(w)
     for t in range(rounds):
         state, _ = loop.advance(state, t)

@@ -20,6 +20,7 @@ from federations import (
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from unalike.parts.curve import Bargain
 from unalike.parts.mixing.afl import Agnostic
 from unalike.parts.mixing.mgda import CommonDescent
 from unalike.parts.mixing.proportional import Proportional
@@ -28,7 +29,6 @@ from unalike.parts.mixing.tilted import Tilted
 
 from unalike import tree
 from unalike.errors import ConfigError
-from unalike.parts.curve import Bargain
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.optim import Adam, Sgd
 

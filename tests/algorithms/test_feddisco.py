@@ -231,7 +231,7 @@ def test_goes_with_other_methods(beside):
     """It replaces n_k / n and nothing else."""
     task, data = network_task("dense")
     played = play(composed(task, data, beside, "feddisco"), data, 2)
-    expected = weights(played.loop.survey["label_counts"], [float(n) for n in data.rows.sizes])
+    expected = weights(played.states[0].survey["label_counts"], [float(n) for n in data.rows.sizes])
     assert torch.allclose(played.rounds[-1].weights.double(), expected, atol=1e-6)
 
 
@@ -239,7 +239,7 @@ def test_survey_is_counted_once():
     """Four bytes for every class of every client."""
     task, data = network_task("dense")
     played = play(composed(task, data, "feddisco"), data, 2)
-    assert played.loop.asked.up == played.loop.survey_bytes == 4 * 3 * data.n_clients
+    assert played.loop.asked.up == played.loop.asked.total == 4 * 3 * data.n_clients
     plain = play(composed(task, data, "fedavg"), data, 2)
     assert [r.traffic for r in played.rounds] == [r.traffic for r in plain.rounds]
 
@@ -251,7 +251,7 @@ def test_ten_thousand_clients_are_asked_quickly():
     recipe = composed(task, data, "feddisco")
     begun = time.process_time()
     played = play(recipe, data, 0)
-    survey = played.loop.survey
+    survey = played.states[0].survey
     p, _ = recipe.mixing.weights(recipe.mixing.init(10_000), cohort([3.0] * 10_000, survey=survey))
     assert time.process_time() - begun < 5
     assert float(p.sum()) == pytest.approx(1)

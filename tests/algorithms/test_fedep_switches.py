@@ -202,7 +202,7 @@ def three() -> Data:
 
 def pooled(played, known: list[int], ids: list[int], labels: Tensor, mode: str) -> Tensor:
     """The weights by the formula, from what a node holds."""
-    asked = played.loop.survey
+    asked = played.states[0].survey
     n = asked["size"][known][:, 0]
     a = torch.zeros(4, dtype=torch.float64)
     a[known] = pool(divergences(asked["label_mixture"][known], n, labels, mode), n)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from federations import cohort, composed, distance, federation, network_task, play, same
+from federations import cohort, composed, distance, federation, kept_by, network_task, play, same
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -110,7 +110,7 @@ def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
     evg = FedEvg(task, task, (2,), 3, 4, Sgd(0.0), 1)
     data, start = federation((2,), (8,), dtype=torch.float64), {"w": torch.zeros(1).double()}
     simulation = play(Recipe(evg), data, 0, start).simulation
-    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
     weight = task.init(rng.fold_in(key, 7))["weight"]  # biases start at zero
     x = torch.stack([100 * weight[0], 0 * weight[1], -0.001 * weight[2]])
@@ -176,7 +176,7 @@ def test_labels_are_balanced_and_never_change() -> None:
     assert float(last.x.max()) <= 1
     assert abs(float(first.x.mean())) < 0.3
     assert float(first.x.std()) == pytest.approx(1, abs=0.3)
-    assert all(kept == () for kept in played.simulation.kept.values())
+    assert all(kept == () for kept in kept_by(played.simulation).values())
 
 
 def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
@@ -185,7 +185,7 @@ def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
     evg = FedEvg(linear_task(2, 3), linear_task(2, 3), (2,), 3, 4, Sgd(0.0), 2, clip_gradient=0.2)
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1, dtype=torch.float64)})
     start = played.states[0].servers[0]
-    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
     ups = played.simulation.train(0, plan, [start], torch.zeros(1, dtype=torch.long)).ups
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
     w = evg.energies.init(rng.fold_in(key, 7))
@@ -199,7 +199,7 @@ def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
     """A single client's upload in round 0."""
     data = federation((2,), (8,), dtype=torch.float64)
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1).double()}, batch_size=batch_size)
-    plan = Recipe(evg).schedule.plan(0, 1, 1, rng.key(0))
+    plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
     home = torch.zeros(1, dtype=torch.long)
     return tree.row(played.simulation.train(0, plan, [played.states[0].servers[0]], home).ups, 0)
 

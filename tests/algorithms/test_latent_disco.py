@@ -225,7 +225,7 @@ def test_encoder_from_a_file(tmp_path):
     assert asked.down == 4 * encoder * data.n_clients
     assert asked.up == 4 * data.n_clients
     assert asked.messages == 2 * data.n_clients
-    d = played.loop.survey["latent"][:, 0].double()
+    d = played.states[0].survey["latent"][:, 0].double()
     share = torch.from_numpy(data.rows.sizes / data.rows.sizes.sum())
     expected = Disco(0.5, 0.0)(share, d)[0].float()
     for done in played.rounds:
@@ -242,7 +242,9 @@ def test_asked_with_means_is_the_distance_of_the_means(tmp_path):
     h = torch.relu(x @ w["encoder.layers.1.weight"].T + w["encoder.layers.1.bias"])
     h = torch.relu(h @ w["encoder.layers.3.weight"].T + w["encoder.layers.3.bias"])
     z = h @ w["encoder.mean.weight"].T + w["encoder.mean.bias"]
-    assert float(played.loop.survey["latent"][3]) == pytest.approx(float(w1(z).mean()), rel=1e-5)
+    assert float(played.states[0].survey["latent"][3]) == pytest.approx(
+        float(w1(z).mean()), rel=1e-5
+    )
 
 
 def test_survey_depends_on_the_seed_alone(tmp_path):
@@ -252,7 +254,7 @@ def test_survey_depends_on_the_seed_alone(tmp_path):
     recipe = composed(task, data, ("latent_disco", {"encoder": str(folder)}))
     engines = [play(recipe, data, 0, engine=e).loop.survey for e in ("sequential", "vectorized")]
     assert torch.equal(engines[0]["latent"], engines[1]["latent"])
-    other = play(recipe, data, 0, seed=1).loop.survey["latent"]
+    other = play(recipe, data, 0, seed=1).states[0].survey["latent"]
     assert not torch.equal(other, engines[0]["latent"])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from federations import Data, composed, federation, network_task, play
+from federations import Data, composed, federation, network_task, play, state_of
 from private_factor import PRIVATE_F, traced
 
 from unalike import rng, tree
@@ -42,8 +42,8 @@ def test_an_unselected_client_keeps_its_own_part() -> None:
     recipe = composed(task, data, "lg_fedavg", participation=Participation(number=2))
     played = play(recipe, data, 1)
     absent = next(i for i in range(6) if i not in played.rounds[0].ids.tolist())
-    down = played.loop.downs(played.states[-1])[0]
-    judged = recipe.algorithm.personal(down, played.simulation.state(absent))
+    down = tree.row(played.loop.downs(played.states[-1]), 0)
+    judged = recipe.algorithm.personal(down, state_of(played.simulation, absent))
     start = task.init(rng.key(7))
     assert judged is not None
     for name, leaf in judged.items():

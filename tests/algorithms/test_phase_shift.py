@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from federations import Played, Quadratic, at, distance, play, scalars
+from federations import Played, Quadratic, at, distance, kept_by, play, scalars
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import Down, FedAvg, Up
@@ -115,9 +115,9 @@ def judged(eval_model: str, rounds: int) -> tuple[Experiment, State, Evaluation]
 def test_all_sections_judge_the_virtual_mean() -> None:
     """The six active clients' models by size, also those that uploaded nothing; no idle one's."""
     made, state, found = judged("virtual_mean", 3)
-    plan = made.recipe.schedule.plan(2, 4, 9, made.loop.cohorts)
+    plan = made.recipe.schedule.plan(2, range(4), 9, made.loop.cohorts)
     n = {i: float(made.simulation.sizes[i]) for i in plan.ids.tolist()}
-    kept = {i: made.simulation.kept[i].w for i in n}
+    kept = {i: kept_by(made.simulation)[i].w for i in n}
     mean = {k: sum(n[i] * kept[i][k] for i in n) / sum(n.values()) for k in state.servers[0].x}
     examples, rows = made.federation.examples, made.federation.rows(TEST).order
     x, y = examples.x[rows], examples.y[rows]
@@ -189,7 +189,7 @@ MESSAGES = {1: 80, 2: 60, 4: 50, 5: 48, 10: 44, 20: 42}
 
 def cost(clients: int, phases: int, t: int, rounds: int, parameters: int = 1) -> tuple[int, int]:
     """(messages, bytes of parameters) of round ``t`` by the ledger."""
-    plan = Phased(phases).plan(t, rounds, clients, rng.key(0))
+    plan = Phased(phases).plan(t, range(rounds), clients, rng.key(0))
     answered = plan.ids[plan.reply]
     model = {"w": torch.zeros(1).expand(parameters)}
     ups = Up({"w": torch.zeros(1).expand(len(answered), parameters)})
@@ -239,7 +239,7 @@ def test_whole_run_ratio_to_fedavg(clients: int, phases: int, rounds: int, ratio
 def test_groups_rotate_at_full_participation() -> None:
     """Everybody answers once in n rounds, always with the same group."""
     schedule = Phased(3)
-    seen = [schedule.plan(t, 100, 12, rng.key(5)) for t in range(9)]
+    seen = [schedule.plan(t, range(100), 12, rng.key(5)) for t in range(9)]
     groups = [frozenset(p.ids[p.reply].tolist()) for p in seen]
     assert groups[:3] == [{8, 9, 10, 11}, {4, 5, 6, 7}, {0, 1, 2, 3}]
     assert groups == groups[:3] * 3
@@ -250,9 +250,9 @@ def test_groups_rotate_at_full_participation() -> None:
 def test_partial_participation_moves_through_the_queue() -> None:
     """An active client advances by one position and leaves only after its upload."""
     schedule, n = Phased(4, Participation(0.5)), 40
-    before = schedule.plan(0, 300, n, rng.key(5))
+    before = schedule.plan(0, range(300), n, rng.key(5))
     for t in range(1, 300):
-        now = schedule.plan(t, 301, n, rng.key(5))
+        now = schedule.plan(t, range(301), n, rng.key(5))
         assert len(now.ids) == len(now.ids.unique()) == 20
         assert torch.bincount(now.role).tolist() == [5] * 4
         was = dict(zip(before.ids.tolist(), before.role.tolist(), strict=True))
@@ -266,9 +266,9 @@ def test_a_late_plan_does_not_depend_on_earlier_ones() -> None:
     """A resumed run starts in the middle."""
     from unalike.parts import schedule
 
-    plans = [Phased(2, Participation(0.5)).plan(t, 9999, 8, rng.key(3)) for t in range(700)]
+    plans = [Phased(2, Participation(0.5)).plan(t, range(9999), 8, rng.key(3)) for t in range(700)]
     schedule._queue.cache_clear()
-    again = Phased(2, Participation(0.5)).plan(699, 9999, 8, rng.key(3))
+    again = Phased(2, Participation(0.5)).plan(699, range(9999), 8, rng.key(3))
     assert torch.equal(again.ids, plans[699].ids)
     assert torch.equal(again.role, plans[699].role)
 
@@ -276,4 +276,4 @@ def test_a_late_plan_does_not_depend_on_earlier_ones() -> None:
 def test_phases_must_divide_the_active_clients() -> None:
     """The message names both numbers."""
     with pytest.raises(ConfigError, match="phases = 3 must divide the 4 active clients"):
-        Phased(3).plan(0, 1, 4, rng.key(0))
+        Phased(3).plan(0, range(1), 4, rng.key(0))

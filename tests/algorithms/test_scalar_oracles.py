@@ -6,7 +6,7 @@ apart from this package; the comment beside a short one says how.
 
 import pytest
 import torch
-from federations import Quadratic, Works, at, cohort, play, scalars
+from federations import Quadratic, Works, at, cohort, play, scalars, state_of
 from unalike.parts.mixing.nova import Nova
 
 from unalike.algorithms.fedavg import FedAvg
@@ -128,7 +128,7 @@ def test_scaffold_servers_variate_is_the_mean_of_the_clients() -> None:
         Scaffold(Quadratic(), n_clients=5, lr=0.1), schedule=Sampled(Participation(0.4), 2.0)
     )
     played = play(recipe, data, 12, at(w=4.0), batch_size=1)
-    c_i = [float(played.simulation.state(i)["w"]) for i in range(5)]
+    c_i = [float(state_of(played.simulation, i)["w"]) for i in range(5)]
     assert float(played.server.c["w"]) == pytest.approx(sum(c_i) / 5, abs=1e-6)
 
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from federations import Handmade, Linear, composed, distance, network_task, play, same, sampled
+from federations import (
+    Handmade,
+    Linear,
+    composed,
+    distance,
+    network_task,
+    play,
+    same,
+    sampled,
+    state_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -185,7 +195,10 @@ def test_judged_at_a_point_of_the_line() -> None:
     for point in (0.0, 0.25, 1.0):
         recipe = composed(task, data, ("superfed_mm", {"start": 0.0, "at": point}))
         played = play(recipe, data, 1)
-        down, mine = played.loop.downs(played.states[-1])[0], played.simulation.state(2)
+        down, mine = (
+            tree.row(played.loop.downs(played.states[-1]), 0),
+            state_of(played.simulation, 2),
+        )
         judged = recipe.algorithm.personal(down, mine)
         x, buffers = task.split(down.x)
         want = {k: (1 - point) * x[k] + point * mine[k] for k in x}

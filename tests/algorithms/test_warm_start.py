@@ -12,17 +12,19 @@ from federations import (
     at,
     composed,
     distance,
+    kept_by,
     network_task,
     play,
     same,
     sampled,
+    state_of,
 )
 from interrupted import assert_same_run, raw, whole
 from private_factor import PRIVATE_F, TWO
+from unalike.algorithms.warm_start import WarmStart
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.warm_start import WarmStart
 from unalike.errors import ConfigError
 from unalike.parts.optim import Adam
 from unalike.parts.schedule import Participation
@@ -94,8 +96,8 @@ def test_no_round_warm_is_no_other_method() -> None:
     # The mathematics of a warm start of zero rounds is that of none: everybody begins with w.
     zero = play(Recipe(WarmStart(recipe.algorithm, 0)), data)
     assert distance(cold.x, {k: zero.x[k] for k in cold.x}) < 1e-6
-    for i, mine in zero.simulation.kept.items():
-        assert distance(cold.simulation.kept[i], mine.private) < 1e-6
+    for i, mine in kept_by(zero.simulation).items():
+        assert distance(kept_by(cold.simulation)[i], mine.private) < 1e-6
 
 
 def test_the_second_stage_is_lg_fedavg_from_that_model() -> None:
@@ -111,7 +113,7 @@ def test_the_second_stage_is_lg_fedavg_from_that_model() -> None:
         state, _ = other.loop.advance(state, t)
     assert distance(state.servers[0].x, {k: warm.x[k] for k in state.servers[0].x}) < 1e-6
     for i in range(data.n_clients):
-        assert distance(other.simulation.kept[i], warm.simulation.kept[i].private) < 1e-6
+        assert distance(kept_by(other.simulation)[i], kept_by(warm.simulation)[i].private) < 1e-6
 
 
 def test_whoever_comes_late_starts_from_the_warm_model() -> None:
@@ -120,8 +122,8 @@ def test_whoever_comes_late_starts_from_the_warm_model() -> None:
     recipe = composed(task, data, lg(2), participation=Participation(number=2))
     played = play(recipe, data, 3)
     absent = next(i for i in range(6) if i not in played.rounds[2].ids.tolist())
-    down = played.loop.downs(played.states[3])[0]
-    judged = recipe.algorithm.personal(down, played.simulation.state(absent))
+    down = tree.row(played.loop.downs(played.states[3]), 0)
+    judged = recipe.algorithm.personal(down, state_of(played.simulation, absent))
     warm = played.states[2].servers[0].x
     assert judged is not None
     for name, leaf in judged.items():
@@ -129,7 +131,7 @@ def test_whoever_comes_late_starts_from_the_warm_model() -> None:
         assert torch.equal(leaf, (played.x if shared else warm)[name])
         assert torch.equal(leaf, warm[name]) == (not shared)
     present = int(played.rounds[2].ids[0])
-    own = recipe.algorithm.personal(down, played.simulation.state(present))
+    own = recipe.algorithm.personal(down, state_of(played.simulation, present))
     assert not any(torch.equal(own[k], warm[k]) for k in own if k.endswith("weight"))
     assert recipe.algorithm.model(played.states[2].servers[0], rng.key(0)) is warm
     assert recipe.algorithm.model(played.server, rng.key(0)) is None
@@ -165,11 +167,11 @@ def test_both_engines(network: str, others: tuple[Named, ...]) -> None:
     recipe = composed(task, data, lg(2), *others, **sampled(0.5, 1.5))
     a, b = (play(recipe, data, engine=e, batch_size=16) for e in ("sequential", "vectorized"))
     assert distance(a.states[-1], b.states[-1]) < 1e-9
-    assert a.simulation.kept.keys() == b.simulation.kept.keys()
-    assert any(bool(mine.own) for mine in a.simulation.kept.values())
-    for i, mine in a.simulation.kept.items():
-        assert bool(mine.own) == bool(b.simulation.kept[i].own)
-        assert distance(mine, b.simulation.kept[i]) < 1e-9
+    assert kept_by(a.simulation).keys() == kept_by(b.simulation).keys()
+    assert any(bool(mine.own) for mine in kept_by(a.simulation).values())
+    for i, mine in kept_by(a.simulation).items():
+        assert bool(mine.own) == bool(kept_by(b.simulation)[i].own)
+        assert distance(mine, kept_by(b.simulation)[i]) < 1e-9
 
 
 class Gone(BaseException):

@@ -29,7 +29,7 @@ def config(method: Any = "fedavg", **changes: Any) -> Config:
 def used(config: Config, rounds: int = ROUNDS) -> Use:
     """What a run really used."""
     made = experiment(config)
-    state, total = made.loop.begin(made.w), Use(0, made.loop.survey_bytes)
+    state, total = made.loop.begin(made.w), Use(0, made.loop.asked.total)
     for t in range(rounds):
         state, report = made.loop.advance(state, t)
         total += (int(report.worked["samples"]), report.traffic.total)

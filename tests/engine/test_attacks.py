@@ -35,7 +35,7 @@ def one_round(attack: Attack, liars: list[int], w: float = 10.0) -> float:
     recipe = Recipe(FedAvg(Quadratic(), Sgd(0.5)), Uniform())
     simulation = play(recipe, FIVE, 0, at(w=w)).simulation
     transport = AttackedTransport(simulation, attack, torch.tensor(liars), 0)
-    loop = Loop(recipe, transport, 1, 0, Guard())
+    loop = Loop(recipe, transport, range(1), 0, Guard())
     state, _ = loop.advance(loop.begin(at(w=w)), 0)
     return float(state.servers[0].x["w"])
 
@@ -62,9 +62,9 @@ def answers(attack: Attack, liars: list[int], seed: int = 0, t: int = 0) -> Any:
     recipe = composed(task, data, "fedavg")
     simulation = play(recipe, data, 0, seed=seed).simulation
     transport = AttackedTransport(simulation, attack, torch.tensor(liars), seed)
-    loop = Loop(recipe, transport, 5, seed, Guard())
+    loop = Loop(recipe, transport, range(5), seed, Guard())
     state = loop.begin(simulation.w)
-    plan = recipe.schedule.plan(t, 5, data.n_clients, loop.cohorts)
+    plan = recipe.schedule.plan(t, range(5), data.n_clients, loop.cohorts)
     return transport.train(t, plan, loop.downs(state), loop.home).ups
 
 

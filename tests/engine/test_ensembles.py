@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from federations import keep
 from torch import Tensor
 from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
@@ -33,7 +34,7 @@ def judged(ensemble: str, bodies: list[Tensor], engine: str = "auto") -> Evaluat
     """Three clients with these bodies."""
     settings = {"evaluation": {"ensemble": ensemble}, "engine": {"kind": engine}}
     made = built(federation(ROWS, 3, 2), Two(), method="lg_fedavg", **settings)
-    made.simulation.kept = {k: {"body.weight": w} for k, w in enumerate(bodies)}
+    keep(made.simulation, {k: {"body.weight": w} for k, w in enumerate(bodies)})
     return made.evaluator(made.loop.begin(made.w))
 
 
@@ -102,9 +103,10 @@ def binary(ensemble: str) -> Experiment:
 def test_binary(ensemble: str, accuracy: float, loss: float) -> None:
     """Slopes 2, -0.1 and -0.1: their mean is 0.6."""
     made = binary(ensemble)
-    made.simulation.kept = {
-        k: {"weight": torch.tensor([[w]])} for k, w in enumerate((2.0, -0.1, -0.1))
-    }
+    keep(
+        made.simulation,
+        {k: {"weight": torch.tensor([[w]])} for k, w in enumerate((2.0, -0.1, -0.1))},
+    )
     found = made.evaluator(made.loop.begin(made.w)).clients["global"]
     assert found["accuracy"] == pytest.approx([accuracy])
     assert found["loss"] == pytest.approx([loss], rel=1e-5)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from federations import keep
 from torch import Tensor, nn
 from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
@@ -93,11 +94,14 @@ def test_a_diverged_model_is_called_so(weight: float):
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])
 def test_personal_models_are_judged_on_their_own_rows(engine: str):
     made = built(federation(ROWS, 3, 2), Two(), method="lg_fedavg", engine={"kind": engine})
-    made.simulation.kept = {
-        0: {"body.weight": EYE},
-        1: {"body.weight": SWAP},
-        2: {"body.weight": EYE},
-    }
+    keep(
+        made.simulation,
+        {
+            0: {"body.weight": EYE},
+            1: {"body.weight": SWAP},
+            2: {"body.weight": EYE},
+        },
+    )
     found = judged(made)
     # Client 1 sees (0, 0) and (1, 2): swapped, neither is right.
     assert found.clients["local"]["accuracy"][:2] == [0.5, 0.0]
@@ -107,7 +111,7 @@ def test_personal_models_are_judged_on_their_own_rows(engine: str):
 def test_where_only_clients_hold_models_their_ensemble_meets_strangers():
     made = built(federation(ROWS, 3, 2), Two(), method="lg_fedavg")
     bodies = [EYE, 0.1 * SWAP, 0.1 * SWAP]
-    made.simulation.kept = {k: {"body.weight": w} for k, w in enumerate(bodies)}
+    keep(made.simulation, {k: {"body.weight": w} for k, w in enumerate(bodies)})
     found = judged(made)
     rows = made.federation.rows(TEST).order[:6]  # those of training clients
     x, y = made.federation.examples.x[rows], made.federation.examples.y[rows]

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from federations import Data, composed, distance, network_task, play, same, sampled
+from federations import Data, composed, distance, network_task, play, same, sampled, state_of
 
 from unalike.engine.faults import Faults
 from unalike.engine.guard import Guard
-from unalike.engine.loop import Replies
+from unalike.engine.transport import Replies
 from unalike.errors import RunError
 from unalike.federation.data import Examples
 

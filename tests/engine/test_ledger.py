@@ -60,8 +60,8 @@ def test_a_survey_is_paid_once() -> None:
     """Two parts of three numbers each, and the size, from six clients."""
     task, data = network_task("dense")
     loop = play(composed(task, data, "fedep"), data, 0).loop
-    assert loop.survey_bytes == 6 * 4 * (2 * 3 + 1)
-    assert play(composed(task, data, "fedavg"), data, 0).loop.survey_bytes == 0
+    assert loop.asked.total == 6 * 4 * (2 * 3 + 1)
+    assert play(composed(task, data, "fedavg"), data, 0).loop.asked.total == 0
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from federations import (
     conv,
     distance,
     federation,
+    kept_by,
     network_task,
     play,
     same,
     sampled,
+    state_of,
 )
 
 from unalike import tree
@@ -30,7 +32,7 @@ def test_two_workers_compute_what_one_computes(name: str) -> None:
     recipe = composed(task, data, name, **sampled(1.0))
     one, two = (play(recipe, data, 2, engine="sequential", workers=w) for w in (1, 2))
     assert same(one.states[-1], two.states[-1])
-    assert same(one.simulation.kept, two.simulation.kept)
+    assert same(kept_by(one.simulation), kept_by(two.simulation))
     assert torch.equal(one.rounds[-1].weights, two.rounds[-1].weights)
 
 
@@ -113,7 +115,7 @@ def test_what_a_client_keeps_is_its_own() -> None:
     """A copy: a cohort's stacked states would keep the whole cohort alive."""
     task, data = network_task("dense")
     played = play(composed(task, data, ("superfed_mm", {"start": 0.0}), **HALF), data, 1)
-    for kept in played.simulation.kept.values():
+    for kept in kept_by(played.simulation).values():
         for leaf in tree.leaves(kept):
             assert leaf.untyped_storage().nbytes() == leaf.numel() * leaf.element_size()
 

@@ -103,7 +103,7 @@ def test_from_a_configuration(settings):
     """By name, and for two rounds."""
     raw = {"partition": {"name": "iid", "clients": 5}, "topology": settings, "rounds": 2}
     made = experiment(parse(raw))
-    *_, last = rounds(made, made.loop.begin(made.w))
+    *_, last = rounds(made)
     assert last.record["bytes_across"] > 0
 
 

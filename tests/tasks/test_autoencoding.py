@@ -169,7 +169,7 @@ def test_metrics_of_clients():
 def judged(engine: str, method: dict) -> dict:
     raw = {**CONFIG, "method": method, "engine": {"kind": engine}}
     made = experiment(parse(raw))
-    *_, last = rounds(made, made.loop.begin(made.w))
+    *_, last = rounds(made)
     return last.record["metrics"]
 
 
@@ -225,7 +225,7 @@ def test_evaluation_repeats():
 def test_summary_selects_by_loss():
     """The lowest, and a target is reached from above."""
     made = experiment(parse({**CONFIG, "rounds": 3, "evaluation": {"target": 1000.0}}))
-    records = [s.record for s in rounds(made, made.loop.begin(made.w))]
+    records = [s.record for s in rounds(made)]
     records[2]["metrics"]["validation"]["loss"]["mean"] = 99.0
     summary = summarise(records, made.config.evaluation, "loss")
     losses = [r["metrics"]["validation"]["loss"]["mean"] for r in records]

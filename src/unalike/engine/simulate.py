@@ -204,7 +204,9 @@ class Simulation:
         if self.engine == "sequential":
             return iter(torch.arange(len(plan.ids)).split(AT_ONCE))
         steps = torch.ceil(self.sizes.cpu()[plan.ids] * plan.epochs / self.batch_size).numpy()
-        return chunks(steps, self.chunk, overhead=256 if self.device.type == "cuda" else 8)
+        overhead = 256 if self.device.type == "cuda" else 8
+        # In the plan's order: answers of everybody in one call need not be put in place.
+        return (some.sort().values for some in chunks(steps, self.chunk, overhead))
 
     def _vmapped(
         self, t: int, plan: Plan, downs: Tree, home: Tensor

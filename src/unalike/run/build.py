@@ -18,6 +18,7 @@ from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
+from unalike.engine.loop import Loop
 from unalike.engine.simulate import Engine, Simulation
 from unalike.engine.states import OnDisk
 from unalike.engine.transport import Transport
@@ -43,6 +44,7 @@ from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
 from unalike.tasks import TASKS, Task
+from unalike.tree import Params
 
 
 @dataclass
@@ -59,9 +61,19 @@ class Experiment:
     accountant: Accountant | None = None  # of differential privacy, if there is any
 
     @property
+    def loop(self) -> Loop:
+        """The rounds of the stage the run is in."""
+        return self.course.loop
+
+    @property
     def recipe(self) -> Recipe:
         """Of the stage the run is in."""
-        return self.course.loop.recipe
+        return self.loop.recipe
+
+    @property
+    def w(self) -> Params:
+        """The initial model."""
+        return self.course.w
 
 
 def chosen(section: str, named: Named) -> Settings:

@@ -73,7 +73,7 @@ def asked(epsilon: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     task, data = network_task("dense")
     recipe = composed(task, data, ("fedep", {"survey_epsilon": epsilon}))
     done = play(recipe, data, 1, seed=seed)
-    return done.loop.survey["label_mixture"], done.rounds[0].weights
+    return done.states[0].survey["label_mixture"], done.rounds[0].weights
 
 
 def test_fedep_asks_with_noise() -> None:

@@ -139,7 +139,7 @@ def test_local_privacy_counts_the_updates_of_the_busiest_client() -> None:
     after = Accountant(Guarantee(4.0, DELTA, local=True), schedule, 10, 20, key)
     counts = np.zeros(20, dtype=int)
     for t in range(10):
-        counts[schedule.plan(t, 10, 20, key).ids] += 1
+        counts[schedule.plan(t, range(10), 20, key).ids] += 1
         assert after(t) == pytest.approx(exact(2.0, counts.max(), DELTA), rel=1e-6)
     assert counts.max() < 10
     assert after(0) == pytest.approx(exact(2.0, 1, DELTA), rel=1e-6)  # also when asked again
