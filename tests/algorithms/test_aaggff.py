@@ -47,7 +47,7 @@ def decide(
     rule = rule or AaggffD()
     state, out = rule.init(n), []
     for ids, losses in rounds:
-        p, state = rule.weights(state, cohort([1.0] * len(ids), ids, n=n, loss=losses))
+        p, state, *_ = rule.weights(state, cohort([1.0] * len(ids), ids, n=n, loss=losses))
         out.append((p, state))
     return out
 
@@ -166,7 +166,7 @@ def test_properties(losses: list[float], factor: float) -> None:
     assert torch.allclose(p.flip(0), turned)
     assert p.argsort().tolist() == torch.tensor(losses).argsort().tolist()
     rule = AaggffD()
-    sized, _ = rule.weights(rule.init(n), cohort(list(range(1, n + 1)), loss=losses))
+    sized, *_ = rule.weights(rule.init(n), cohort(list(range(1, n + 1)), loss=losses))
     assert torch.allclose(p, sized)
     assert float(p.sum()) == pytest.approx(1)
     assert (p >= 0).all()
@@ -200,6 +200,6 @@ def test_regret_is_below_the_bound() -> None:
         r = respond(losses, "normal", 0, 1)
         paid -= float(torch.log(1 + state.p @ r))
         responses.append(r)
-        _, state = rule.weights(state, cohort([1.0] * n, loss=losses.tolist()))
+        _, state, *_ = rule.weights(state, cohort([1.0] * n, loss=losses.tolist()))
     corners = -torch.log(1 + torch.stack(responses)).sum(0)
     assert paid - float(corners.min()) <= 2 * 3 * math.sqrt(T * math.log(n))

@@ -70,7 +70,7 @@ def decide(losses: list[list[float]], rule: AaggffS | None = None, **sizes: list
     state, out = rule.init(len(losses[0])), []
     for loss in losses:
         c = cohort(sizes.get("examples", [1.0] * len(loss)), loss=loss)
-        p, state = rule.weights(state, c)
+        p, state, *_ = rule.weights(state, c)
         assert torch.allclose(p, state.p)
         out.append(p.numpy())
     return np.array(out)
@@ -110,7 +110,7 @@ def test_gradients() -> None:
         assert -float(torch.log1p(state.p @ r)) == pytest.approx(paid, **CLOSE)
         g = torch.tensor(gradient, dtype=torch.float64)
         before = state
-        _, state = rule.weights(state, cohort([1] * 3, loss=loss))
+        _, state, *_ = rule.weights(state, cohort([1] * 3, loss=loss))
         assert torch.allclose(state.A - before.A, 0.75 * torch.outer(g, g), atol=1e-6)
         assert torch.allclose(state.b - before.b, g * (1 - 0.75 * (g @ before.p)), atol=1e-6)
 
@@ -121,7 +121,7 @@ def test_range_of_responses() -> None:
     state = rule.init(4)
     assert torch.equal(state.A, 4 * 4 * 0.6 * torch.eye(4, dtype=torch.float64))
     loss = [0.5, 1.0, 1.5, 2.0]
-    _, after = rule.weights(state, cohort([1] * 4, loss=loss))
+    _, after, *_ = rule.weights(state, cohort([1] * 4, loss=loss))
     r = 0.25 + 0.5 * ndtr(np.array(loss) / 1.25 - 1)
     g = -r / (1 + r.mean())
     assert np.allclose(after.A - state.A, np.outer(g, g) / 2.4)
@@ -176,7 +176,7 @@ def test_conditions_of_optimality_with_many_clients() -> None:
     rule, base = AaggffS("weibull"), draw.gamma(2, 1, 200)
     state, corners = rule.init(200), 0
     for _ in range(200):
-        _, state = rule.weights(state, cohort([1] * 200, loss=base * draw.gamma(4, 0.25, 200)))
+        _, state, *_ = rule.weights(state, cohort([1] * 200, loss=base * draw.gamma(4, 0.25, 200)))
         slope = (state.A @ state.p + state.b).numpy()
         on = state.p.numpy() > 0
         assert np.ptp(slope[on]) <= 1e-8
@@ -215,7 +215,7 @@ def test_one_client_has_all_the_weight() -> None:
 def test_a_client_that_fails_counts_with_the_mean_response() -> None:
     """The others' weights are renormalised; the failed one's share is as if it were average."""
     rule = AaggffS()
-    p, state = rule.weights(rule.init(3), cohort([1, 1], [0, 2], n=3, loss=[0.5, 1.5]))
+    p, state, *_ = rule.weights(rule.init(3), cohort([1, 1], [0, 2], n=3, loss=[0.5, 1.5]))
     r = ndtr(np.array([-0.5, 0.0, 0.5])) / 3
     whole = AaggffS().init(3)
     g = torch.from_numpy(-r / (1 + r.mean()))
@@ -226,7 +226,7 @@ def test_a_client_that_fails_counts_with_the_mean_response() -> None:
 def test_memory_can_be_saved_and_restored() -> None:
     """A checkpoint is the named leaves; what goes on from it is the same bit for bit."""
     rule = AaggffS()
-    _, state = rule.weights(rule.init(3), cohort([1] * 3, loss=LOSSES[0]))
+    _, state, *_ = rule.weights(rule.init(3), cohort([1] * 3, loss=LOSSES[0]))
     again = tree.restore(tree.named(state), rule.init(3))
     for loss in LOSSES[1:]:
         c = cohort([1] * 3, loss=loss)

@@ -211,7 +211,7 @@ def test_single_label_clients_have_finite_weights(mode: str) -> None:
     """Far tails of e^-4000 are zero as numbers but not as logarithms."""
     lonely = [np.full(10, 0), np.full(10, 9), np.full(10, 4), np.arange(10)]
     survey = answers(*lonely, mode=mode)
-    p, _ = EntropyPool(10, mode=mode).weights((), cohort([10] * 4, survey=survey))
+    p, *_ = EntropyPool(10, mode=mode).weights((), cohort([10] * 4, survey=survey))
     assert torch.isfinite(p).all()
     assert (p >= 0).all()
     assert float(p.sum()) == pytest.approx(1)
@@ -231,8 +231,8 @@ def test_divergences_of_raw_densities_never_make_a_weight_negative() -> None:
 def test_cohort_gets_its_part_of_everybodys_weights() -> None:
     """Pooled over all clients a server knows, then renormalised over those that answered."""
     survey = answers(A, B, C)
-    whole, _ = EntropyPool(10).weights((), cohort([100, 100, 100], survey=survey))
-    some, _ = EntropyPool(10).weights((), cohort([100, 100], [0, 2], n=3, survey=survey))
+    whole, *_ = EntropyPool(10).weights((), cohort([100, 100, 100], survey=survey))
+    some, *_ = EntropyPool(10).weights((), cohort([100, 100], [0, 2], n=3, survey=survey))
     assert torch.allclose(some, whole[[0, 2]] / whole[[0, 2]].sum())
 
 
@@ -251,7 +251,7 @@ def test_weights_are_a_distribution(clients: list[list[int]]) -> None:
     sizes = [float(len(c)) for c in held]
     for mode in ("floor", "raw", "normalised", "listing"):
         survey = answers(*held, classes=5, mode=mode)
-        p, _ = EntropyPool(5, mode=mode).weights((), cohort(sizes, survey=survey))
+        p, *_ = EntropyPool(5, mode=mode).weights((), cohort(sizes, survey=survey))
         assert torch.isfinite(p).all()
         assert (p >= 0).all()
         assert float(p.sum()) == pytest.approx(1)

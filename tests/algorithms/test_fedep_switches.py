@@ -84,7 +84,7 @@ def test_label_set_is_asked_only_where_it_is_used():
 def test_weights_of_a_cohort(renormalise):
     """Of all that the server knows; they sum to one only if renormalised."""
     rule = EntropyPool(10, renormalise=renormalise)
-    some, _ = rule.weights((), cohort([100, 100], [0, 2], n=3, survey=survey(ONE_PART)))
+    some, *_ = rule.weights((), cohort([100, 100], [0, 2], n=3, survey=survey(ONE_PART)))
     whole = np.array([0.148797, 0.427183])
     expected = whole / whole.sum() if renormalise else whole
     assert some.tolist() == pytest.approx(expected, abs=1e-5)
@@ -287,7 +287,7 @@ def test_one_client_and_absent_classes():
             q.name: torch.from_numpy(np.stack([q.answer(y, 10) for y in clients]))
             for q in rule.survey
         }
-        p, _ = rule.weights((), cohort([float(len(y)) for y in clients], survey=answers))
+        p, *_ = rule.weights((), cohort([float(len(y)) for y in clients], survey=answers))
         assert torch.isfinite(p).all()
         assert float(p.sum()) == pytest.approx(1)
 
@@ -312,7 +312,7 @@ def test_the_inverse_direction_has_the_setting_under_it(epsilon):
     assert p.tolist() == pytest.approx([first / (first + second), second / (first + second)])
     rule = EntropyPool(10, direction="inverse", epsilon=epsilon)
     kl = divergences(ONE_PART, torch.full((3,), 100.0), torch.arange(10), "floor", epsilon)
-    found, _ = rule.weights(rule.init(3), cohort([100] * 3, survey=survey(ONE_PART)))
+    found, *_ = rule.weights(rule.init(3), cohort([100] * 3, survey=survey(ONE_PART)))
     assert found.tolist() == pytest.approx(
         (1 / (kl + epsilon) / (1 / (kl + epsilon)).sum()).tolist()
     )
@@ -323,10 +323,10 @@ def test_divergences_that_are_no_numbers_are_noted():
     rule, broken = EntropyPool(10), ONE_PART.clone()
     broken[1] = torch.nan
     before = rule.init(3)
-    p, after = rule.weights(before, cohort([10, 20, 30], survey=survey(broken)))
+    p, after, *_ = rule.weights(before, cohort([10, 20, 30], survey=survey(broken)))
     assert p.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6])
     assert "not finite, so they were weighted by sizes" in rule.note(before, after)
-    _, later = rule.weights(after, cohort([10, 20, 30], survey=survey(ONE_PART)))
+    _, later, *_ = rule.weights(after, cohort([10, 20, 30], survey=survey(ONE_PART)))
     assert rule.note(after, later) == ""
 
 

@@ -115,7 +115,7 @@ def test_the_whole_step_is_the_default() -> None:
 @pytest.mark.parametrize("p", [(0.5, 0.5), (0.2, 0.3), (1.5, 1.5), (0.0, 0.0)])
 def test_equal_work_leaves_any_weights_as_they_are(p: tuple[float, ...]) -> None:
     """Also those that do not sum to one, as FedEP's over a part of the clients."""
-    found, _ = Nova(0.9, rule=Given(p)).weights((), cohort([1, 1], steps=[7, 7]))
+    found, *_ = Nova(0.9, rule=Given(p)).weights((), cohort([1, 1], steps=[7, 7]))
     assert found.tolist() == pytest.approx(p)
 
 

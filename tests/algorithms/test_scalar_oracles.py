@@ -74,7 +74,7 @@ def test_equal_steps_make_fednova_fedavg(momentum: float, expected: float) -> No
 )
 def test_momentum_normaliser(steps: int, normaliser: float) -> None:
     """Beside a client of one step (a = 1), weight ratios are the inverse ratio of normalisers."""
-    p, _ = Nova(0.9).weights((), cohort([1, 1], steps=[steps, 1]))
+    p, *_ = Nova(0.9).weights((), cohort([1, 1], steps=[steps, 1]))
     assert float(p[1] / p[0]) == pytest.approx(normaliser, rel=1e-6)
 
 
@@ -87,7 +87,7 @@ def test_normaliser_is_the_way_along_a_constant_slope(rho: float, nesterov: bool
     for _ in range(7):
         w, state = opt.update(at(w=1.0), state, w)
         ways.append(-float(w["w"]))
-    p, _ = Nova(rho, nesterov=nesterov).weights((), cohort([1, 1], steps=[7, 1]))
+    p, *_ = Nova(rho, nesterov=nesterov).weights((), cohort([1, 1], steps=[7, 1]))
     assert float(p[1] / p[0]) == pytest.approx(ways[6] / ways[0], rel=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_fednova_normaliser_in_single_precision() -> None:
     """Clients report their steps as 32-bit numbers."""
     c = cohort([1, 1], steps=[1875, 1])
     c = c._replace(stats={k: v.float() for k, v in c.stats.items()})
-    p, _ = Nova(0.9).weights((), c)
+    p, *_ = Nova(0.9).weights((), c)
     assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
 
 

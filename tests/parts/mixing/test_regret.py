@@ -60,7 +60,7 @@ def play(rule: AaggffS | AaggffD, losses: Array, high: float) -> tuple[Array, Ar
     for row in losses:
         responses.append(respond(torch.from_numpy(row), rule.cdf, 0.0, high).numpy())
         decisions.append(state.p.numpy())
-        _, state = rule.weights(state, cohort([1.0] * K, loss=row))  # type: ignore[arg-type]
+        _, state, *_ = rule.weights(state, cohort([1.0] * K, loss=row))  # type: ignore[arg-type]
     return np.array(responses), np.array(decisions)
 
 
@@ -113,7 +113,7 @@ def test_aaggff_s_tells_the_regret_of_every_round(seed: int, cdf: Cdf) -> None:
         r = respond(torch.from_numpy(row), cdf, 0.0, 1 / 3).numpy()
         paid -= np.log1p(state.p.numpy() @ r)
         fixed -= np.log1p(GRID @ r)
-        _, state = rule.weights(state, cohort([1.0] * 3, loss=row.tolist()))
+        _, state, *_ = rule.weights(state, cohort([1.0] * 3, loss=row.tolist()))
         told = rule.logged(state)
         by_hand = paid - fixed.min()
         assert by_hand - 1e-8 <= told["regret"] <= by_hand + 2e-6 * t  # the grid misses the best
@@ -131,14 +131,14 @@ def test_aaggff_s_by_hand() -> None:
     rule = AaggffS(rounds=3)
     state = rule.init(3)
     for row in LOSSES:
-        _, state = rule.weights(state, cohort([1.0] * 3, loss=row))
+        _, state, *_ = rule.weights(state, cohort([1.0] * 3, loss=row))
     best = np.log1p([0.301504, 0.166667, 0.280448]).sum()
     assert rule.logged(state)["regret"] == pytest.approx(best - 0.455741, abs=3e-6)
 
 
 def test_a_rule_of_unknown_length_keeps_no_responses() -> None:
     rule = AaggffS()
-    _, state = rule.weights(rule.init(3), cohort([1.0] * 3, loss=LOSSES[0]))
+    _, state, *_ = rule.weights(rule.init(3), cohort([1.0] * 3, loss=LOSSES[0]))
     assert rule.logged(state) == {}
     assert state.past.responses.numel() == 0
 
@@ -152,7 +152,7 @@ def test_aaggff_d_by_hand() -> None:
     p = [(1 / 6,) * 6, (0.157188, 0.166573, 0.176519, 0.166573, 0.166573, 0.166573)]
     rounds = [([0, 2, 5], [0.3, 0.9, 0.6]), ([1, 2, 4], [0.5, 0.7, 1.2])]
     for t, (ids, losses) in enumerate(rounds, 1):
-        _, state = rule.weights(state, cohort([1.0] * 3, ids, n=6, loss=losses))
+        _, state, *_ = rule.weights(state, cohort([1.0] * 3, ids, n=6, loss=losses))
         paid = sum(np.dot(a, b) for a, b in zip(g[:t], p[:t], strict=True))
         told = rule.logged(state)
         assert told["regret"] == pytest.approx(paid - np.sum(g[:t], 0).min(), abs=5e-6)
@@ -167,7 +167,7 @@ def test_aaggff_d_stays_below_its_bound_with_cohorts(answers: int) -> None:
     for _ in range(200):
         ids = np.sort(draw.choice(20, answers, replace=False))
         losses = lasting[ids] * draw.gamma(1, 1, answers)
-        _, state = rule.weights(
+        _, state, *_ = rule.weights(
             state, cohort([1.0] * answers, ids.tolist(), n=20, loss=losses.tolist())
         )
         told = rule.logged(state)
