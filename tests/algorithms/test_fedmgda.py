@@ -6,7 +6,7 @@ import torch
 from federations import Quadratic, at, cohort, composed, play, scalars
 from hypothesis import given
 from hypothesis import strategies as st
-from weighing import CLOSE, N, UPDATES, plain, weigh
+from weighing import CLOSE, UPDATES, N, plain, weigh
 
 from unalike import tree
 from unalike.algorithms.fedmgda import FedMgda

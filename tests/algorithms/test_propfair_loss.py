@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from autoencoders import autoencoding
+from autoencoders import clients, vae
 from federations import (
     Quadratic,
     at,
@@ -67,6 +67,5 @@ def test_clients_report_the_plain_loss() -> None:
 
 
 def test_a_reconstruction_has_no_baseline() -> None:
-    task, data = autoencoding()
     with pytest.raises(ConfigError, match="'propfair_loss' is made for a classification loss"):
-        composed(task, data, "propfair_loss")
+        composed(vae(), clients(), "propfair_loss")
