@@ -241,7 +241,7 @@ def test_the_listing_is_the_printed_program() -> None:
     compared = 0
     for seed in range(40):
         draw = np.random.default_rng(seed)
-        labels = draw.choice(10, 30 + seed, p=draw.dirichlet(np.full(10, 0.7)))
+        labels = draw.choice(6, 30 + seed, p=draw.dirichlet(np.full(6, 3.0)))
         most = math.ceil(len(np.unique(labels)) / 2)
         if twins(labels, most, np.random.default_rng(seed)):
             continue

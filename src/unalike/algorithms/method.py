@@ -150,10 +150,10 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
     named = [(p, p.method) for p in parties if p.method is not None]
     for i, (two, method) in enumerate(named):
         for one, earlier in named[:i]:
+            both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
-                yield f"methods {one.short} and {two.short} both set the {method.slot}; keep one of them."
+                yield f"{both} both set the {method.slot}; keep one of them."
             if Trait.BEGINS_WITH_A_STAGE in one.traits & two.traits:
-                both = f"methods {one.short} and {two.short}"
                 yield f"{both} both begin with a stage of their own; keep one of them."
     for one in parties:
         yield from filter(None, (one.refusal(other) for other in parties if other is not one))
