@@ -22,6 +22,7 @@ from unalike.engine.simulate import Engine, Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts.mixing.questions import Own, Question
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology
@@ -132,6 +133,18 @@ def drafted(
 def composed(task: Task, data: Data, *methods: Named, **parts: Any) -> Recipe:
     """The recipe of some methods by name, with settings where given."""
     return drafted(task, data, *methods, **parts).recipe()
+
+
+def asked(
+    question: Question, labels: np.ndarray, classes: int, key: Tensor | None = None
+) -> np.ndarray:
+    """A client's answer about its labels."""
+
+    def features() -> Tensor:
+        raise AssertionError("a question about labels looked at features")
+
+    own = Own(np.asarray(labels), classes, features)
+    return question.answer(own, rng.key(0) if key is None else key)
 
 
 def sampled(fraction: float, epochs: float = 1.0) -> dict[str, Any]:

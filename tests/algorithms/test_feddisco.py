@@ -108,10 +108,10 @@ def test_all_over_the_cohort():
     """Shares, the sum of d and the weights are those of the clients that answered."""
     survey = {"label_counts": COUNTS.float()}
     rule = LabelDisco(5, Disco())
-    some, _ = rule.weights(rule.init(3), cohort([500, 500], [0, 2], n=3, survey=survey))
+    some, *_ = rule.weights(rule.init(3), cohort([500, 500], [0, 2], n=3, survey=survey))
     # d = (0, 1): u = (0.5 + 0.1, max(0, 0.5 - 0.5 + 0.1))
     assert some.tolist() == pytest.approx([0.6 / 0.7, 0.1 / 0.7])
-    whole, _ = rule.weights(rule.init(3), cohort([500] * 3, survey=survey))
+    whole, *_ = rule.weights(rule.init(3), cohort([500] * 3, survey=survey))
     assert some[1] / some[0] != pytest.approx(float(whole[2] / whole[0]), abs=1e-2)
 
 
@@ -140,11 +140,11 @@ def test_all_zero_is_counted_and_noted():
     rule = LabelDisco(5, Disco(a=50, b=0), normalise="never")
     far = {"label_counts": torch.eye(5)[:3] * 10}
     before = rule.init(3)
-    _, after = rule.weights(before, cohort([10] * 3, survey=far))
+    _, after, *_ = rule.weights(before, cohort([10] * 3, survey=far))
     assert int(after.fallbacks) == 1
     assert "every client's weight was zero" in rule.note(before, after)
     near = {"label_counts": torch.full((3, 5), 2.0)}
-    _, later = rule.weights(after, cohort([10] * 3, survey=near))
+    _, later, *_ = rule.weights(after, cohort([10] * 3, survey=near))
     assert int(later.fallbacks) == 1
     assert rule.note(after, later) == ""
 
@@ -192,12 +192,12 @@ def test_weights_are_a_distribution(counts, a, b, kind, normalise):
     rule = LabelDisco(4, Disco(a, b), kind, normalise)
     sizes = table.sum(1).tolist()
     survey = {"label_counts": table.float()}
-    p, _ = rule.weights(rule.init(len(table)), cohort(sizes, survey=survey))
+    p, *_ = rule.weights(rule.init(len(table)), cohort(sizes, survey=survey))
     assert torch.isfinite(p).all()
     assert (p >= 0).all()
     assert float(p.sum()) == pytest.approx(1)
     back = {"label_counts": table.flip(0).float()}
-    q, _ = rule.weights(rule.init(len(table)), cohort(sizes[::-1], survey=back))
+    q, *_ = rule.weights(rule.init(len(table)), cohort(sizes[::-1], survey=back))
     assert torch.allclose(p, q.flip(0), atol=1e-9)
 
 
@@ -252,7 +252,7 @@ def test_ten_thousand_clients_are_asked_quickly():
     begun = time.process_time()
     played = play(recipe, data, 0)
     survey = played.states[0].survey
-    p, _ = recipe.mixing.weights(recipe.mixing.init(10_000), cohort([3.0] * 10_000, survey=survey))
+    p, *_ = recipe.mixing.weights(recipe.mixing.init(10_000), cohort([3.0] * 10_000, survey=survey))
     assert time.process_time() - begun < 5
     assert float(p.sum()) == pytest.approx(1)
     assert torch.equal(survey["label_counts"].sum(1), torch.full((10_000,), 3.0))

@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from federations import cohort
+from federations import asked, cohort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
-from unalike.parts.mixing.entropy_pool import EntropyPool, divergences, pool
 
+from unalike.algorithms.fedep import EntropyPool, FedEp, divergences, pool
 from unalike.parts.mixing.label_mixture import LabelMixture, fit, select
 
 TEN = torch.arange(10)
@@ -149,7 +149,7 @@ def test_a_single_part_is_the_mean_and_variance(
     y, count = np.unique(labels, return_counts=True)
     theta, _ = fit(y.astype(float), count.astype(float), 1)
     assert theta[0].tolist() == pytest.approx([1, mean, variance], abs=1e-9)
-    listed = LabelMixture(rho=0.1, listing=True).answer(labels, 10)
+    listed = asked(LabelMixture(rho=0.1, listing=True), labels, 10)
     assert listed[0].tolist() == pytest.approx([1, mean, variance + 0.01], abs=1e-6)
 
 
@@ -191,7 +191,7 @@ def test_bic_chooses_as_scikit_learn_did() -> None:
 def test_size_of_the_answer(rho: float, classes: int, rows: int) -> None:
     """ceil(rho L) rows for everybody, so that the answers stack."""
     for labels in (np.zeros(4, dtype=int), np.arange(classes)):
-        answer = LabelMixture(rho).answer(labels, classes)
+        answer = asked(LabelMixture(rho), labels, classes)
         assert answer.shape == (rows, 3)
         assert answer[:, 0].sum() == pytest.approx(1, abs=1e-6)
         assert (answer[:, 2] > 0).all()
@@ -199,9 +199,9 @@ def test_size_of_the_answer(rho: float, classes: int, rows: int) -> None:
 
 def answers(*clients: np.ndarray, classes: int = 10, mode: str = "floor") -> dict[str, Tensor]:
     """The survey of some clients."""
-    questions = EntropyPool(classes, mode=mode).survey  # type: ignore[arg-type]
+    questions = EntropyPool(classes, FedEp(mode=mode)).survey
     return {
-        q.name: torch.from_numpy(np.stack([q.answer(y, classes) for y in clients]))
+        q.name: torch.from_numpy(np.stack([asked(q, y, classes) for y in clients]))
         for q in questions
     }
 
@@ -211,7 +211,7 @@ def test_single_label_clients_have_finite_weights(mode: str) -> None:
     """Far tails of e^-4000 are zero as numbers but not as logarithms."""
     lonely = [np.full(10, 0), np.full(10, 9), np.full(10, 4), np.arange(10)]
     survey = answers(*lonely, mode=mode)
-    p, _ = EntropyPool(10, mode=mode).weights((), cohort([10] * 4, survey=survey))
+    p, *_ = EntropyPool(10, FedEp(mode=mode)).weights((), cohort([10] * 4, survey=survey))
     assert torch.isfinite(p).all()
     assert (p >= 0).all()
     assert float(p.sum()) == pytest.approx(1)
@@ -228,12 +228,55 @@ def test_divergences_of_raw_densities_never_make_a_weight_negative() -> None:
     assert float(pool(found, n).min()) >= 0
 
 
+def test_what_is_recorded() -> None:
+    """Each client's divergence and weight, the latter before it is renormalised over a cohort."""
+    rule, survey = EntropyPool(10, FedEp()), answers(A, B, C)
+    whole = rule.weights((), cohort([100, 100, 100], survey=survey))
+    some = rule.weights((), cohort([100, 100], [0, 2], n=3, survey=survey))
+    assert torch.allclose(whole.logged["alpha"], whole.p)
+    assert torch.allclose(some.logged["alpha"], whole.p[[0, 2]])
+    n = torch.full((3,), 100.0)
+    kl = divergences(survey["label_mixture"], n, TEN)
+    assert torch.allclose(some.logged["divergence"], kl[[0, 2]])
+
+
 def test_cohort_gets_its_part_of_everybodys_weights() -> None:
     """Pooled over all clients a server knows, then renormalised over those that answered."""
     survey = answers(A, B, C)
-    whole, _ = EntropyPool(10).weights((), cohort([100, 100, 100], survey=survey))
-    some, _ = EntropyPool(10).weights((), cohort([100, 100], [0, 2], n=3, survey=survey))
+    whole, *_ = EntropyPool(10, FedEp()).weights((), cohort([100, 100, 100], survey=survey))
+    some, *_ = EntropyPool(10, FedEp()).weights((), cohort([100, 100], [0, 2], n=3, survey=survey))
     assert torch.allclose(some, whole[[0, 2]] / whole[[0, 2]].sum())
+
+
+def test_jensen_shannon_by_hand() -> None:
+    """Two clients on two labels, sizes 1 to 1: P = (0.5, 0.5), P_1 = (0.75, 0.25) and mirrored.
+
+    The middle is (0.625, 0.375): half of 0.5 ln(0.5/0.625) + 0.5 ln(0.5/0.375)
+    + 0.75 ln(0.75/0.625) + 0.25 ln(0.25/0.375).
+    """
+    # One part at 0 and one at 1, so narrow that the density at a label is its share.
+    theta = mixtures(
+        [(0.75, 0, 1e-4), (0.25, 1, 1e-4)],
+        [(0.25, 0, 1e-4), (0.75, 1, 1e-4)],
+    )
+    terms = [(0.5, 0.625), (0.5, 0.375), (0.75, 0.625), (0.25, 0.375)]
+    expected = sum(a * math.log(a / m) for a, m in terms) / 2
+    n = torch.tensor([10.0, 10.0])
+    found = divergences(theta, n, torch.arange(2), "normalised", divergence="js")
+    assert found.tolist() == pytest.approx([expected] * 2, abs=1e-9)
+
+
+def test_jensen_shannon_is_bounded_and_needs_distributions() -> None:
+    """At most ln 2, where KL is 49; the bare formulas have no distributions."""
+    found = divergences(SELECTED, EQUAL, TEN, "normalised", divergence="js")
+    assert float(found.max()) < math.log(2)
+    rule = EntropyPool(10, FedEp(divergence="js"))
+    p = rule.weights((), cohort([100] * 3, survey=answers(A, B, C))).p
+    assert float(p.sum()) == pytest.approx(1)
+    assert int(p.argmin()) == 0
+    for mode in ("raw", "listing"):
+        with pytest.raises(ValueError, match='"js" compares distributions, and mode'):
+            FedEp(divergence="js", mode=mode)
 
 
 def test_inverse_direction_reverses_the_order() -> None:
@@ -251,7 +294,7 @@ def test_weights_are_a_distribution(clients: list[list[int]]) -> None:
     sizes = [float(len(c)) for c in held]
     for mode in ("floor", "raw", "normalised", "listing"):
         survey = answers(*held, classes=5, mode=mode)
-        p, _ = EntropyPool(5, mode=mode).weights((), cohort(sizes, survey=survey))
+        p, *_ = EntropyPool(5, FedEp(mode=mode)).weights((), cohort(sizes, survey=survey))
         assert torch.isfinite(p).all()
         assert (p >= 0).all()
         assert float(p.sum()) == pytest.approx(1)

@@ -52,11 +52,11 @@ def test_weights_of_three_clients(a, b, expected):
     """Equal sizes, distances as they are: dividing them by their sum would show."""
     asked = AskedLatentDisco(Latents({}), Disco(a, b))
     survey = {"latent": torch.tensor(DISTANCES)[:, None]}
-    p, state = asked.weights(asked.init(3), cohort([10] * 3, survey=survey))
+    p, state, *_ = asked.weights(asked.init(3), cohort([10] * 3, survey=survey))
     assert p.tolist() == pytest.approx(expected, abs=2e-6)
     assert int(state.fallbacks) == 0
     reported = ReportedLatentDisco(LatentDistance(), Disco(a, b))
-    p, _ = reported.weights(reported.init(3), cohort([10] * 3, latent=DISTANCES))
+    p, *_ = reported.weights(reported.init(3), cohort([10] * 3, latent=DISTANCES))
     assert p.tolist() == pytest.approx(expected, abs=2e-6)
 
 
@@ -67,7 +67,7 @@ def test_all_zero_at_a_large_a(policy, expected):
     """a = 0.9 leaves nobody a weight."""
     rule = ReportedLatentDisco(LatentDistance(), Disco(0.9, 0.0, policy))
     before = rule.init(3)
-    p, after = rule.weights(before, cohort([10] * 3, latent=DISTANCES))
+    p, after, *_ = rule.weights(before, cohort([10] * 3, latent=DISTANCES))
     assert p.tolist() == pytest.approx(expected)
     assert int(after.fallbacks) == 1
     assert rule.note(before, after)
@@ -85,7 +85,7 @@ def test_normalised_distances():
     d = np.array(DISTANCES) / sum(DISTANCES)
     u = 1 / 3 - 0.5 * d
     rule = ReportedLatentDisco(LatentDistance(), Disco(0.5, 0.0), normalise=True)
-    p, _ = rule.weights(rule.init(3), cohort([10] * 3, latent=DISTANCES))
+    p, *_ = rule.weights(rule.init(3), cohort([10] * 3, latent=DISTANCES))
     assert p.tolist() == pytest.approx(u.clip(0) / u.clip(0).sum(), abs=1e-9)
 
 
@@ -95,7 +95,7 @@ def used(rule: ReportedLatentDisco, reports: list[dict[int, float]]) -> list[dic
     for t, said in enumerate(reports):
         ids = sorted(said)
         who = cohort([1.0] * len(ids), ids, n=4, t=t, latent=[said[i] for i in ids])
-        p, memory = rule.weights(memory, who)
+        p, memory, *_ = rule.weights(memory, who)
         assert float(p.sum()) == pytest.approx(1)
         found.append({i: float(memory.d[i]) for i in ids})
     return found
@@ -125,10 +125,10 @@ def test_once_after_warming_up():
     rule = ReportedLatentDisco(LatentDistance(), Disco(1.0, 0.0), warmup=2, every=0)
     memory = rule.init(2)
     for t in range(2):
-        p, memory = rule.weights(memory, cohort([1, 3], t=t, latent=[0.1, 0.2]))
+        p, memory, *_ = rule.weights(memory, cohort([1, 3], t=t, latent=[0.1, 0.2]))
         assert p.tolist() == [0.25, 0.75]
     for t, said in ((2, [0.05, 0.25]), (3, [9.0, 9.0])):
-        p, memory = rule.weights(memory, cohort([1, 3], t=t, latent=said))
+        p, memory, *_ = rule.weights(memory, cohort([1, 3], t=t, latent=said))
         assert p.tolist() == pytest.approx([0.2 / 0.7, 0.5 / 0.7])
 
 

@@ -7,13 +7,14 @@ apart from this package; the comment beside a short one says how.
 import pytest
 import torch
 from federations import Quadratic, Works, at, cohort, play, scalars, state_of
-from unalike.parts.mixing.nova import Nova
+from weighing import nova
 
 from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fedprox import Proximal
 from unalike.algorithms.scaffold import Scaffold
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
-from unalike.parts.objective import Proximal, Term
+from unalike.parts.objective import Term
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 
@@ -45,7 +46,7 @@ def test_local_models_without_momentum() -> None:
 def test_fedavg_and_fednova_without_momentum() -> None:
     """FedAvg follows the busy client, FedNova does not."""
     assert after((2, 8)) == pytest.approx(5.328598, **CLOSE)
-    assert after((2, 8), mixing=Nova()) == pytest.approx(4.117874, **CLOSE)
+    assert after((2, 8), mixing=nova()) == pytest.approx(4.117874, **CLOSE)
 
 
 def test_local_models_with_momentum() -> None:
@@ -57,15 +58,15 @@ def test_local_models_with_momentum() -> None:
 def test_fednova_with_momentum_in_both_readings_of_tau_eff() -> None:
     """tau_eff = sum p a (paper) and sum p tau (with a proximal term)."""
     assert after((2, 8), 0.9) == pytest.approx(8.099671, **CLOSE)
-    assert after((2, 8), 0.9, Nova(0.9)) == pytest.approx(3.509815, **CLOSE)
-    assert after((2, 8), 0.9, Nova(0.9, "steps")) == pytest.approx(3.845084, **CLOSE)
+    assert after((2, 8), 0.9, nova(0.9)) == pytest.approx(3.509815, **CLOSE)
+    assert after((2, 8), 0.9, nova(0.9, effective="steps")) == pytest.approx(3.845084, **CLOSE)
 
 
 @pytest.mark.parametrize(("momentum", "expected"), [(0.0, 4.409510), (0.9, 5.029160)])
 def test_equal_steps_make_fednova_fedavg(momentum: float, expected: float) -> None:
     """Whatever the reading of tau_eff would be without momentum."""
     assert after((5, 5), momentum) == pytest.approx(expected, **CLOSE)
-    assert after((5, 5), momentum, Nova(momentum)) == pytest.approx(expected, **CLOSE)
+    assert after((5, 5), momentum, nova(momentum)) == pytest.approx(expected, **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_equal_steps_make_fednova_fedavg(momentum: float, expected: float) -> No
 )
 def test_momentum_normaliser(steps: int, normaliser: float) -> None:
     """Beside a client of one step (a = 1), weight ratios are the inverse ratio of normalisers."""
-    p, _ = Nova(0.9).weights((), cohort([1, 1], steps=[steps, 1]))
+    p, *_ = nova(0.9).weights((), cohort([1, 1], steps=[steps, 1]))
     assert float(p[1] / p[0]) == pytest.approx(normaliser, rel=1e-6)
 
 
@@ -87,7 +88,7 @@ def test_normaliser_is_the_way_along_a_constant_slope(rho: float, nesterov: bool
     for _ in range(7):
         w, state = opt.update(at(w=1.0), state, w)
         ways.append(-float(w["w"]))
-    p, _ = Nova(rho, nesterov=nesterov).weights((), cohort([1, 1], steps=[7, 1]))
+    p, *_ = nova(rho, nesterov=nesterov).weights((), cohort([1, 1], steps=[7, 1]))
     assert float(p[1] / p[0]) == pytest.approx(ways[6] / ways[0], rel=1e-6)
 
 
@@ -95,7 +96,7 @@ def test_fednova_normaliser_in_single_precision() -> None:
     """Clients report their steps as 32-bit numbers."""
     c = cohort([1, 1], steps=[1875, 1])
     c = c._replace(stats={k: v.float() for k, v in c.stats.items()})
-    p, _ = Nova(0.9).weights((), c)
+    p, *_ = nova(0.9).weights((), c)
     assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
 
 
@@ -145,7 +146,7 @@ def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
     """From the optimum, one goes 10 times as far to the busy client's side as to the other's."""
     steps, algorithm = Works((1, 10)), FedAvg(Quadratic(), Sgd(1e-3))
     drift = play(Recipe(algorithm, schedule=steps), TWO, 20, at(w=5.0)).trace()[-1]
-    fixed = play(Recipe(algorithm, Nova(), steps), TWO, 20, at(w=5.0)).trace()[-1]
+    fixed = play(Recipe(algorithm, nova(), steps), TWO, 20, at(w=5.0)).trace()[-1]
     assert drift > 5.4
     assert fixed == pytest.approx(5.0, abs=0.005)
 

@@ -42,7 +42,8 @@ class Before(NamedTuple):
 def fedavg(draft: "Draft") -> FedAvg:
     """The default base, made of the draft's parts."""
     d = draft
-    return FedAvg(d.task, d.opt, d.term, d.server_opt, d.private, d.step)
+    parts = d.task, d.opt, d.term, d.server_opt, d.private, d.step, d.keep_optimizer
+    return FedAvg(*parts)
 
 
 def no_files(path: str) -> Params:
@@ -71,6 +72,7 @@ class Draft:
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
     step: Step = "joint"
+    keep_optimizer: bool = False  # through the rounds of a client
     mean: Mixing = ByExamples()  # the weights where no method sets them
     weights: Mixing | None = None
     work: Callable[[Mixing, "Draft"], Mixing] | None = None  # from weights of models to of updates

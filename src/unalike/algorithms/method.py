@@ -114,6 +114,11 @@ class Party(NamedTuple):
     method: Method | None  # None: a topology
     traits: frozenset[Trait]
 
+    @property
+    def short(self) -> str:
+        """Beside another method."""
+        return self.called.removeprefix("method ")
+
     def refusal(self, other: "Party") -> str:
         """Why the two do not go together, as a sentence; empty if they do."""
         refused = self.method.refuses if self.method else {}
@@ -122,7 +127,7 @@ class Party(NamedTuple):
             return ""
         if other.method is None:
             return f"{self.called} cannot run on {other.called}: {why}; set topology.name = 'star'."
-        return f"{self.called} cannot be combined with {other.called}: {why}; drop one of them."
+        return f"{self.called} cannot be combined with {other.short}: {why}; drop one of them."
 
 
 def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) -> Draft:
@@ -145,12 +150,11 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
     named = [(p, p.method) for p in parties if p.method is not None]
     for i, (two, method) in enumerate(named):
         for one, earlier in named[:i]:
+            both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
-                yield f"{one.called} and {two.called} both set the {method.slot}; keep one of them."
+                yield f"{both} both set the {method.slot}; keep one of them."
             if Trait.BEGINS_WITH_A_STAGE in one.traits & two.traits:
-                yield f"{one.called} and {two.called} both begin with a stage of their own; " + (
-                    "keep one of them."
-                )
+                yield f"{both} both begin with a stage of their own; keep one of them."
     for one in parties:
         yield from filter(None, (one.refusal(other) for other in parties if other is not one))
     yield from filter(None, (method.objection(draft) for _, method in named))

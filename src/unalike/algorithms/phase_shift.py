@@ -20,7 +20,7 @@ from torch import Tensor
 from unalike import tree
 from unalike.algorithm import Algorithm, Ctx, Wrapper
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.fedavg import FedAvg, Kept
+from unalike.algorithms.fedavg import Kept
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
@@ -154,7 +154,8 @@ class PhaseShiftMethod(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Wrap whatever there is and take over the schedule."""
-        return replace(draft, phases=self.phases, wraps=(*draft.wraps, self._wrap))
+        keep, wraps = self.optimizer == "keep", (*draft.wraps, self._wrap)
+        return replace(draft, phases=self.phases, keep_optimizer=keep, wraps=wraps)
 
     def objection(self, draft: Draft) -> str:
         """Groups must be equal."""
@@ -167,6 +168,4 @@ class PhaseShiftMethod(Method):
         )
 
     def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
-        if isinstance(base, FedAvg) and self.optimizer == "keep":
-            base = replace(base, keep_optimizer=True)
         return PhaseShift(base, self.eval_model)

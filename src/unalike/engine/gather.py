@@ -79,7 +79,7 @@ class Held(Gathered):
     ups: Tree = None
 
     def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
-        if len(ids) == len(self.planned):  # everybody at once: as it is
+        if torch.equal(ids, self.planned):  # everybody at once, in order: as it is
             self.ups = ups
             return
         if self.ups is None:

@@ -8,8 +8,8 @@ from federations import cohort
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from unalike.parts.mixing.aaggff_d import AaggffD, Memory
 
+from unalike.algorithms.aaggff_d import AAggFFD, Memory
 from unalike.parts.mixing.response import CDFS, respond
 
 K = 6
@@ -41,13 +41,13 @@ def test_every_cdf_is_tried() -> None:
 
 
 def decide(
-    rounds: list[tuple[list[int], list[float]]], n: int = K, rule: AaggffD | None = None
+    rounds: list[tuple[list[int], list[float]]], n: int = K, rule: AAggFFD | None = None
 ) -> list[tuple[Tensor, Memory]]:
     """Weights and memory after every round of (who answered, their losses)."""
-    rule = rule or AaggffD()
+    rule = rule or AAggFFD()
     state, out = rule.init(n), []
     for ids, losses in rounds:
-        p, state = rule.weights(state, cohort([1.0] * len(ids), ids, n=n, loss=losses))
+        p, state, *_ = rule.weights(state, cohort([1.0] * len(ids), ids, n=n, loss=losses))
         out.append((p, state))
     return out
 
@@ -122,7 +122,7 @@ def test_three_hundred_rounds_of_changing_cohorts() -> None:
 def test_equal_losses_keep_the_weights_equal(losses: list[float]) -> None:
     """Also when all are zero: nothing is divided by their mean."""
     for cdf in CDFS:
-        for p, memory in decide([([0, 2, 5], losses)] * 50, rule=AaggffD(cdf)):
+        for p, memory in decide([([0, 2, 5], losses)] * 50, rule=AAggFFD(cdf=cdf)):
             assert p.tolist() == pytest.approx([1 / 3] * 3)
             assert memory.p.tolist() == pytest.approx([1 / K] * K)
 
@@ -135,7 +135,7 @@ def test_one_client_has_all_the_weight() -> None:
 
 def test_a_zero_loss_among_others() -> None:
     """The Frechet CDF is 0 there, not 0/0."""
-    p, _ = decide([([0, 1, 2], [0.0, 1.0, 2.0])], rule=AaggffD("frechet"))[0]
+    p, _ = decide([([0, 1, 2], [0.0, 1.0, 2.0])], rule=AAggFFD(cdf="frechet"))[0]
     assert torch.isfinite(p).all()
     assert p[0] < p[1] < p[2]
 
@@ -165,8 +165,8 @@ def test_properties(losses: list[float], factor: float) -> None:
     turned, _ = decide([(list(range(n)), losses[::-1])], n)[0]
     assert torch.allclose(p.flip(0), turned)
     assert p.argsort().tolist() == torch.tensor(losses).argsort().tolist()
-    rule = AaggffD()
-    sized, _ = rule.weights(rule.init(n), cohort(list(range(1, n + 1)), loss=losses))
+    rule = AAggFFD()
+    sized, *_ = rule.weights(rule.init(n), cohort(list(range(1, n + 1)), loss=losses))
     assert torch.allclose(p, sized)
     assert float(p.sum()) == pytest.approx(1)
     assert (p >= 0).all()
@@ -193,13 +193,13 @@ def test_doubly_robust_estimate_is_the_response_itself_when_all_answer() -> None
 def test_regret_is_below_the_bound() -> None:
     """C = 1: at most 2 L sqrt(T log K), with the true losses -log(1 + <p, r>)."""
     draw, T, n = torch.Generator().manual_seed(3), 400, 5
-    rule = AaggffD()
+    rule = AAggFFD()
     state, responses, paid = rule.init(n), [], 0.0
     for _ in range(T):
         losses = torch.rand(n, generator=draw, dtype=torch.float64) + torch.arange(n) / 4
         r = respond(losses, "normal", 0, 1)
         paid -= float(torch.log(1 + state.p @ r))
         responses.append(r)
-        _, state = rule.weights(state, cohort([1.0] * n, loss=losses.tolist()))
+        _, state, *_ = rule.weights(state, cohort([1.0] * n, loss=losses.tolist()))
     corners = -torch.log(1 + torch.stack(responses)).sum(0)
     assert paid - float(corners.min()) <= 2 * 3 * math.sqrt(T * math.log(n))
