@@ -10,6 +10,7 @@ from unalike.federation.data import Examples, Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.partition.natural import Natural, client_names
+from unalike.federation.prepare import prepared
 from unalike.federation.readers.arrays import from_arrays
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
@@ -66,8 +67,7 @@ def federate(
         rng=stream(seed, SPLIT),
         names=names,
     )
-    if isinstance(data, Dataset):
-        federation = data.after_split(federation)
+    federation = prepared(federation)
     for number, shift in enumerate(shifts):
         federation = shift.apply(federation, stream(seed, SHIFT, number))
     return federation
