@@ -4,13 +4,16 @@ import torch
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.build import PARTITION, SHIFT, SPLIT, federate, stream
-from unalike.federation.data import TEST, TRAIN
+from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.federation.datasets.breast_cancer import BreastCancer
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
+from unalike.federation.partition.emd import Emd
+from unalike.federation.partition.mixed import Mixed
 from unalike.federation.partition.natural import Natural
 from unalike.federation.shift.label_noise import LabelNoise
 from unalike.federation.shift.noise import Noise
+from unalike.federation.skew import emd
 
 DIGITS = Digits().load()
 SKEWED = Dirichlet(clients=10, alpha=0.5)
@@ -52,13 +55,36 @@ def test_one_more_shift_leaves_the_others():
     assert not torch.equal(one.examples.x, two.examples.x)
 
 
-def test_label_noise_is_on_training_rows_only():
+def test_label_noise_spares_the_test_rows():
     clean = federate(DIGITS, SKEWED)
     noisy = federate(DIGITS, SKEWED, [LabelNoise(ratio=0.5)])
     wrong = (clean.examples.y != noisy.examples.y).numpy()
     assert np.array_equal(clean.part, noisy.part)
-    assert not wrong[clean.part != TRAIN].any()
-    assert 0.4 < wrong[clean.part == TRAIN].mean() < 0.6
+    assert not wrong[clean.part == TEST].any()
+    for part in (TRAIN, VALIDATION):
+        assert 0.4 < wrong[clean.part == part].mean() < 0.6
+    assert noisy.outcomes == clean.outcomes  # what came of the partition, not of the noise
+
+
+def test_examples_that_nobody_holds_are_left_out_and_counted():
+    mixed = Mixed(clients=10, sizes=[2, 8], alphas=[50.0, 0.3])
+    federation = federate(DIGITS, mixed, new_clients=2)
+    assert federation.unused > 100
+    assert len(federation.examples) == 1797 - federation.unused
+    held = federation.examples.x.flatten(1)
+    rows = {row.tobytes() for row in DIGITS.x.flatten(1).numpy()}
+    assert all(row.tobytes() in rows for row in held.numpy())
+    sizes = sum(federation.sizes(part) for part in range(3))
+    assert np.ptp(sizes) == 0
+    assert [len(words) for words in federation.traits] == [1] * 10
+
+
+def test_what_was_asked_stands_beside_what_came_of_it():
+    federation = federate(DIGITS, Emd(clients=10, target=1.2))
+    (found,) = federation.outcomes
+    assert (found.what, found.asked) == ("EMD", 1.2)
+    assert found.got == pytest.approx(emd(federation.counts))
+    assert found.got == pytest.approx(1.2, rel=0.02)
 
 
 def test_natural_clients_keep_their_names():

@@ -109,6 +109,52 @@ def test_distances_do_not_depend_on_the_amount_of_data(counts: np.ndarray, facto
         assert after[name] == pytest.approx(before[name], abs=1e-12)
 
 
+def test_group_emd_by_hand() -> None:
+    """Pooled 15:35:30 of 80; the groups hold 15:5:10 of 30 and 0:30:20 of 50."""
+    found = skew.group_emd(UNEQUAL, [[0, 1], [2]])
+    first = abs(15 / 30 - 15 / 80) + abs(5 / 30 - 35 / 80) + abs(10 / 30 - 30 / 80)
+    assert found.whole == pytest.approx([first, 0.375])
+    assert found.mean == pytest.approx((30 * first + 50 * 0.375) / 80)
+    apart = 15 / 30 + abs(5 / 30 - 30 / 50) + abs(10 / 30 - 20 / 50)
+    assert found.between == pytest.approx(np.array([[0, apart], [apart, 0]]))
+    assert found.mean_between == pytest.approx(apart)
+
+
+@given(counts=tables, seed=st.integers(0, 99))
+def test_groups_of_one_are_clients_and_the_group_of_all_is_the_whole(
+    counts: np.ndarray, seed: int
+) -> None:
+    alone = skew.group_emd(counts, [[k] for k in range(len(counts))])
+    assert alone.whole == pytest.approx(skew.emd_per_client(counts), abs=1e-12)
+    assert alone.mean == pytest.approx(skew.emd(counts), abs=1e-12)
+    everyone = np.random.default_rng(seed).permutation(len(counts))
+    whole = skew.group_emd(counts, [everyone])
+    assert whole.whole == pytest.approx([0], abs=1e-12)
+    assert whole.mean_between == 0
+    # A partition into groups is never more skewed than its clients.
+    halves = [half for half in np.array_split(everyone, 2) if len(half)]
+    assert skew.group_emd(counts, halves).mean <= alone.mean + 1e-12
+
+
+def test_groups_may_overlap() -> None:
+    ring = [[(k - 1) % 3, k, (k + 1) % 3] for k in range(3)]
+    assert skew.group_emd(UNEQUAL, ring).whole == pytest.approx([0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([[0], [3]], r"group 1 must name some of the clients 0 to 2, got \[3\]"),
+        ([[]], r"group 0 must name some of the clients 0 to 2, got \[\]"),
+        ([[-1]], "clients 0 to 2"),
+        ([], "at least one group"),
+    ],
+)
+def test_groups_of_nobody_are_refused(groups: list[list[int]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        skew.group_emd(UNEQUAL, groups)
+
+
 def test_as_dict_holds_plain_floats_only() -> None:
     measured = skew.measure(UNEQUAL).as_dict()
     assert {type(value) for value in measured.values()} == {float}

@@ -6,12 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.preprocessing import StandardScaler
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples
 from unalike.federation.readers import from_arrays
-from unalike.federation.split import split, standardise_per_client
+from unalike.federation.split import split
 
 
 def examples_of(labels, classes=None) -> Examples:
@@ -121,6 +120,14 @@ def test_new_clients_come_last_and_only_test(partition, data):
     assert kept == sorted(kept)
 
 
+def test_traits_go_with_their_clients():
+    labels, owner = np.arange(40) % 2, np.arange(40) % 4
+    words = ("near", "", "far", "near")
+    federation = deal(labels, owner, new_clients=2, names=("0", "1", "2", "3"), traits=words)
+    expected = [(words[int(name)],) if words[int(name)] else () for name in federation.names]
+    assert list(federation.traits) == expected
+
+
 def test_holding_out_more_clients_holds_out_the_same_and_more():
     labels, owner = np.arange(100) % 2, np.arange(100) % 20
     names = tuple(map(str, range(20)))
@@ -202,46 +209,9 @@ def test_settings_out_of_range(options, words, one_sentence):
         ([0, 0, -1, 1], {}, ["numbered from 0"]),
         ([0, 0, 2, 2], {}, ["client 1 of 3", "no example"]),
         ([0, 0, 1, 1], {"names": ("a",)}, ["1 client names", "2 clients"]),
+        ([0, 0, 1, 1], {"traits": ("a",)}, ["1 client traits", "2 clients"]),
     ],
 )
 def test_bad_owners(owner, options, words, one_sentence):
     with one_sentence(DataError, *words):
         deal([0, 1, 0, 1], owner, **options)
-
-
-def test_standardising_per_client_agrees_with_scikit_learn():
-    rng = np.random.default_rng(0)
-    owner = np.repeat(np.arange(5), 40)
-    x = rng.normal(owner[:, None] * 10.0, 1 + owner[:, None], (200, 3))
-    x = np.concatenate([x, rng.integers(0, 2, (200, 1))], axis=1)
-    examples = from_arrays(x, np.arange(200) % 2, test=(x[:5], [0, 1, 0, 1, 0]))
-    federation = split(examples, owner, new_clients=1, rng=rng)
-    scaled = standardise_per_client(federation)
-    everyone = StandardScaler().fit(x[federation.part == TRAIN])
-    for client in range(5):
-        mine = federation.owner == client
-        own = mine & (federation.part == TRAIN)
-        scaler = StandardScaler().fit(x[own]) if client < 4 else everyone
-        expected = scaler.transform(x[mine])[:, :3]
-        assert np.allclose(scaled.examples.x[mine][:, :3], expected, atol=1e-4)
-    assert torch.equal(scaled.examples.x[:, 3], examples.x[:, 3])
-    assert np.allclose(scaled.examples.test_x[:, :3], everyone.transform(x[:5])[:, :3], atol=1e-4)
-    assert torch.equal(federation.examples.x, examples.x)
-
-
-def test_where_a_client_does_not_vary_the_spread_of_all_is_used():
-    x = np.array([[5.0]] * 5 + [[0.0], [2.0], [4.0], [6.0], [8.0]], np.float32)
-    examples = from_arrays(x, [0, 1] * 5)
-    federation = split(
-        examples, np.repeat([0, 1], 5), validation=0, test=0, rng=np.random.default_rng(0)
-    )
-    scaled = standardise_per_client(federation).examples.x
-    assert scaled[:5].abs().max() == 0
-    assert scaled.isfinite().all()
-
-
-def test_images_cannot_be_standardised_per_client(one_sentence):
-    examples = from_arrays(np.zeros((4, 1, 8, 8)), [0, 1, 0, 1])
-    federation = split(examples, np.zeros(4, int), rng=np.random.default_rng(0))
-    with one_sentence(DataError, "tables", "(1, 8, 8)"):
-        standardise_per_client(federation)

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from partitions import table
 
+from unalike import rng
 from unalike.errors import ConfigError
 from unalike.federation import skew, target
+from unalike.federation.build import federate
+from unalike.federation.partition.dirichlet_emd import emd_dirichlet
+from unalike.federation.partition.limit_label import emd_limit_label
+from unalike.federation.partition.limit_label_q import emd_limit_label_q
+from unalike.federation.partition.q_sampler import emd_q_sampler
+from unalike.parts.transform import ClassBalance, distance
 
 PUBLISHED_LIMIT_LABEL = {
     0.4: [(1, 0.222222), (2, 0.25), (3, 0.285714), (4, 0.333333),
@@ -46,13 +54,13 @@ PUBLISHED_ALPHA = {  # for a mean EMD of 0.4, 0.8, 1.0, 1.2, 1.4, 1.6
     ],
 )
 def test_closed_form_of_limit_label(t: int, f: float, classes: int, emd: float) -> None:
-    assert target.emd_limit_label(t, f, classes) == pytest.approx(emd, abs=1e-6)
+    assert emd_limit_label(t, f, classes) == pytest.approx(emd, abs=1e-6)
 
 
 @pytest.mark.parametrize(("q", "emd"), [(0.5, 0.8), (0.8, 1.4), (0.05, 0.1)])
 def test_closed_form_of_the_q_sampler(q: float, emd: float) -> None:
-    assert target.emd_q_sampler(q, 10) == pytest.approx(emd)
-    assert target.emd_limit_label_q(1, q, 10) == pytest.approx(emd)
+    assert emd_q_sampler(q, 10) == pytest.approx(emd)
+    assert emd_limit_label_q(1, q, 10) == pytest.approx(emd)
 
 
 @pytest.mark.parametrize("emd", PUBLISHED_LIMIT_LABEL)
@@ -97,44 +105,46 @@ def test_both_branches_of_the_q_sampler(emd: float, values: list[float]) -> None
     ],
 )
 def test_mean_emd_of_the_dirichlet(alpha: float, clients: int, emd: float) -> None:
-    assert target.emd_dirichlet(alpha, clients, 10) == pytest.approx(emd, abs=2.5e-3)
+    assert emd_dirichlet(alpha, clients, 10) == pytest.approx(emd, abs=2.5e-3)
 
 
 @pytest.mark.parametrize("clients", PUBLISHED_ALPHA)
-def test_concentrations_for_a_wanted_emd(clients: int) -> None:
-    found = [target.alpha_for(emd, clients, 10) for emd in (0.4, 0.8, 1.0, 1.2, 1.4)]
-    assert found == pytest.approx(PUBLISHED_ALPHA[clients][:5], rel=0.012)
-    # Near the supremum the mean hardly depends on alpha.
-    assert target.alpha_for(1.6, clients, 10) == pytest.approx(PUBLISHED_ALPHA[clients][5], rel=0.1)
+def test_published_concentrations_have_the_mean_emd(clients: int) -> None:
+    for alpha, emd in zip(PUBLISHED_ALPHA[clients], (0.4, 0.8, 1.0, 1.2, 1.4, 1.6), strict=True):
+        assert emd_dirichlet(alpha, clients, 10) == pytest.approx(emd, abs=4e-3)
 
 
 @pytest.mark.parametrize(("clients", "supremum"), [(10, 1.62), (20, 1.71), (40, 1.755)])
 def test_the_dirichlet_supremum(clients: int, supremum: float) -> None:
     assert target.reachable("dirichlet", clients, 10) == pytest.approx((0, supremum))
-    assert target.emd_dirichlet(1e-6, clients, 10) == pytest.approx(supremum, abs=1e-3)
+    assert emd_dirichlet(1e-6, clients, 10) == pytest.approx(supremum, abs=1e-3)
     with pytest.raises(ConfigError, match=f"use above 0 and below {supremum}"):
         target.settings_for(supremum + 0.01, "dirichlet", clients, 10)
 
 
-@pytest.mark.parametrize("sampler", ["limit_label", "q_sampler", "limit_label_q", "emd"])
-@pytest.mark.parametrize("emd", [0.0, 0.4, 1.1, 1.8])
+@pytest.mark.parametrize("sampler", target.TARGETED)
+@pytest.mark.parametrize("emd", [0.4, 1.1, 1.6])
 def test_each_setting_makes_a_partition_of_the_wanted_emd(sampler: str, emd: float) -> None:
-    labels = np.arange(60_000) % 10
     for found in target.settings_for(emd, sampler, 20, 10):
-        owner = found.assign(labels, 10, np.random.default_rng(0))
-        counts = np.bincount(owner * 10 + labels, minlength=200).reshape(20, 10)
-        assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
+        assert skew.emd(table(found)) == pytest.approx(emd, rel=0.005)
 
 
-def test_a_dirichlet_setting_makes_partitions_of_the_wanted_mean_emd() -> None:
-    (found,) = target.settings_for(1.0, "dirichlet", 100, 10)
-    labels = np.arange(60_000) % 10
-    measured = []
-    for seed in range(20):
-        owner = found.assign(labels, 10, np.random.default_rng(seed))
-        counts = np.bincount(owner * 10 + labels, minlength=1000).reshape(100, 10)
-        measured.append(skew.emd(counts))
-    assert np.mean(measured) == pytest.approx(1.0, abs=0.02)
+@pytest.mark.parametrize("sampler", target.TARGETED)
+@pytest.mark.parametrize("emd", [1.1, 1.4, 1.65])
+def test_fedaug_can_work_on_every_partition_that_is_offered(sampler: str, emd: float) -> None:
+    """Every client has an example of every class, and all of them reach FedAug's target.
+
+    A split may take the only example of a class from a client of ten; what is left of it is even.
+    """
+    (x, y), balance = (np.zeros((6000, 1)), np.arange(6000) % 10), ClassBalance(target=0.8)
+    for found in target.settings_for(emd, sampler, 20, 10):
+        assert table(found, y).min() >= 1
+        for counts in (federate((x, y), found, seed=s).counts for s in range(3)):
+            for own in counts:
+                labels = np.repeat(np.arange(10), own)
+                again = balance.repeats(labels, 10, rng.key(0))
+                after = np.bincount(np.concatenate([labels, labels[again]]), minlength=10)
+                assert distance(after) <= 0.8 + 10 / after.sum()
 
 
 @given(
@@ -152,9 +162,9 @@ def test_inverses_undo_the_closed_forms(
     for found in target.settings_for(emd, sampler, clients, classes):
         assert found.t * clients % classes == 0
         reached = (
-            target.emd_limit_label(found.t, found.f, classes)
+            emd_limit_label(found.t, found.f, classes)
             if sampler == "limit_label"
-            else target.emd_limit_label_q(found.t, found.q, classes)
+            else emd_limit_label_q(found.t, found.q, classes)
         )
         assert reached == pytest.approx(emd, abs=1e-8)
 
@@ -209,16 +219,13 @@ def test_one_class_has_no_label_skew() -> None:
 )
 def test_no_skew_is_reached_where_nothing_else_is(sampler: str, clients: int) -> None:
     (found,) = target.settings_for(0.0, sampler, clients, 10)
-    labels = np.arange(700) % 10
-    owner = found.assign(labels, 10, np.random.default_rng(0))
-    counts = np.bincount(owner * 10 + labels, minlength=clients * 10).reshape(clients, 10)
-    assert skew.emd(counts) == 0
+    assert skew.emd(table(found, np.arange(700) % 10)) == 0
 
 
-def test_the_greatest_emd_is_reached_with_few_examples() -> None:
-    """With one kept example of each class it would be 1.8 - 2 x 9 x 10 / 600 = 1.5."""
+def test_few_examples_cost_the_purest_settings_what_they_keep_for_others() -> None:
+    """One example of each class kept for all: 1.8 - 2 x 9 x 10 / 600 = 1.5."""
     labels = np.arange(600) % 10
     (found,) = target.settings_for(1.8, "limit_label", 10, 10)
-    owner = found.assign(labels, 10, np.random.default_rng(0))
-    counts = np.bincount(owner * 10 + labels, minlength=100).reshape(10, 10)
-    assert skew.emd(counts) == pytest.approx(1.8)
+    assert skew.emd(table(found, labels)) == pytest.approx(1.5)
+    pure = found.model_copy(update={"keep_one": False})
+    assert skew.emd(table(pure, labels)) == pytest.approx(1.8)

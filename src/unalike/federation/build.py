@@ -1,6 +1,11 @@
-"""From data to a federation: partition, split, shift, each with random numbers of its own."""
+"""From data to a federation: partition, split, prepare, shift.
+
+What is drawn at random has random numbers of its own; what is learned about features is learned
+from training rows alone.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +13,9 @@ import numpy as np
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation
 from unalike.federation.datasets.base import Dataset
-from unalike.federation.partition.base import Partitioner
-from unalike.federation.partition.natural import Natural, client_names
+from unalike.federation.goals import outcomes
+from unalike.federation.partition.base import UNUSED, Labels, Partitioner
+from unalike.federation.prepare import prepared
 from unalike.federation.readers.arrays import from_arrays
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
@@ -51,23 +57,26 @@ def federate(
     if seed < 0:
         raise ConfigError(f"seed must be 0 or more, got {seed}.")
     examples = _examples(data)
-    owner = partitioner.assign(
-        examples.strata, examples.classes, stream(seed, PARTITION), examples.groups
-    )
-    names: tuple[str, ...] = ()
-    if isinstance(partitioner, Natural) and examples.groups is not None and examples.group_names:
-        names = client_names(owner, examples.groups, examples.group_names)
+    labels = Labels(examples.strata, examples.classes, examples.groups, examples.group_names)
+    owner, names, traits = partitioner.assign(labels, stream(seed, PARTITION))
+    held = np.flatnonzero(owner != UNUSED)
+    if len(held) < len(owner):
+        examples = examples.take(held)
     federation = split(
         examples,
-        owner,
+        owner[held],
         validation=validation,
         test=test,
         new_clients=new_clients,
         rng=stream(seed, SPLIT),
         names=names,
+        traits=traits,
     )
-    if isinstance(data, Dataset):
-        federation = data.after_split(federation)
+    federation = replace(
+        prepared(federation),
+        outcomes=outcomes(partitioner.goals(labels), federation.counts, federation.traits),
+        unused=len(labels) - len(held),
+    )
     for number, shift in enumerate(shifts):
         federation = shift.apply(federation, stream(seed, SHIFT, number))
     return federation

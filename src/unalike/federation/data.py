@@ -1,17 +1,19 @@
 """One type for a partitioned dataset: who owns which example, and what each example is for."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.errors import DataError
+from unalike.federation.goals import Outcome
+from unalike.federation.readers.columns import NOTHING, Pending
+from unalike.kinds import Kind
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-Kind = Literal["multiclass", "binary", "characters"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Examples:
     test_y: Tensor | None = None
     class_names: tuple[str, ...] = ()
     name: str = "data"
+    pending: Pending = NOTHING  # what is learned from training rows once they are known
 
     @cached_property
     def strata(self) -> np.ndarray:
@@ -41,6 +44,12 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def take(self, rows: np.ndarray) -> "Examples":
+        """Only some of the examples; the dataset's own test set stays."""
+        some = torch.from_numpy(rows)
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, x=self.x[some], y=self.y[some], groups=groups)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,9 @@ class Federation:
     n_clients: int
     n_new: int = 0
     names: tuple[str, ...] = ()
+    traits: tuple[tuple[str, ...], ...] = ()  # what was made of each client, the new ones too
+    outcomes: tuple[Outcome, ...] = ()  # the skew that was asked for, and what came of it
+    unused: int = 0  # examples of the dataset that no client holds
 
     def __post_init__(self) -> None:
         n = len(self.examples)
@@ -105,6 +117,12 @@ class Federation:
         cell = self.owner[mine] * self.examples.classes + self.examples.strata[mine]
         size = self.n_clients * self.examples.classes
         return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
+
+    def marked(self, words: Sequence[str]) -> "Federation":
+        """The federation with one trait more for each client; an empty word is none."""
+        had = self.traits or ((),) * (self.n_clients + self.n_new)
+        new = ((*mine, word) if word else mine for mine, word in zip(had, words, strict=True))
+        return replace(self, traits=tuple(new))
 
     def pooled(self) -> "Rows":
         """All training rows as one client's: what the pooled upper bound trains on."""

@@ -13,8 +13,9 @@ literature on non-iid samplers. The reference is the pooled distribution (every 
 is in it, so KL is finite) or the uniform one. Size skew is the Gini coefficient of the n_k.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,47 @@ def entropy_per_client(counts: np.ndarray) -> Floats:
 def weighted_mean(values: np.ndarray, counts: np.ndarray) -> float:
     """The mean over clients, each weighted by the examples it holds."""
     return float(np.average(values, weights=np.asarray(counts).sum(axis=1)))
+
+
+class GroupEmd(NamedTuple):
+    """How unalike groups of clients are: phases, clusters, neighbourhoods."""
+
+    whole: Floats  # [groups] EMD of a group's pooled labels from those of all clients
+    between: Floats  # [groups, groups] EMD between the pooled labels of two groups
+    mean: float  # of ``whole``, by the examples of the groups
+    mean_between: float  # over the pairs of different groups; 0 if there is one group
+
+
+def group_emd(counts: np.ndarray, groups: Sequence[Sequence[int] | np.ndarray]) -> GroupEmd:
+    """EMD of each group's pooled labels against the whole, and between groups.
+
+    Args:
+        counts: Examples by client and class.
+        groups: The clients of each group; groups may overlap and need not hold all clients.
+
+    >>> found = group_emd(np.array([[4, 0], [0, 4], [4, 0], [2, 2]]), [[0, 1], [2, 3]])
+    >>> found.whole.tolist(), found.between.tolist(), found.mean
+    ([0.25, 0.25], [[0.0, 0.5], [0.5, 0.0]], 0.25)
+    """
+    counts = np.asarray(counts, dtype=float)
+    _, pooled = _distributions(counts, "pooled")
+    for number, group in enumerate(groups):
+        inside = np.asarray(group, dtype=np.int64)
+        if not len(inside) or inside.min() < 0 or inside.max() >= len(counts):
+            raise DataError(
+                f"group {number} must name some of the clients 0 to {len(counts) - 1}, "
+                f"got {inside.tolist()}."
+            )
+    if not groups:
+        raise DataError("there must be at least one group of clients.")
+    tables = np.stack([counts[np.asarray(group, dtype=np.int64)].sum(axis=0) for group in groups])
+    mixes = tables / tables.sum(axis=1, keepdims=True)
+    whole = _row_sums(np.abs(mixes - pooled))
+    between = np.stack([_row_sums(np.abs(mixes - mix)) for mix in mixes])
+    n = len(groups)
+    return GroupEmd(
+        whole, between, weighted_mean(whole, tables), float(between.sum() / max(n * (n - 1), 1))
+    )
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,10 @@ The rule, for a client with n examples and shares s of training, validation and 
 So a client of two or three examples may have nothing to test on; it still trains.
 """
 
-from dataclasses import replace
-
 import numpy as np
-import torch
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
-from unalike.federation.readers.scaling import column_moments, is_dummy
 
 
 def split(
@@ -32,6 +28,7 @@ def split(
     new_clients: int = 0,
     rng: np.random.Generator,
     names: tuple[str, ...] = (),
+    traits: tuple[str, ...] = (),
 ) -> Federation:
     """A federation in which client ``owner[i]`` holds example i.
 
@@ -45,6 +42,7 @@ def split(
             same clients and more.
         rng: One draw for each example, then one for each client, whatever the other arguments.
         names: What the clients are called.
+        traits: What sets each client apart; empty words say nothing.
     """
     _check_shares(validation, test)
     owner = np.asarray(owner)
@@ -59,8 +57,9 @@ def split(
     size = np.bincount(owner)
     if not size.all():
         raise DataError(f"client {int(size.argmin())} of {len(size)} has no example.")
-    if names and len(names) != len(size):
-        raise DataError(f"{len(names)} client names for {len(size)} clients.")
+    for what, words in (("names", names), ("traits", traits)):
+        if words and len(words) != len(size):
+            raise DataError(f"{len(words)} client {what} for {len(size)} clients.")
     if not 0 <= new_clients < len(size):
         raise ConfigError(
             f"new_clients must be 0 to {len(size) - 1} for {len(size)} clients, got {new_clients}."
@@ -73,52 +72,15 @@ def split(
     is_new[order[:new_clients]] = True
     number = np.argsort(np.argsort(is_new, kind="stable"), kind="stable")  # the new ones come last
     part[is_new[owner]] = TEST
-    return Federation(
+    federation = Federation(
         examples=examples,
         owner=number[owner],
         part=part,
         n_clients=len(size) - new_clients,
         n_new=new_clients,
-        names=tuple(np.array(names)[np.argsort(number)].tolist()) if names else (),
+        names=tuple(names[k] for k in np.argsort(number)) if names else (),
     )
-
-
-def standardise_per_client(federation: Federation) -> Federation:
-    """Table columns scaled to mean 0 and variance 1 over each client's own training examples.
-
-    Columns that hold only 0 and 1 stay as they are. Where a client's training examples do not vary,
-    the spread of all training examples is used; held-out clients and the dataset's own test set
-    have no training examples, so they take both mean and spread from all of them.
-    """
-    examples = federation.examples
-    x = examples.x
-    if x.ndim != 2:
-        raise DataError(
-            f"only tables can be standardised client by client, not rows of {tuple(x.shape[1:])}."
-        )
-    train = torch.from_numpy(federation.part == TRAIN)
-    owner = torch.from_numpy(federation.owner)
-    mine, rows = owner[train], x[train].double()
-    total = federation.n_clients + federation.n_new
-    count = torch.from_numpy(federation.sizes(TRAIN)).clamp(min=1)[:, None]
-
-    def by_client(values: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(total, x.shape[1], dtype=torch.float64).index_add_(0, mine, values)
-
-    mean = by_client(rows) / count
-    spread = (by_client((rows - mean[mine]) ** 2) / count).sqrt()
-    all_mean, all_spread = (moment.double() for moment in column_moments(x[train]))
-    spread = torch.where(spread > 1e-6 * mean.abs(), spread, all_spread)
-    mean[federation.n_clients :] = all_mean
-    spread[federation.n_clients :] = all_spread
-    dummy = is_dummy(x)
-    mean[:, dummy], spread[:, dummy] = 0.0, 1.0
-    all_mean[dummy], all_spread[dummy] = 0.0, 1.0
-    scaled = ((x.double() - mean[owner]) / spread[owner]).float()
-    test_x = examples.test_x
-    if test_x is not None:
-        test_x = ((test_x.double() - all_mean) / all_spread).float()
-    return replace(federation, examples=replace(examples, x=scaled, test_x=test_x))
+    return federation.marked([traits[k] for k in np.argsort(number)]) if traits else federation
 
 
 def _check_shares(validation: float, test: float) -> None:

@@ -8,9 +8,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from unalike.federation.build import federate
+from unalike.federation.data import TRAIN
 from unalike.federation.datasets import DATASETS
 from unalike.federation.datasets.breast_cancer import BreastCancer
 from unalike.federation.datasets.digits import Digits
+from unalike.federation.partition.iid import Iid
 from unalike.settings import describe, summary
 
 
@@ -22,8 +25,9 @@ def test_digits():
 
 
 def test_digits_resized_and_normalised():
-    x = Digits(size=16, normalise=True).load().x
-    assert x.shape == (1797, 1, 16, 16)
+    federation = federate(Digits(size=16, normalise=True), Iid())
+    assert federation.examples.x.shape == (1797, 1, 16, 16)
+    x = federation.examples.x[torch.from_numpy(federation.part == TRAIN)]
     assert abs(x.mean()) < 1e-4
     assert x.std() == pytest.approx(1, abs=1e-3)
 
@@ -34,10 +38,11 @@ def test_breast_cancer():
     assert examples.kind == "binary"
     assert np.bincount(examples.y).tolist() == [212, 357]
     assert examples.class_names == ("malignant", "benign")
-    assert examples.x.mean(0).abs().max() < 1e-4
-    assert torch.allclose(examples.x.std(0, correction=0), torch.ones(30), atol=1e-4)
-    # The first tumour's mean radius.
-    assert BreastCancer(normalise="none").load().x[0, 0] == pytest.approx(17.99)
+    assert examples.x[0, 0] == pytest.approx(17.99)  # the first tumour's mean radius
+    federation = federate(BreastCancer(), Iid())
+    x = federation.examples.x[torch.from_numpy(federation.part == TRAIN)]
+    assert x.mean(0).abs().max() < 1e-4
+    assert torch.allclose(x.std(0, correction=0), torch.ones(30), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", DATASETS)

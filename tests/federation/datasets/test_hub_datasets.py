@@ -141,5 +141,6 @@ def test_any_dataset_by_its_name(tmp_path):
     rows = {"a": [1.0, 3.0], "b": ["x", "y"], "target": [0, 1], "who": ["q", "p"]}
     datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path))
     examples = Hub(repository=str(tmp_path), label="target", client="who").load()
-    assert examples.x.tolist() == [[-1, 1, 0], [1, 0, 1]]
+    assert examples.x.tolist() == [[1, 1, 0], [3, 0, 1]]
+    assert examples.pending.scale == "pooled"
     assert examples.group_names == ("p", "q")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from unalike.errors import ConfigError, DataError
+from unalike.federation.build import federate
 from unalike.federation.datasets import DATASETS
 from unalike.federation.datasets.adult import Adult
 from unalike.federation.datasets.berka import Berka
@@ -18,6 +19,7 @@ from unalike.federation.datasets.heart import Heart
 from unalike.federation.datasets.medmnist import MedMnist
 from unalike.federation.datasets.mnist import Mnist
 from unalike.federation.datasets.shakespeare import Shakespeare
+from unalike.federation.partition.natural import Natural
 from unalike.federation.readers import hub as hub_reader
 
 RNG = np.random.default_rng(0)
@@ -164,7 +166,9 @@ def test_heart_from_uci(tmp_path):
         path.write_text(line.format(4.0, "?", number) + line.format(1.0, 200 + number, 0))
     examples = Heart(folder=str(tmp_path), normalise="none").load()
     assert examples.y.tolist() == [0, 0, 1, 0, 1, 0, 1, 0]
-    assert examples.x[0, 3] == 201.5
+    assert examples.x[:2, 3].isnan().tolist() == [True, False]
+    filled = federate(examples, Natural(), validation=0, test=0).examples.x
+    assert filled[0, 3] == 201.5
     assert examples.x[:2, 8:12].tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
 
 

@@ -4,7 +4,10 @@ import pytest
 from PIL import Image
 
 from unalike.errors import ConfigError, DataError
+from unalike.federation.build import federate
 from unalike.federation.datasets.own import Files
+from unalike.federation.partition.iid import Iid
+from unalike.federation.partition.natural import Natural
 
 TABLE = pl.DataFrame({"a": [1.0, 3.0, 5.0], "town": ["x", "y", "x"], "sick": [0, 1, 0]})
 
@@ -12,12 +15,16 @@ TABLE = pl.DataFrame({"a": [1.0, 3.0, 5.0], "town": ["x", "y", "x"], "sick": [0,
 def test_a_table_is_standardised_by_default(tmp_path):
     path = tmp_path / "mine.csv"
     TABLE.write_csv(path)
-    examples = Files(path=str(path), label="sick", client="town").load()
-    assert examples.x.flatten().tolist() == pytest.approx([-1.2247449, 0, 1.2247449])
+    mine = Files(path=str(path), label="sick", client="town")
+    federation = federate(mine, Natural(), validation=0, test=0)
+    scaled = federation.examples.x.flatten().tolist()
+    assert scaled == pytest.approx([-1.2247449, 0, 1.2247449])
+    examples = mine.load()
+    assert examples.x.flatten().tolist() == [1, 3, 5]
     assert examples.group_names == ("x", "y")
     assert examples.name == "mine"
-    raw = Files(path=str(path), label="sick", drop=["town"], normalise="none").load()
-    assert raw.x.flatten().tolist() == [1, 3, 5]
+    raw = Files(path=str(path), label="sick", client="town", normalise="none")
+    assert federate(raw, Natural()).examples.x.flatten().tolist() == [1, 3, 5]
 
 
 def test_a_second_table_is_the_test_set(tmp_path):
@@ -41,7 +48,8 @@ def test_npz_files_and_image_folders(tmp_path):
         Image.new("L", (4, 4), value).save(tmp_path / "images" / kind / "1.png")
     folder = str(tmp_path / "images")
     assert Files(path=folder, size=2).load().x[:, 0, 0, 0].tolist() == [0, 1]
-    assert Files(path=folder, normalise="pooled").load().x[:, 0, 0, 0].tolist() == [-1, 1]
+    scaled = federate(Files(path=folder, normalise="pooled"), Iid(clients=1), validation=0, test=0)
+    assert scaled.examples.x[:, 0, 0, 0].tolist() == [-1, 1]
 
 
 def test_settings_that_mean_nothing_are_refused(tmp_path, one_sentence):

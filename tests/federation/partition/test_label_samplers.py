@@ -1,24 +1,25 @@
 """Label-limiting samplers and the EMD sampler against their closed forms."""
 
 import numpy as np
+import partitions
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation import skew
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.partition.emd import Emd, robin_hood
+from unalike.federation.partition.keep_one import at_least_one
+from unalike.federation.partition.label_sets import priority_labels
 from unalike.federation.partition.limit_label import LimitLabel
 from unalike.federation.partition.limit_label_q import LimitLabelQ
 from unalike.federation.partition.q_sampler import QSampler
+from unalike.federation.partition.rounding import round_columns
 
 
-def table(
-    partitioner: Partitioner, n: int = 60_000, classes: int = 10, seed: int = 0
-) -> np.ndarray:
-    labels = np.arange(n) % classes
-    owner = partitioner.assign(labels, classes, np.random.default_rng(seed))
-    cells = np.bincount(owner * classes + labels, minlength=partitioner.clients * classes)
-    return cells.reshape(partitioner.clients, classes)
+def table(partitioner: Partitioner, n: int = 60_000, classes: int = 10) -> np.ndarray:
+    return partitions.table(partitioner, np.arange(n) % classes, classes)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,9 @@ def test_q_sampler_has_the_published_emd(q: float, emd: float) -> None:
     counts = table(QSampler(clients=20, q=q))
     assert skew.emd(counts) == pytest.approx(emd, abs=0.005)
     mixes = counts / counts.sum(axis=1, keepdims=True)
-    assert mixes[np.arange(20), np.arange(20) % 10] == pytest.approx(q, abs=1e-3)
+    own = np.abs(mixes - 0.1).argmax(axis=1)
+    assert mixes[np.arange(20), own] == pytest.approx(q, abs=1e-3)
+    assert q == 0.1 or np.bincount(own).tolist() == [2] * 10
 
 
 @pytest.mark.parametrize("t", range(1, 10))
@@ -112,7 +115,7 @@ def test_limit_label_q_follows_its_formula(t: int, q: float) -> None:
 def test_unequal_classes_are_all_dealt() -> None:
     labels = np.repeat(np.arange(5), [10, 500, 3, 0, 87])
     for sampler in (LimitLabel(t=2, f=0.5), QSampler(), LimitLabelQ(), Emd(target=1.0)):
-        owner = sampler.assign(labels, 5, np.random.default_rng(0))
+        owner = partitions.owners(sampler, labels, 5)
         assert np.bincount(owner, minlength=10).min() >= 1
 
 
@@ -150,3 +153,65 @@ def test_a_walk_that_is_cut_short_says_so() -> None:
 def test_one_class_leaves_nothing_to_skew(sampler: Partitioner) -> None:
     with pytest.raises(ConfigError, match="use iid or quantity"):
         table(sampler, n=40, classes=1)
+
+
+@pytest.mark.parametrize(("clients", "t"), [(20, 2), (40, 2), (20, 5), (10, 5), (15, 2)])
+def test_label_sets_are_even_and_many(clients: int, t: int) -> None:
+    """Walking around a circle would give 5 different sets for t = 2, and 2 for t = 5."""
+    distinct = []
+    for seed in range(30):
+        owned = priority_labels("x", clients, 10, t, np.random.default_rng(seed))
+        assert (owned.sum(axis=1) == t).all()
+        assert (owned.sum(axis=0) == t * clients // 10).all()
+        distinct.append(len({tuple(row) for row in owned.tolist()}))
+    assert np.mean(distinct) > 0.65 * clients
+
+
+def test_all_label_sets_are_equally_probable() -> None:
+    """There are 6 ways to give 3 clients 2 of 3 labels evenly: chi-square with 5 degrees."""
+    rng, seen = np.random.default_rng(0), {}
+    for _ in range(1200):
+        owned = priority_labels("x", 3, 3, 2, rng).tobytes()
+        seen[owned] = seen.get(owned, 0) + 1
+    assert len(seen) == 6
+    assert sum((n - 200) ** 2 / 200 for n in seen.values()) < 20.5  # the 0.999 quantile
+
+
+def test_pairs_of_labels_meet_equally_often() -> None:
+    """45 pairs over 20 x 1000 clients; 44 degrees of freedom, the 0.999 quantile is 78.7."""
+    met = np.zeros((10, 10))
+    for seed in range(20):
+        owned = priority_labels("x", 1000, 10, 2, np.random.default_rng(seed)).astype(int)
+        met += owned.T @ owned
+    pairs = met[np.triu_indices(10, 1)]
+    assert ((pairs - pairs.mean()) ** 2 / pairs.mean()).sum() < 78.7
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        LimitLabel(clients=20, t=2, f=0.999, keep_one=True),
+        LimitLabelQ(clients=20, t=2, q=1.0, keep_one=True),
+        QSampler(clients=20, q=1.0, keep_one=True),
+        Emd(clients=20, target=1.8, keep_one=True),
+    ],
+)
+def test_one_example_of_each_class_is_kept_where_asked(sampler: Partitioner) -> None:
+    counts = table(sampler, n=6000)
+    assert counts.min() == 1
+    assert np.array_equal(counts.sum(axis=0), np.full(10, 600))
+
+
+@given(
+    seed=st.integers(0, 999),
+    clients=st.integers(1, 12),
+    alpha=st.sampled_from([1e-3, 0.1, 1.0, 50.0]),
+)
+def test_lifting_to_one_keeps_the_classes(seed: int, clients: int, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(clients, 60, 4) * (rng.random(4) < 0.8)
+    expected = rng.dirichlet(np.full(clients, alpha), 4).T * sizes
+    lifted = at_least_one("x", expected, sizes)
+    assert lifted.sum(axis=0) == pytest.approx(sizes)
+    assert lifted[:, sizes > 0].min(initial=1.0) >= 1 - 1e-9
+    assert round_columns(lifted, sizes)[:, sizes > 0].min(initial=1) >= 1

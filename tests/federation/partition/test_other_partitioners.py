@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from partitions import BALANCED, in_order, owners, table
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation import skew
-from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.base import Labels
 from unalike.federation.partition.mixed import Mixed
 from unalike.federation.partition.natural import Natural, client_names
 from unalike.federation.partition.niid1 import Niid1
@@ -15,25 +16,55 @@ from unalike.federation.partition.niid2 import Niid2
 from unalike.federation.partition.quantity import Quantity
 from unalike.federation.partition.shards import Shards
 
-BALANCED = np.arange(60_000) % 10
-
-
-def table(partitioner: Partitioner, labels: np.ndarray = BALANCED, seed: int = 0) -> np.ndarray:
-    owner = partitioner.assign(labels, 10, np.random.default_rng(seed))
-    return np.bincount(owner * 10 + labels, minlength=partitioner.clients * 10).reshape(-1, 10)
-
 
 class TestMixed:
     """Groups with different concentrations."""
 
-    def test_sizes_are_equal_and_the_groups_differ_in_skew(self) -> None:
-        counts = table(Mixed(clients=10, sizes=[2, 8], alphas=[50, 0.5]))
-        distance = skew.emd_per_client(counts)
-        assert (counts.sum(axis=1) == 6000).all()
-        assert distance[:2].max() < distance[2:].min()
+    def test_clients_keep_the_mixes_they_drew_and_are_equal(self) -> None:
+        """The same draws by hand; the class that is asked for most is used up."""
+        mixed = Mixed(clients=10, sizes=[2, 8], alphas=[50.0, 0.5])
+        counts = in_order(mixed, seed=5)
+        rng = np.random.default_rng(5)
+        mixes = np.vstack([rng.dirichlet(np.full(10, a), n) for n, a in ((2, 50.0), (8, 0.5))])
+        size = int(6000 / mixes.sum(axis=0).max())
+        assert (counts.sum(axis=1) == size).all()
+        assert np.abs(counts - size * mixes).max() < 3
+        assert 6000 - counts.sum(axis=0).max() < 10
+
+    def test_the_traits_say_who_is_of_which_group(self) -> None:
+        mixed = Mixed(clients=10, sizes=[4, 6], alphas=[50.0, 0.1])
+        owner, _, traits = mixed.assign(Labels(BALANCED, 10), np.random.default_rng(2))
+        held = owner >= 0
+        counts = np.bincount(owner[held] * 10 + BALANCED[held], minlength=100).reshape(10, 10)
+        near = np.array([trait == "alpha = 50" for trait in traits])
+        assert near.sum() == 4
+        assert not near[:4].all()
+        distance = np.abs(counts / counts.sum(axis=1, keepdims=True) - 0.1).sum(axis=1)
+        assert distance[near].max() < distance[~near].min()
+
+    def test_unequal_classes_are_the_centre_of_the_mixes(self) -> None:
+        """Clients of a huge concentration are like the dataset, and nearly all of it is used."""
+        labels = np.repeat([0, 1, 2], [6000, 3000, 1000])
+        counts = table(Mixed(sizes=[10], alphas=[1e6]), labels)
+        assert counts.sum(axis=1) == pytest.approx(1000, abs=15)
+        assert counts[:, :3] / counts.sum(axis=1, keepdims=True) == pytest.approx(
+            np.tile([0.6, 0.3, 0.1], (10, 1)), abs=0.01
+        )
+
+    def test_mixes_give_way_only_to_the_least_size(self) -> None:
+        """The class that most clients want is shared out; a larger size needs the other class."""
+        free = Mixed(sizes=[10], alphas=[1e-3])
+        rng = np.random.default_rng(0)
+        wanted = rng.dirichlet(np.full(2, 1e-3), 10).argmax(axis=1)
+        most = np.bincount(wanted).max()
+        labels = np.arange(2000) % 2
+        assert (table(free, labels).sum(axis=1) == 1000 // most).all()
+        forced = table(free.model_copy(update={"min_size": 200}), labels)
+        assert (forced.sum(axis=1) == 200).all()
+        assert np.array_equal(forced.sum(axis=0)[:2], [1000, 1000])
 
     def test_a_class_vector_starves_the_skewed_group(self) -> None:
-        sizes = table(Mixed(mode="per_class_vector")).sum(axis=1)
+        sizes = in_order(Mixed(mode="per_class_vector")).sum(axis=1)
         assert sizes[5:].mean() / 60_000 == pytest.approx(0.5 / (5 * 50.5), rel=0.5)
 
     @pytest.mark.parametrize(
@@ -56,13 +87,14 @@ class TestShards:
 
     def test_strided_clients_hold_classes_half_the_range_apart(self) -> None:
         counts = table(Shards(clients=100, assignment="strided"))
-        classes = [set(np.flatnonzero(row)) for row in counts]
-        assert classes == [{k // 20, k // 20 + 5} for k in range(100)]
+        classes = sorted(tuple(np.flatnonzero(row)) for row in counts)
+        assert classes == [(k // 20, k // 20 + 5) for k in range(100)]
         assert (counts.sum(axis=1) == 600).all()
 
     def test_strided_shards_are_consecutive_rows_sorted_by_label(self) -> None:
         labels = np.array([1, 0, 1, 0, 1, 0, 1, 0])
-        owner = Shards(clients=2, assignment="strided").assign(labels, 2, np.random.default_rng(0))
+        strided = Shards(clients=2, assignment="strided")
+        owner = strided.draw(Labels(labels, 2), np.random.default_rng(0))
         assert owner.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
     def test_random_clients_hold_few_classes_in_varying_pairs(self) -> None:
@@ -112,7 +144,7 @@ class TestNiid:
             table(Niid1(), np.arange(300) % 10)
 
     def test_niid2_of_feddisco_makes_all_clients_equal(self) -> None:
-        counts = table(Niid2(reading="feddisco"))
+        counts = in_order(Niid2(reading="feddisco"))
         assert (counts.sum(axis=1) == 10_000).all()
         assert (counts[-1] == 1000).all()
         assert [np.flatnonzero(row).tolist() for row in counts[:-1]] == [
@@ -120,10 +152,15 @@ class TestNiid:
         ]  # fmt: skip
 
     def test_niid2_draws_the_unbiased_client_at_random(self) -> None:
-        counts = table(Niid2())
+        counts = in_order(Niid2())
         assert counts[-1].sum() == 10_000
         assert np.ptp(counts[-1]) > 10
         assert ((counts[:-1] > 0).sum(axis=1) == 2).all()
+
+    def test_the_unbiased_client_of_niid2_is_marked(self) -> None:
+        owner, _, traits = Niid2().assign(Labels(BALANCED, 10), np.random.default_rng(1))
+        assert sorted(traits) == [""] * 5 + ["unbiased"]
+        assert len(np.unique(BALANCED[owner == traits.index("unbiased")])) == 10
 
 
 class TestNatural:
@@ -133,10 +170,22 @@ class TestNatural:
     labels = np.zeros(17, int)
 
     def assign(self, **given: Any) -> np.ndarray:
-        return Natural(**given).assign(self.labels, 1, np.random.default_rng(0), self.groups)
+        """In the order of the groups."""
+        labels = Labels(self.labels, 1, self.groups)
+        return Natural(**given).draw(labels, np.random.default_rng(0))
 
     def test_each_group_is_a_client_and_gaps_are_closed(self) -> None:
         assert np.array_equal(self.assign(), np.repeat([0, 1, 2, 3], [5, 1, 2, 9]))
+
+    def test_clients_are_numbered_at_random_and_keep_their_names(self) -> None:
+        labels = Labels(self.labels, 1, self.groups, ("a", "b", "unused", "d", "e"))
+        seen = set()
+        for seed in range(40):
+            owner, names, _ = Natural().assign(labels, np.random.default_rng(seed))
+            held = np.array(labels.group_names)[self.groups]
+            assert np.array_equal(np.array(names)[owner], held)
+            seen.add(names)
+        assert len(seen) > 12  # of 24 orders
 
     def test_the_smallest_groups_are_joined_to_the_wanted_number(self) -> None:
         assert np.array_equal(self.assign(clients=3), np.repeat([0, 1, 1, 2], [5, 1, 2, 9]))
@@ -160,11 +209,11 @@ class TestNatural:
 
     def test_data_without_groups_are_refused(self) -> None:
         with pytest.raises(DataError, match="no natural clients"):
-            Natural().assign(self.labels, 1, np.random.default_rng(0))
+            owners(Natural(), self.labels, 1)
 
     def test_groups_of_another_length_are_refused(self) -> None:
         with pytest.raises(DataError, match="each of the 17 examples, got 2"):
-            Natural().assign(self.labels, 1, np.random.default_rng(0), np.zeros(2, int))
+            owners(Natural(), self.labels, 1, groups=np.zeros(2, int))
 
     def test_names_follow_the_groups(self) -> None:
         names = client_names(self.assign(clients=3), self.groups, ("a", "b", "unused", "d", "e"))
@@ -173,24 +222,5 @@ class TestNatural:
     def test_a_hundred_thousand_groups(self) -> None:
         groups = np.arange(300_000) % 100_000
         labels = np.zeros(300_000, int)
-        owner = Natural(min_size=5, small="join").assign(
-            labels, 1, np.random.default_rng(0), groups
-        )
+        owner = owners(Natural(min_size=5, small="join"), labels, 1, groups=groups)
         assert np.bincount(owner).min() == 6
-
-
-@pytest.mark.parametrize("groups", [[2, 8], [5, 5], [8, 2]])
-def test_mixed_clients_near_iid_stay_so(groups):
-    """The classes come out even at the cost of the skewed: alpha = 50 keeps a Dirichlet's EMD."""
-    near, skewed, free = [], [], []
-    for seed in range(20):
-        draw = np.random.default_rng(seed)
-        table = Mixed(clients=10, sizes=groups, alphas=[50.0, 0.5]).table(np.full(10, 600), draw)
-        assert (table.sum(0) == 600).all()
-        assert (table.sum(1) == 600).all()
-        emd = np.abs(table / 600 - 0.1).sum(1)
-        near.append(emd[: groups[0]].mean())
-        skewed.append(emd[groups[0] :].mean())
-        free.append(np.abs(draw.dirichlet(np.full(10, 50.0), groups[0]) - 0.1).sum(1).mean())
-    assert np.mean(near) == pytest.approx(np.mean(free), rel=0.1)
-    assert np.mean(skewed) > 5 * np.mean(near)

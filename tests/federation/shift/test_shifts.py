@@ -56,18 +56,25 @@ def test_a_shift_is_repeatable(name: str) -> None:
 class TestRotation:
     """Angles dealt to clients."""
 
-    def test_each_client_has_its_quarter_turn(self) -> None:
-        before = federation()
+    def test_each_client_has_the_quarter_turn_of_its_trait(self) -> None:
+        before = federation(new=2)
         after = Rotation().apply(before, np.random.default_rng(0))
-        for client in range(4):
+        for client, (trait,) in enumerate(after.traits):
             mine = torch.from_numpy(before.owner == client)
-            expected = np.rot90(before.examples.x[mine].numpy(), client, axes=(-2, -1))
+            quarters = int(trait.removeprefix("turned by ")) // 90
+            expected = np.rot90(before.examples.x[mine].numpy(), quarters, axes=(-2, -1))
             assert np.array_equal(after.examples.x[mine].numpy(), expected)
 
-    def test_angles_are_dealt_in_turn_or_in_groups(self) -> None:
-        turn, groups = Rotation(angles=[0, 90, -90]), Rotation(angles=[0, 90, -90], deal="groups")
-        assert turn.angle_of_client(7).tolist() == [0, 90, 270, 0, 90, 270, 0]
-        assert groups.angle_of_client(6).tolist() == [0, 0, 90, 90, 270, 270]
+    def test_angles_are_dealt_evenly_and_at_random(self) -> None:
+        """Any angle is as probable for any client: 600 draws, 200 +- 12 expected."""
+        turn, seen = Rotation(angles=[0, 90, -90]), np.zeros((6, 3))
+        for seed in range(600):
+            after = turn.apply(federation(n=12, clients=6), np.random.default_rng(seed))
+            traits = [trait for (trait,) in after.traits]
+            names = ["turned by 0", "turned by 90", "turned by 270"]
+            assert [traits.count(name) for name in names] == [2, 2, 2]
+            seen[np.arange(6), [names.index(trait) for trait in traits]] += 1
+        assert np.abs(seen - 200).max() < 5 * 12
 
     @pytest.mark.parametrize("quarter", [90.0, 180.0, 270.0])
     def test_bilinear_turns_agree_with_exact_ones(self, quarter: float) -> None:
@@ -120,15 +127,22 @@ class TestRotation:
 
 
 class TestNoise:
-    """A level that grows with the client's number."""
+    """Levels from a part to all of the largest, in random order."""
 
-    def test_the_level_is_linear_in_the_client(self) -> None:
+    def test_the_levels_are_the_parts_of_the_largest(self) -> None:
         before = federation(n=4000)
         after = Noise(level=0.8).apply(before, np.random.default_rng(0))
         added = (after.examples.x - before.examples.x).numpy()
         levels = [added[before.owner == client].std() for client in range(4)]
-        assert levels == pytest.approx([0.2, 0.4, 0.6, 0.8], rel=0.02)
+        told = [float(trait.removeprefix("noise ")) for (trait,) in after.traits]
+        assert sorted(told) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+        assert levels == pytest.approx(told, rel=0.02)
         assert added.mean() == pytest.approx(0, abs=0.01)
+
+    def test_the_order_is_random(self) -> None:
+        few = federation(n=12)
+        orders = {Noise().apply(few, np.random.default_rng(s)).traits for s in range(60)}
+        assert len(orders) > 15  # of 24
 
     def test_no_level_is_no_change(self) -> None:
         before = federation()
@@ -162,11 +176,24 @@ class TestLabelNoise:
         assert seen == pytest.approx(transition(5, kind, ratio), abs=0.012)
         assert (seen[transition(5, kind, ratio) == 0] == 0).all()
 
-    def test_only_training_labels_change(self) -> None:
+    @pytest.mark.parametrize("validation", [True, False])
+    def test_test_labels_stay_true_and_validation_labels_if_told_so(self, validation: bool) -> None:
         before = federation(new=2)
-        after = LabelNoise(ratio=1.0).apply(before, np.random.default_rng(0))
+        noise = LabelNoise(ratio=1.0, validation=validation)
+        after = noise.apply(before, np.random.default_rng(0))
         changed = (before.examples.y != after.examples.y).numpy()
-        assert np.array_equal(changed, before.part == TRAIN)
+        reached = [TRAIN, VALIDATION] if validation else [TRAIN]
+        assert np.array_equal(changed, np.isin(before.part, reached))
+
+    def test_the_switch_leaves_training_labels_as_they_were(self) -> None:
+        before = federation()
+        one, other = (
+            LabelNoise(ratio=0.5, validation=v).apply(before, np.random.default_rng(0)).examples.y
+            for v in (True, False)
+        )
+        train = torch.from_numpy(before.part == TRAIN)
+        assert torch.equal(one[train], other[train])
+        assert not torch.equal(one, other)
 
     def test_only_a_share_of_the_clients_changes(self) -> None:
         before = federation(n=2400, clients=20)
@@ -174,6 +201,7 @@ class TestLabelNoise:
         changed = (before.examples.y != after.examples.y).numpy()
         noisy = np.unique(before.owner[changed])
         assert len(noisy) == 6
+        assert noisy.tolist() == [k for k, words in enumerate(after.traits) if words]
         assert changed[(before.part == TRAIN) & np.isin(before.owner, noisy)].all()
 
     def test_counts_are_measured_on_the_new_labels(self) -> None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from unalike.errors import DataError
+from unalike.federation.readers.columns import Scale
 from unalike.federation.readers.hub import load_splits
-from unalike.federation.readers.scaling import standardise
 from unalike.settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.federation.data import Examples, Federation
+    from unalike.federation.data import Examples
 
 VARIABLE = "UNALIKE_DATA"
 
@@ -34,10 +34,6 @@ class Dataset(Settings):
     @abstractmethod
     def load(self) -> "Examples":
         """The whole dataset, not yet partitioned."""
-
-    def after_split(self, federation: "Federation") -> "Federation":
-        """What can only be fitted once it is known which rows train; nothing, mostly."""
-        return federation
 
 
 class StoredDataset(Dataset):
@@ -103,15 +99,16 @@ class ImageDataset(Dataset):
         default=0, ge=0, le=1024, description="side to resize images to, 0: as published"
     )
     normalise: bool = Field(
-        default=False, description="scale each channel to mean 0 and variance 1"
+        default=False, description="scale each channel to mean 0 and variance 1 of training rows"
     )
 
     def finish(self, examples: "Examples") -> "Examples":
-        """Resized and normalised as the settings say."""
+        """Resized as the settings say, and to be normalised once training rows are known."""
         if self.size and examples.x.shape[-1] != self.size:
             test_x = None if examples.test_x is None else self._resize(examples.test_x)
             examples = replace(examples, x=self._resize(examples.x), test_x=test_x)
-        return standardise(examples) if self.normalise else examples
+        scale: Scale = "pooled" if self.normalise else "none"
+        return replace(examples, pending=examples.pending._replace(scale=scale))
 
     def _resize(self, x: "Tensor") -> "Tensor":
         from torch.nn.functional import interpolate
@@ -125,19 +122,13 @@ class TableDataset(Dataset):
 
     normalise: Literal["auto", "none", "pooled", "client"] = Field(
         default="auto",
-        description="columns to mean 0 and variance 1: over all rows (pooled), or over each "
-        "client's own training rows once they are known (client); auto: pooled for tables, none "
-        "for images",
+        description="columns to mean 0 and variance 1: over the training rows of all training "
+        "clients (pooled), or over each client's own (client); auto: pooled for tables, none for "
+        "images",
     )
 
     def finish(self, examples: "Examples") -> "Examples":
-        """Standardised over all rows by default; images only if it was asked for."""
-        auto = "pooled" if examples.x.ndim == 2 else "none"
-        chosen = auto if self.normalise == "auto" else self.normalise
-        return standardise(examples) if chosen == "pooled" else examples
-
-    def after_split(self, federation: "Federation") -> "Federation":
-        """Standardised client by client if the settings say so."""
-        from unalike.federation.split import standardise_per_client
-
-        return standardise_per_client(federation) if self.normalise == "client" else federation
+        """To be standardised once training rows are known; images only if it was asked for."""
+        auto: Scale = "pooled" if examples.x.ndim == 2 else "none"
+        scale = auto if self.normalise == "auto" else self.normalise
+        return replace(examples, pending=examples.pending._replace(scale=scale))

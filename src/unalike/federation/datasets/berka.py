@@ -47,11 +47,11 @@ class Berka(StoredDataset, TableDataset):
     normalise: Literal["auto", "none", "pooled", "client"] = Field(
         default="client",
         description="the 13 numbers to mean 0 and variance 1: over each client's own training rows "
-        "once they are known (client), or over all rows (pooled)",
+        "(client), or over those of all training clients (pooled)",
     )
 
     def load(self) -> "Examples":
-        """The 13 numbers as they are (unless pooled), then the two 0/1 columns."""
+        """The 13 numbers, not yet scaled, then the two 0/1 columns."""
         found = self.find("berka/loan_features.parquet") or self.find("loan_features.parquet")
         if not found:
             raise self.absent()

@@ -13,6 +13,7 @@ from pydantic import Field
 from unalike.errors import DataError
 from unalike.federation.datasets.base import StoredDataset, TableDataset
 from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.frames import table_file
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Heart(StoredDataset, TableDataset):
 
     missing: Literal["impute", "drop"] = Field(
         default="impute",
-        description="'impute': median of all hospitals (most frequent level for restecg), a "
+        description="'impute': median of the training rows (most frequent level for restecg), a "
         "cholesterol or blood pressure of 0 counting as missing; 'drop': only complete rows (740)",
     )
 
@@ -53,19 +54,17 @@ class Heart(StoredDataset, TableDataset):
         else:
             measured = pl.col("chol", "trestbps")
             table = table.with_columns(pl.when(measured != 0).then(measured).name.keep())
-            table = table.with_columns(
-                pl.col(*NUMBERS).fill_null(pl.col(*NUMBERS).median()),
-                *(pl.col(c).fill_null(pl.col(c).mode().min()) for c in LEVELS),
-            )
-        one_hot = [table[c].to_numpy()[:, None] == np.array(levels) for c, levels in LEVELS.items()]
-        x = np.concatenate([table.select(NUMBERS).to_numpy(), *one_hot], axis=1)
+        numbers = table.select(NUMBERS).cast(pl.Float64).to_numpy()
+        one_hot = [_one_hot(table[c].cast(pl.Float64), levels) for c, levels in LEVELS.items()]
+        levels = [Column(c, len(levels), "fixed") for c, levels in LEVELS.items()]
         return self.finish(
             from_arrays(
-                x,
+                np.concatenate([numbers, *one_hot], axis=1),
                 (table["num"] > 0).cast(int).to_numpy(),
                 table["hospital"].to_numpy(),
                 class_names=("healthy", "disease"),
                 name=self.title,
+                pending=Pending((*map(Column, NUMBERS), *levels)),
             )
         )
 
@@ -92,3 +91,9 @@ class Heart(StoredDataset, TableDataset):
                 ]
                 return pl.concat(parts)
         raise self.absent()
+
+
+def _one_hot(column: "pl.Series", levels: tuple[int, ...]) -> np.ndarray:
+    """A column for each level; all of them are NaN where the value is missing."""
+    values = column.to_numpy()[:, None]
+    return np.where(np.isnan(values), np.nan, values == np.array(levels))

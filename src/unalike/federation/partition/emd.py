@@ -4,14 +4,16 @@ Start from a random positive vector D that sums to one; while |EMD - target| > t
 i != j with D_i >= D_j and
   EMD too small:  move U(0, D_j) from j to i            (the rich get richer)
   EMD too large:  move U(0, (D_i - D_j)/2) from i to j  (Robin Hood)
-Client k gets D shifted by k positions, so the pooled distribution stays uniform.
+The k-th client gets D shifted by k positions, so the pooled distribution stays uniform.
 """
 
 import numpy as np
 from pydantic import Field
 
 from unalike.errors import ConfigError
-from unalike.federation.partition.base import TablePartitioner
+from unalike.federation.goals import Goal
+from unalike.federation.partition.base import Labels, TablePartitioner
+from unalike.federation.partition.keep_one import KeepOne, at_least_one
 from unalike.federation.partition.label_sets import require_even
 from unalike.federation.partition.rounding import round_columns
 
@@ -28,6 +30,11 @@ class Emd(TablePartitioner):
     max_iterations: int = Field(
         default=1_000_000, ge=1, description="moves after which the walk gives up"
     )
+    keep_one: KeepOne = False
+
+    def goals(self, labels: Labels) -> tuple[Goal, ...]:
+        """The target."""
+        return (Goal("EMD", self.target),)
 
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class."""
@@ -36,6 +43,8 @@ class Emd(TablePartitioner):
         mix, _ = robin_hood(self.target, classes, rng, self.tolerance, self.max_iterations)
         shift = (np.arange(classes) - np.arange(self.clients)[:, None]) % classes
         expected = class_sizes * mix[shift] * classes / self.clients
+        if self.keep_one:
+            expected = at_least_one("emd", expected, class_sizes)
         return round_columns(expected, class_sizes)
 
 

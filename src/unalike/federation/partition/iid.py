@@ -2,18 +2,12 @@
 
 import numpy as np
 
-from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.base import Labels, Partitioner
 
 
 class Iid(Partitioner):
     """Equal random parts: no skew but that of chance."""
 
-    def draw(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None,
-    ) -> np.ndarray:
+    def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Deals the examples in random order, one to each client in turn."""
         return rng.permutation(np.arange(len(labels)) % self.clients)

@@ -7,16 +7,24 @@ p_k(y) = (1-f)/M         otherwise
 EMD    = 2f (1 - t/M)    against a uniform pooled distribution
 
 Where f = 1 every client still gets one example of each class, unless told otherwise: the thesis
-does so since FedAug has to start from something. This lowers the EMD by 2 (M - t) K / N.
+does so since FedAug has to start from something. This lowers the EMD by 2 (M - t) K / N. The label
+sets are drawn at random.
 """
 
 import numpy as np
 from pydantic import Field
 
-from unalike.errors import ConfigError, DataError
-from unalike.federation.partition.base import TablePartitioner
+from unalike.errors import ConfigError
+from unalike.federation.goals import Goal
+from unalike.federation.partition.base import Labels, TablePartitioner
+from unalike.federation.partition.keep_one import at_least_one, scarce
 from unalike.federation.partition.label_sets import priority_labels
 from unalike.federation.partition.rounding import round_columns
+
+
+def emd_limit_label(t: int, f: float, classes: int) -> float:
+    """EMD of ll(t, f)."""
+    return 2 * f * (1 - t / classes)
 
 
 class LimitLabel(TablePartitioner):
@@ -32,6 +40,10 @@ class LimitLabel(TablePartitioner):
         "and no class has fewer examples than there are clients",
     )
 
+    def goals(self, labels: Labels) -> tuple[Goal, ...]:
+        """The closed form."""
+        return (Goal("EMD", emd_limit_label(self.t, self.f, labels.classes)),)
+
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class."""
         classes, t, f = len(class_sizes), self.t, self.f
@@ -43,30 +55,10 @@ class LimitLabel(TablePartitioner):
         owners = t * self.clients // classes
         expected = class_sizes * ((1 - f) / self.clients + f / owners * owned)
         if self._keeps_one(class_sizes):
-            expected = _at_least_one(expected, class_sizes)
+            expected = at_least_one("limit_label", expected, class_sizes)
         return round_columns(expected, class_sizes)
 
     def _keeps_one(self, class_sizes: np.ndarray) -> bool:
         if self.keep_one is None:
-            return self.f == 1 and not len(_scarce(class_sizes, self.clients))
+            return self.f == 1 and not len(scarce(class_sizes, self.clients))
         return self.keep_one
-
-
-def _scarce(class_sizes: np.ndarray, clients: int) -> np.ndarray:
-    """The classes that have examples, but not one for each client."""
-    return np.flatnonzero((class_sizes > 0) & (class_sizes < clients))
-
-
-def _at_least_one(expected: np.ndarray, class_sizes: np.ndarray) -> np.ndarray:
-    """Entries below one lifted to one, at the cost of the others of the class."""
-    clients = len(expected)
-    scarce = _scarce(class_sizes, clients)
-    if len(scarce):
-        raise DataError(
-            f"limit_label: keep_one needs {clients} examples of each class and class {scarce[0]} "
-            f"has {class_sizes[scarce[0]]}; use fewer clients or keep_one = false."
-        )
-    low = (expected < 1) & (class_sizes > 0)
-    rest = np.where(low, 0.0, expected)
-    scale = (class_sizes - low.sum(axis=0)) / np.maximum(rest.sum(axis=0), 1.0)
-    return np.where(low, 1.0, rest * scale)

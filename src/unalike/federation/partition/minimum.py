@@ -21,7 +21,15 @@ def top_up(
     min_size: int,
     rng: np.random.Generator,
 ) -> Ints:
-    """The owner vector with at least ``min_size`` examples per client; needs n >= their sum."""
+    """The owner vector with at least ``min_size`` examples per client; needs n >= their sum.
+
+    Examples that nobody holds, of a negative owner, stay so.
+    """
+    held = np.flatnonzero(owner >= 0)
+    if len(held) < len(owner):
+        owner = owner.copy()
+        owner[held] = top_up(owner[held], labels[held], clients, min_size, rng)
+        return owner
     sizes = np.bincount(owner, minlength=clients)
     missing = np.maximum(min_size - sizes, 0)
     if not missing.any():

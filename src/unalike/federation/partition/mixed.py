@@ -2,8 +2,14 @@
 
 The mixed setting of entropy pooling (FedEP): some clients nearly iid (alpha = 50), the others
 skewed. A single Dirichlet vector per class with concentrations (50, ..., 0.5, ...) would leave the
-skewed clients about one per cent of the data each, so mixes are drawn per client with equal sizes
-by default, and the vector is kept as a switch.
+skewed clients about one per cent of the data each, so mixes are drawn per client by default, and
+the vector is kept as a switch.
+
+q_k ~ Dir(alpha_k M p),  p the label mix of the dataset;  Dir(alpha_k 1_M) with equal classes
+
+Clients are of equal size and keep the mixes they drew: they are as large as the class that is asked
+for most allows, and what is left of the other classes stays unused. The trait "alpha = 0.5" says
+which clients have that concentration.
 """
 
 from typing import Literal, Self
@@ -12,11 +18,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from unalike.errors import ConfigError
-from unalike.federation.partition.base import TablePartitioner
+from unalike.federation.goals import Goal
+from unalike.federation.partition.base import Labels, TablePartitioner
 from unalike.federation.partition.dirichlet import MOST_ALPHA
-from unalike.federation.partition.mixes import table_of_mixes
-from unalike.federation.partition.rounding import round_columns
-from unalike.federation.partition.sizes import even_sizes
+from unalike.federation.partition.dirichlet_emd import emd_of_mixes
+from unalike.federation.partition.mixes import table_of_exact_mixes
+from unalike.federation.partition.rounding import Floats, Ints, round_columns
 
 
 class Mixed(TablePartitioner):
@@ -50,25 +57,49 @@ class Mixed(TablePartitioner):
             )
         return self
 
+    def traits(self) -> list[str]:
+        """The concentration of each client, group after group."""
+        groups = zip(self.sizes, self.alphas, strict=True)
+        return [_trait(alpha) for size, alpha in groups for _ in range(size)]
+
+    def goals(self, labels: Labels) -> tuple[Goal, ...]:
+        """The mean EMD of each concentration, from the label mix of the dataset."""
+        if self.mode == "per_class_vector":
+            return ()
+        share = labels.class_sizes / len(labels)
+        return tuple(
+            Goal(
+                f"EMD of the clients with {_trait(alpha)}, the mean of Dirichlet({alpha:g})",
+                emd_of_mixes(_concentration(alpha, labels.class_sizes)),
+                _trait(alpha),
+                tuple(share.tolist()),
+            )
+            for alpha in dict.fromkeys(self.alphas)
+        )
+
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class."""
         if self.mode == "per_class_vector":
             concentration = np.repeat(np.array(self.alphas, dtype=float), self.sizes)
             shares = rng.dirichlet(concentration, len(class_sizes)).T
             return round_columns(shares * class_sizes, class_sizes)
-        present = np.flatnonzero(class_sizes)
         mixes = np.vstack(
             [
-                rng.dirichlet(np.full(len(present), alpha), size)
+                rng.dirichlet(_concentration(alpha, class_sizes), size)
                 for size, alpha in zip(self.sizes, self.alphas, strict=True)
             ]
         )
-        # The classes must come out even, and those who are unlike the others give way for it: a
-        # client of alpha = 50 that made room for the skewed ones would not be nearly iid.
-        alphas = np.repeat(np.array(self.alphas, dtype=float), self.sizes)
-        equal = even_sizes(int(class_sizes.sum()), self.clients)
+        present = np.flatnonzero(class_sizes)
         table = np.zeros((self.clients, len(class_sizes)), dtype=np.int64)
-        table[:, present] = table_of_mixes(
-            mixes, equal, class_sizes[present], alphas.min() / alphas
-        )
+        table[:, present] = table_of_exact_mixes(mixes, class_sizes[present], self.min_size)
         return table
+
+
+def _trait(alpha: float) -> str:
+    return f"alpha = {alpha:g}"
+
+
+def _concentration(alpha: float, class_sizes: Ints) -> Floats:
+    """Of the classes that occur, so that their mean is the label mix of the dataset."""
+    present = class_sizes[class_sizes > 0]
+    return alpha * len(present) * present / present.sum()

@@ -1,4 +1,4 @@
-"""From wanted label mixes to a table of counts that uses every example exactly once."""
+"""From wanted label mixes to a table of counts in which no example is used twice."""
 
 import numpy as np
 
@@ -7,28 +7,41 @@ from unalike.federation.partition.rounding import Floats, Ints, round_columns, s
 SWEEPS = 200
 
 
-def table_of_mixes(
-    mixes: Floats, sizes: Ints, class_sizes: Ints, give: Floats | None = None
-) -> Ints:
+def table_of_mixes(mixes: Floats, sizes: Ints, class_sizes: Ints) -> Ints:
     """Counts [clients, classes] with both sums exact and label mixes nearest to ``mixes``.
 
     Mixes drawn client by client ask for more of some classes than there is. Every mix is tilted,
-    q_kc exp(give_k lambda_c), until the classes come out even. With ``give`` = 1 for all this is
-    iterative proportional fitting, the table nearest in relative entropy; a client with a smaller
-    one keeps more of its mix. Where zeros of the wanted table leave no such table, the sweeps
+    q_kc exp(lambda_c), until the classes come out even: iterative proportional fitting, the table
+    nearest in relative entropy. Where zeros of the wanted table leave no such table, the sweeps
     stop and what is missing is spread by size.
     """
-    share = np.ones(len(sizes)) if give is None else give
-    expected = _fitted(mixes, sizes, class_sizes, share[:, None])
+    expected = _fitted(mixes, sizes, class_sizes)
     return settle_rows(round_columns(expected, class_sizes), expected, sizes)
 
 
-def _fitted(mixes: Floats, sizes: Ints, class_sizes: Ints, give: Floats) -> Floats:
+def table_of_exact_mixes(mixes: Floats, class_sizes: Ints, least: int) -> Ints:
+    """Counts [clients, classes] of equal clients whose label mixes are ``mixes``.
+
+    Clients are as large as the class that is asked for most allows, and what is left of the others
+    stays unused. Only where they would hold fewer than ``least`` examples the mixes give way.
+    """
+    clients, total = len(mixes), int(class_sizes.sum())
+    demand = mixes.sum(axis=0)
+    asked = demand > 0
+    size = max(int((class_sizes[asked] / demand[asked]).min() + 1e-9), least)
+    rest = np.maximum(class_sizes - size * demand, 0.0)
+    # The rest is one client more, which takes what nobody asks for, so that nobody has to give way.
+    rest = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / len(rest))
+    sizes = np.append(np.full(clients, size), total - clients * size)
+    return table_of_mixes(np.vstack([mixes, rest]), sizes, class_sizes)[:-1]
+
+
+def _fitted(mixes: Floats, sizes: Ints, class_sizes: Ints) -> Floats:
     with np.errstate(divide="ignore"):
         logs = np.log(mixes)
     tilt = np.zeros(len(class_sizes))
     for _ in range(SWEEPS):
-        table = np.exp(logs + give * tilt - (logs + give * tilt).max(axis=1, keepdims=True))
+        table = np.exp(logs + tilt - (logs + tilt).max(axis=1, keepdims=True))
         table *= (sizes / table.sum(axis=1))[:, None]
         demand = table.sum(axis=0)
         if np.abs(demand - class_sizes).max() < 1e-3:

@@ -7,7 +7,13 @@ import numpy as np
 from pydantic import Field
 
 from unalike.errors import ConfigError, DataError
-from unalike.federation.partition.base import Partitioner, checked_labels, require_examples
+from unalike.federation.partition.base import (
+    Labels,
+    Partition,
+    Partitioner,
+    numbered,
+    require_examples,
+)
 
 
 class Natural(Partitioner):
@@ -24,25 +30,17 @@ class Natural(Partitioner):
         description="what to do with groups below min_size: refuse, or join the smallest",
     )
 
-    def assign(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """The client of each example; clients are numbered in the order of their first group."""
-        labels = checked_labels(labels, classes)
-        return self.draw(labels, classes, rng, groups)
+    def assign(self, labels: Labels, rng: np.random.Generator) -> Partition:
+        """The client of each example; clients keep the names of their groups."""
+        owner = self.draw(labels, rng)
+        names: tuple[str, ...] = ()
+        if labels.groups is not None and labels.group_names:
+            names = client_names(owner, labels.groups, labels.group_names)
+        return numbered(owner, int(owner.max()) + 1, rng, names)
 
-    def draw(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None,
-    ) -> np.ndarray:
+    def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Follows the groups; joins some where the settings ask for it."""
+        groups = labels.groups
         if groups is None:
             raise DataError(
                 "natural: these data have no natural clients; use another partitioner, "

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from unalike.federation.partition.base import Partitioner
+from unalike.federation.goals import Goal
+from unalike.federation.partition.base import Labels, Partitioner
 from unalike.federation.partition.dirichlet import MOST_ALPHA, Dirichlet
 
 LEAST = {"latent": 40, "feddisco": 10}
@@ -29,18 +30,18 @@ class Niid1(Partitioner):
         default="latent", description="which code to follow: VAE-latent weights or FedDisco"
     )
 
-    def draw(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None,
-    ) -> np.ndarray:
+    def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Partitions as the Dirichlet partitioner with this reading's settings."""
-        dirichlet = Dirichlet(
+        return self._dirichlet().assign(labels, rng).owner
+
+    def goals(self, labels: Labels) -> tuple[Goal, ...]:
+        """Those of the Dirichlet partitioner."""
+        return self._dirichlet().goals(labels)
+
+    def _dirichlet(self) -> Dirichlet:
+        return Dirichlet(
             clients=self.clients,
             min_size=self.min_size or LEAST[self.reading],
             alpha=self.alpha,
             balance=self.reading == "feddisco",
         )
-        return dirichlet.assign(labels, classes, rng)

@@ -1,9 +1,9 @@
 """NIID-2 of FedDisco (Ye et al. 2023): one unbiased client, the others with few classes each.
 
-Of K clients the last is unbiased and holds N/K examples; each of the others alone holds all that
-remains of its M/(K-1) classes (two of ten with K = 6). The code of the VAE-latent weights draws the
-unbiased client at random; FedDisco's takes the same share of every class, which with equal classes
-makes all clients equal.
+Of K clients one is unbiased and holds N/K examples; each of the others alone holds all that remains
+of its M/(K-1) classes (two of ten with K = 6). The code of the VAE-latent weights draws examples of
+the unbiased client at random; FedDisco's takes the same share of every class, which with equal
+classes makes all clients equal. The trait "unbiased" says which client it is.
 """
 
 from typing import Literal
@@ -26,6 +26,10 @@ class Niid2(TablePartitioner):
         default="latent",
         description="unbiased client drawn at random (VAE-latent code) or evenly (FedDisco code)",
     )
+
+    def traits(self) -> list[str]:
+        """The unbiased client comes last in the table."""
+        return [""] * (self.clients - 1) + ["unbiased"]
 
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class."""

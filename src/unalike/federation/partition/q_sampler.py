@@ -9,15 +9,27 @@ import numpy as np
 from pydantic import Field
 
 from unalike.errors import ConfigError
-from unalike.federation.partition.base import TablePartitioner
+from unalike.federation.goals import Goal
+from unalike.federation.partition.base import Labels, TablePartitioner
+from unalike.federation.partition.keep_one import KeepOne, at_least_one
 from unalike.federation.partition.label_sets import require_even
 from unalike.federation.partition.rounding import round_columns
+
+
+def emd_q_sampler(q: float, classes: int) -> float:
+    """EMD of the q-sampler."""
+    return 2 * abs(q - 1 / classes)
 
 
 class QSampler(TablePartitioner):
     """Label skew by one client group per class that gets a share q of it."""
 
     q: float = Field(default=0.5, ge=0, le=1, description="share of a class for its own group")
+    keep_one: KeepOne = False
+
+    def goals(self, labels: Labels) -> tuple[Goal, ...]:
+        """The closed form."""
+        return (Goal("EMD", emd_q_sampler(self.q, labels.classes)),)
 
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class; inside a group examples are dealt in turn."""
@@ -29,4 +41,6 @@ class QSampler(TablePartitioner):
         group = np.arange(self.clients) % classes
         own = group[:, None] == np.arange(classes)
         expected = class_sizes * np.where(own, self.q, (1 - self.q) / (classes - 1)) / group_size
+        if self.keep_one:
+            expected = at_least_one("q_sampler", expected, class_sizes)
         return round_columns(expected, class_sizes)

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.base import Labels, Partitioner
 from unalike.federation.partition.sizes import apportion, lognormal_shares
 
 
@@ -23,13 +23,7 @@ class Quantity(Partitioner):
         "by rank; lognormal: standard deviation of the log size",
     )
 
-    def draw(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None,
-    ) -> np.ndarray:
+    def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Deals the examples in random order to clients of the drawn sizes."""
         sizes = apportion(len(labels), self._shares(rng))
         return rng.permutation(np.repeat(np.arange(self.clients), sizes))

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from unalike.errors import DataError
-from unalike.federation.partition.base import Partitioner
+from unalike.federation.partition.base import Labels, Partitioner
 
 
 class Shards(Partitioner):
@@ -15,16 +15,10 @@ class Shards(Partitioner):
     shards_per_client: int = Field(default=2, ge=1, description="shards of each client")
     assignment: Literal["random", "strided"] = Field(
         default="random",
-        description="shards at random, or client k gets shards k, k+K, ... in dataset order",
+        description="shards at random, or every K-th shard in dataset order to the same client",
     )
 
-    def draw(
-        self,
-        labels: np.ndarray,
-        classes: int,
-        rng: np.random.Generator,
-        groups: np.ndarray | None,
-    ) -> np.ndarray:
+    def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Cuts the examples, sorted by label, into shards whose sizes differ by at most one."""
         n, shards = len(labels), self.clients * self.shards_per_client
         if n < shards:
@@ -36,7 +30,7 @@ class Shards(Partitioner):
         order = np.arange(n)
         if self.assignment == "random":
             client_of_shard, order = rng.permutation(client_of_shard), rng.permutation(n)
-        order = order[np.argsort(labels[order], kind="stable")]
+        order = order[np.argsort(labels.labels[order], kind="stable")]
         owner = np.empty(n, dtype=np.int64)
         owner[order] = client_of_shard[np.arange(n) * shards // n]
         return owner

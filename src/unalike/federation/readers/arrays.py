@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unalike.errors import DataError
+from unalike.federation.readers.columns import NOTHING, Pending
 from unalike.federation.readers.labels import code_clients, code_labels, recode
 
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
     from torch import Tensor
 
-    from unalike.federation.data import Examples, Kind
+    from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 Layout = Literal["auto", "features", "NHW", "NCHW", "NHWC"]
 _CHANNELS = (1, 3)
@@ -27,6 +29,7 @@ def from_arrays(
     kind: "Kind | None" = None,
     layout: Layout = "auto",
     name: str = "data",
+    pending: Pending = NOTHING,
 ) -> "Examples":
     """Examples from features ``x`` and labels ``y``, one row each.
 
@@ -40,6 +43,8 @@ def from_arrays(
         kind: Left out, two classes are "binary" (one logit), more are "multiclass".
         layout: Where an image's channels are.
         name: What the dataset is called in reports.
+        pending: What is learned once it is known which rows train; where it has columns to fill,
+            ``x`` may have gaps (NaN).
 
     Example:
         >>> examples = from_arrays([[0.1], [0.2], [0.3]], ["cat", "ant", "cat"])
@@ -50,7 +55,8 @@ def from_arrays(
 
     from unalike.federation.data import Examples
 
-    inputs = features(x, layout)
+    gaps = bool(pending.columns)
+    inputs = features(x, layout, gaps=gaps)
     labels = code_labels(y, classes)
     _same_length("x", len(inputs), "y", len(labels.codes))
     if class_names and len(class_names) != len(labels.levels):
@@ -61,7 +67,7 @@ def from_arrays(
         _same_length("x", len(inputs), "groups", len(clients.codes))
     test_x = test_y = None
     if test is not None:
-        test_x = features(test[0], layout, "the test x")
+        test_x = features(test[0], layout, "the test x", gaps)
         test_y = torch.from_numpy(recode(test[1], labels.levels))
         _same_length("the test x", len(test_x), "the test y", len(test_y))
         if test_x.shape[1:] != inputs.shape[1:]:
@@ -80,10 +86,11 @@ def from_arrays(
         test_y=test_y,
         class_names=class_names or labels.names,
         name=name,
+        pending=pending,
     )
 
 
-def features(x: Any, layout: Layout = "auto", what: str = "x") -> "Tensor":
+def features(x: Any, layout: Layout = "auto", what: str = "x", gaps: bool = False) -> "Tensor":
     """``x`` as float32: tables [N, F] as they are, images [N, C, H, W], bytes scaled to [0, 1].
 
     Under "auto" four axes are an image whose channels (1 or 3 of them) come first or last, and
@@ -113,7 +120,8 @@ def features(x: Any, layout: Layout = "auto", what: str = "x") -> "Tensor":
         scale = 1.0 if layout == "features" else 255.0
         return raw.to(torch.float32, memory_format=torch.contiguous_format).div_(scale)
     values = raw.to(torch.float32).contiguous()
-    _finite(values, what)
+    if not gaps:
+        _finite(values, what)
     return values
 
 

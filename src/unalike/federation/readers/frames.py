@@ -1,7 +1,8 @@
 """Reads tables: pandas or polars data frames, CSV and Parquet files.
 
 One column is the label, one may name the client, the others are features: numbers and truth values
-as they are, text and categories as one column for each level (one-hot, levels sorted).
+as they are, text and categories as one column for each level (one-hot, levels sorted). Which levels
+stay, what fills a gap and how columns are scaled is settled when training rows are known.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ import numpy as np
 
 from unalike.errors import DataError
 from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.lines import complaint, line_of, separator
 from unalike.federation.readers.rows import RowError, Where, counted, placed
-from unalike.federation.readers.scaling import standardise as to_unit_variance
 from unalike.federation.readers.traps import warn_of_features, warn_of_labels
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ def from_frame(
         client: The column that names each row's natural client; it is no feature.
         test: A frame with the same columns, the dataset's own test set.
         drop: Columns to leave out.
-        missing: "impute" fills numbers with the training rows' median and gives text a level
-            "(missing)"; "error" refuses the table. Labels and clients are never filled.
-        standardise: Scales columns that are not zeros and ones to mean 0 and variance 1, by the
-            statistics of ``frame``.
+        missing: "impute" fills numbers with the median of the training rows (which ``federate``
+            settles, until then they are NaN) and gives text a level "(missing)"; "error" refuses
+            the table. Labels and clients are never filled.
+        standardise: Lets ``federate`` scale columns that are not zeros and ones to mean 0 and
+            variance 1 of the training rows.
         drop_first: Leaves out the first level of each text column, as regression textbooks do.
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
@@ -78,8 +80,8 @@ def from_frame(
     if not used:
         raise DataError(f"the table has no feature besides its label '{label}'.")
     with placed(where):
-        columns = [_columns(table[column], rows, missing, drop_first) for column in used]
-        x = np.concatenate(columns, axis=1)
+        columns = [_columns(table[column], rows, missing) for column in used]
+        x = np.concatenate([values for _, values in columns], axis=1)
         y = table[label].to_numpy()
         examples = from_arrays(
             x[:rows],
@@ -90,11 +92,16 @@ def from_frame(
             class_names=class_names,
             layout="features",
             name=name,
+            pending=Pending(
+                tuple(column for column, _ in columns),
+                drop_first,
+                "pooled" if standardise else "none",
+            ),
         )
     warn_of_features(train, used, where)
     if classes is None:
         warn_of_labels(train[label])
-    return to_unit_variance(examples) if standardise else examples
+    return examples
 
 
 def read_table(
@@ -206,9 +213,7 @@ def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":
     return pl.concat([train, test.select(train.columns)], how="vertical_relaxed")
 
 
-def _columns(
-    series: "pl.Series", train_rows: int, missing: Missing, drop_first: bool
-) -> np.ndarray:
+def _columns(series: "pl.Series", train_rows: int, missing: Missing) -> tuple[Column, np.ndarray]:
     """One table column as one or more feature columns."""
     import polars as pl
 
@@ -226,9 +231,10 @@ def _columns(
             f"set data.missing = 'impute' or data.drop = ['{series.name}'].",
         )
     if kind.is_numeric() or kind == pl.Boolean:
-        return _numbers(series.cast(pl.Float64), train_rows)
+        return Column(series.name), _numbers(series.cast(pl.Float64), train_rows)
     if kind in (pl.String, pl.Categorical, pl.Enum):
-        return _one_hot(series.cast(pl.String).fill_null("(missing)"), drop_first)
+        hot = _one_hot(series.cast(pl.String).fill_null("(missing)"))
+        return Column(series.name, hot.shape[1], "levels"), hot
     raise DataError(
         f"column '{series.name}' holds {kind}, which is neither number nor text; "
         "drop it or turn it into numbers."
@@ -243,10 +249,9 @@ def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:
             train_rows,
             f"column '{series.name}' is infinite in {{row}}; remove or replace such values.",
         )
-    median = series[:train_rows].median()
-    if median is None:
+    if series[:train_rows].null_count() == train_rows:
         raise DataError(f"column '{series.name}' is empty in the training table; drop it.")
-    return series.fill_null(median).to_numpy().astype(np.float32)[:, None]
+    return series.to_numpy().astype(np.float32)[:, None]
 
 
 def _at(bad: "pl.Series", train_rows: int, sentence: str) -> RowError:
@@ -256,7 +261,7 @@ def _at(bad: "pl.Series", train_rows: int, sentence: str) -> RowError:
     return RowError(sentence, row - train_rows if test else row, test)
 
 
-def _one_hot(series: "pl.Series", drop_first: bool) -> np.ndarray:
+def _one_hot(series: "pl.Series") -> np.ndarray:
     levels, codes = np.unique(series.to_numpy().astype(str), return_inverse=True)
     if len(levels) > MAX_LEVELS:
         raise DataError(
@@ -265,4 +270,4 @@ def _one_hot(series: "pl.Series", drop_first: bool) -> np.ndarray:
         )
     hot = np.zeros((len(codes), len(levels)), np.float32)
     hot[np.arange(len(codes)), codes] = 1
-    return hot[:, 1:] if drop_first else hot
+    return hot

@@ -1,7 +1,11 @@
-"""Wrong labels in training data, by a transition matrix T[true, given] with ratio e, M classes.
+"""Wrong labels in what a client learns from, by a transition matrix T[true, given], M classes.
 
 pair:       T[i, i] = 1 - e,  T[i, (i+1) mod M] = e
 symmetric:  T[i, i] = 1 - e,  T[i, j] = e / (M - 1) for every j != i
+
+Whoever has wrong labels has them in validation rows too, so a round is selected by wrong labels
+unless ``validation`` says otherwise. Test labels stay true. The trait "noisy labels" says whose
+labels are wrong.
 """
 
 from dataclasses import replace
@@ -20,7 +24,7 @@ NoiseKind = Literal["pair", "symmetric"]
 
 
 class LabelNoise(Shift):
-    """A share of the training labels is replaced; validation and test labels stay true."""
+    """A share of the training and validation labels is replaced; test labels stay true."""
 
     kind: NoiseKind = Field(
         default="symmetric", description="replaced by the next class, or by any other class"
@@ -32,12 +36,17 @@ class LabelNoise(Shift):
         le=1,
         description="share of the clients, drawn at random, that have noise",
     )
+    validation: bool = Field(
+        default=True,
+        description="validation labels are replaced too; false: they stay true, a help that "
+        "nobody with noisy labels has",
+    )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
-        """Replaces labels of training rows, those of new clients included."""
+        """Replaces labels of training rows, then of validation rows."""
         import torch
 
-        from unalike.federation.data import TRAIN
+        from unalike.federation.data import TRAIN, VALIDATION
 
         examples = federation.examples
         if examples.y.ndim != 1 or examples.classes < 2:
@@ -48,11 +57,13 @@ class LabelNoise(Shift):
         clients = federation.n_clients + federation.n_new
         noisy = np.zeros(clients, dtype=bool)
         noisy[rng.permutation(clients)[: round(self.share * clients)]] = True
-        rows = np.flatnonzero((federation.part == TRAIN) & noisy[federation.owner])
         labels = examples.strata.copy()
-        labels[rows] = corrupted(labels[rows], examples.classes, self.kind, self.ratio, rng)
+        for part in (TRAIN, *([VALIDATION] if self.validation else [])):
+            rows = np.flatnonzero((federation.part == part) & noisy[federation.owner])
+            labels[rows] = corrupted(labels[rows], examples.classes, self.kind, self.ratio, rng)
         y = torch.from_numpy(labels).to(examples.y)
-        return replace(federation, examples=replace(examples, y=y))
+        wrong = replace(federation, examples=replace(examples, y=y))
+        return wrong.marked(["noisy labels" if is_noisy else "" for is_noisy in noisy])
 
 
 def corrupted(

@@ -1,4 +1,7 @@
-"""Feature skew by noise (Li, Diao, Chen & He 2022): Gaussian, of level i/N for client i of N."""
+"""Feature skew by noise (Li, Diao, Chen & He 2022): Gaussian, of level i/N for client i of N.
+
+The clients are counted in random order; the trait "noise 0.05" says how much a client has.
+"""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,13 +19,13 @@ CHUNK = 8192  # examples changed at once, which bounds the memory beyond the cop
 
 
 class Noise(Shift):
-    """Each client's features get Gaussian noise, more for every next client."""
+    """Each client's features get Gaussian noise of a strength of its own."""
 
     level: float = Field(
         default=0.1,
         ge=0,
         allow_inf_nan=False,
-        description="standard deviation of the last client; client i of N (from 1) has level i/N",
+        description="largest standard deviation; the others have level i/N, i from 1 to N - 1",
     )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
@@ -35,11 +38,13 @@ class Noise(Shift):
                 f"noise needs real-valued features, got {examples.x.dtype}; leave the shift out."
             )
         clients = federation.n_clients + federation.n_new
-        deviation = torch.from_numpy(self.level * (federation.owner + 1) / clients).to(examples.x)
+        of_client = self.level * (rng.permutation(clients) + 1) / clients
+        deviation = torch.from_numpy(of_client[federation.owner]).to(examples.x)
         x = examples.x.clone()
         per_example = [-1] + [1] * (x.ndim - 1)
         for start in range(0, len(x), CHUNK):
             rows = slice(start, start + CHUNK)
             drawn = torch.from_numpy(rng.standard_normal(x[rows].shape, dtype=np.float32))
             x[rows] += deviation[rows].reshape(per_example) * drawn.to(x)
-        return replace(federation, examples=replace(examples, x=x))
+        noisy = replace(federation, examples=replace(examples, x=x))
+        return noisy.marked([f"noise {level:.3g}" for level in of_client])

@@ -1,8 +1,11 @@
-"""Feature skew by rotation: the rotated images of continual and clustered federated learning."""
+"""Feature skew by rotation: the rotated images of continual and clustered federated learning.
+
+Every angle goes to equally many clients, drawn at random; the trait "turned by 90" says which.
+"""
 
 from dataclasses import replace
 from math import cos, radians, sin
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field, FiniteFloat
@@ -26,10 +29,6 @@ class Rotation(Shift):
         min_length=1,
         description="degrees, counter-clockwise; multiples of 90 are exact",
     )
-    deal: Literal["turn", "groups"] = Field(
-        default="turn",
-        description="client k gets angle k mod A, or the clients are cut into A equal groups",
-    )
     fill: float = Field(
         default=0.0,
         allow_inf_nan=False,
@@ -46,19 +45,17 @@ class Rotation(Shift):
                 f"rotation needs images [n, height, width] or [n, channels, height, width], "
                 f"got features of shape {list(examples.x.shape)}; leave the shift out."
             )
-        angle = self.angle_of_client(federation.n_clients + federation.n_new)[federation.owner]
+        clients = federation.n_clients + federation.n_new
+        dealt = np.resize(np.array(self.angles, dtype=float) % 360.0, clients)
+        of_client = rng.permutation(dealt)
+        angle = of_client[federation.owner]
         x = examples.x.clone()
         for degrees in np.unique(angle[angle != 0]):
             rows = torch.from_numpy(np.flatnonzero(angle == degrees))
             for chunk in torch.split(rows, CHUNK):
                 x[chunk] = rotated(examples.x[chunk], float(degrees), self.fill)
-        return replace(federation, examples=replace(examples, x=x))
-
-    def angle_of_client(self, clients: int) -> np.ndarray:
-        """The angle of each client, in [0, 360)."""
-        client, count = np.arange(clients), len(self.angles)
-        turn = client % count if self.deal == "turn" else client * count // clients
-        return np.array(self.angles, dtype=float)[turn] % 360.0
+        turned = replace(federation, examples=replace(examples, x=x))
+        return turned.marked([f"turned by {degrees:g}" for degrees in of_client])
 
 
 def rotated(images: "Tensor", degrees: float, fill: float = 0.0) -> "Tensor":
