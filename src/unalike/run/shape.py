@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from unalike.federation.data import Examples, Federation, Kind
+from unalike.federation.data import Examples, Federation
+from unalike.kinds import Kind
 
 
 class Shape(NamedTuple):
