@@ -1,0 +1,5 @@
+"""What the targets of examples are."""
+
+from typing import Literal
+
+Kind = Literal["multiclass", "binary", "characters"]
