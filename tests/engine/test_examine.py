@@ -3,18 +3,19 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from federations import composed, network_task, play
+from federations import composed, keep, network_task, play, state_of
 from torch import Tensor, nn
 from unit_vectors import EYE, SWAP, Two, built, linear
 from unit_vectors import federation as unit_federation
 
 import unalike
 from unalike import rng, tree
-from unalike.algorithm import Stateless, Wrapper
+from unalike.algorithm import Algorithm, Stateless, Wrapper
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.table import METHODS
 from unalike.engine import judging
@@ -60,7 +61,17 @@ class Remote:
 
     def mean_weights(self, downs: Tree) -> Params:
         self.calls.append("mean_weights")
-        return {"weight": 10 * EYE}
+        return {"body.weight": EYE, "top.weight": 10 * EYE}
+
+    def in_flight(self) -> dict[int, Params]:
+        return {}
+
+
+def evaluator(algorithm: Algorithm, remote: Any, tests: Any, ensemble: Any = "probabilities"):
+    """A server's side on its own: an algorithm and a transport are all that it knows."""
+    loop = SimpleNamespace(recipe=SimpleNamespace(algorithm=algorithm))
+    course: Any = SimpleNamespace(transport=remote, loop=loop)
+    return Evaluator(course, tests, 0, ensemble)
 
 
 def verdict(*accuracy: float) -> Judged:
@@ -74,8 +85,7 @@ def test_a_server_needs_a_transport_and_no_simulation() -> None:
     made = built(unit_federation(ROWS, 3, **OWN), linear(10 * EYE))
     remote = Remote({"new": verdict(0.25), "local": verdict(0.5, 0.75)})
     tests = (OWN["test_x"], OWN["test_y"])
-    judge = Evaluator(made.recipe.algorithm, remote, tests, seed=0)  # type: ignore[arg-type]
-    found = judge(made.loop.begin(made.w))
+    found = evaluator(made.recipe.algorithm, remote, tests)(made.loop.begin(made.w))
     assert remote.calls == ["evaluate"]
     assert list(found.clients) == ["local", "global", "new"]
     assert found.clients["local"]["accuracy"] == [0.5, 0.75]
@@ -88,7 +98,7 @@ def test_a_server_needs_a_transport_and_no_simulation() -> None:
 def test_a_server_without_test_rows_never_computes() -> None:
     made = built(unit_federation(ROWS, 3), linear(10 * EYE))
     remote = Remote({"local": verdict(0.5), "global": verdict(0.125)})
-    found = Evaluator(made.recipe.algorithm, remote, None, seed=0)(made.loop.begin(made.w))  # type: ignore[arg-type]
+    found = evaluator(made.recipe.algorithm, remote, None)(made.loop.begin(made.w))
     assert found.clients["global"]["accuracy"] == [0.125]
 
 
@@ -106,12 +116,7 @@ def test_where_clients_alone_hold_models_the_server_asks_for_an_ensemble(
     made = built(unit_federation(ROWS, 3, **OWN), Two(), method="lg_fedavg")
     remote = Remote({"local": verdict(0.5)}, out=10 * OWN["test_x"])
     tests = (OWN["test_x"], OWN["test_y"])
-    judge = Evaluator(made.recipe.algorithm, remote, tests, 0, ensemble)  # type: ignore[arg-type]
-    if ensemble == "weights":
-        remote.mean_weights = lambda downs: (  # type: ignore[method-assign]
-            remote.calls.append("mean_weights") or {"body.weight": EYE, "top.weight": 10 * EYE}
-        )
-    found = judge(made.loop.begin(made.w))
+    found = evaluator(made.recipe.algorithm, remote, tests, ensemble)(made.loop.begin(made.w))
     assert sorted(remote.calls) == sorted([call, "evaluate"])
     assert found.clients["global"]["accuracy"] == [0.75]
 
@@ -121,11 +126,8 @@ def test_every_node_is_recorded_beside_the_mean(own: dict[str, Tensor]) -> None:
     """I has 4 of the 5 pooled rows right, the swap 3; of the test set 3 and 1 of 4."""
     made = built(unit_federation(ROWS, 3, **own), linear(EYE), topology="ring")
     state = made.loop.begin(made.w)
-    servers = tuple(
-        server._replace(x={"weight": 10 * w})
-        for server, w in zip(state.servers, (EYE, SWAP, EYE), strict=True)
-    )
-    found = made.evaluator(state._replace(servers=servers))
+    x = {"weight": 10 * torch.stack([EYE, SWAP, EYE])}
+    found = made.evaluator(state._replace(stack=state.stack._replace(x=x)))
     want = [0.75, 0.25, 0.75] if own else [0.8, 0.6, 0.8]
     assert found.nodes["accuracy"] == pytest.approx(want)
     assert found.nodes["n"] == [4.0 if own else 5.0] * 3
@@ -136,7 +138,7 @@ def test_every_node_is_recorded_beside_the_mean(own: dict[str, Tensor]) -> None:
 def test_nodes_are_in_the_clients_file_only_where_there_are_several() -> None:
     for topology, there in (("ring", True), ("star", False), ("rotating", False)):
         made = built(unit_federation(ROWS, 3), linear(EYE), topology=topology, rounds=1)
-        (step,) = rounds(made, made.loop.begin(made.w))
+        (step,) = rounds(made)
         assert step.clients is not None
         assert ("nodes" in step.clients) == there
         if there:
@@ -149,8 +151,7 @@ def test_training_rows_are_judged_if_asked(engine: str) -> None:
     """By personal models: client 1 swaps, takes (0, 0) for 1 and (1, 0) for 0; (2, 0) for 2."""
     settings = {"engine": {"kind": engine}, "evaluation": {"train": True}}
     made = built(unit_federation(ROWS, 3), Two(), method="lg_fedavg", **settings)
-    bodies = {0: EYE, 1: SWAP, 2: EYE}
-    made.simulation.kept = {k: {"body.weight": w} for k, w in bodies.items()}
+    keep(made.simulation, {k: {"body.weight": w} for k, w in enumerate((EYE, SWAP, EYE))})
     found = made.evaluator(made.loop.begin(made.w))
     assert list(found.clients) == ["train", "validation", "local", "global"]
     assert found.clients["train"]["accuracy"] == pytest.approx([2 / 3, 1 / 3, 1.0])
@@ -163,7 +164,7 @@ def test_training_rows_are_left_alone_otherwise() -> None:
     """And are never part of a summary."""
     plain = built(unit_federation(ROWS, 3), linear(EYE), rounds=1)
     asked = built(unit_federation(ROWS, 3), linear(EYE), rounds=1, evaluation={"train": True})
-    one, two = (readable(next(rounds(m, m.loop.begin(m.w))).record) for m in (plain, asked))
+    one, two = (readable(next(rounds(m)).record) for m in (plain, asked))
     assert "train" not in one["metrics"]
     assert readable(conclusion(plain, [one])) == readable(conclusion(asked, [two]))
     assert two["metrics"].pop("train")["accuracy"]["clients"] == 3
@@ -190,7 +191,9 @@ def test_methods_know_whether_clients_differ(name: str) -> None:
     played = play(composed(task, data, (name, TINY.get(name, {}))), data, 1)
     algorithm = played.simulation.recipe.algorithm
     down = algorithm.broadcast(played.server)
-    models = [algorithm.personal(down, played.simulation.state(i)) for i in range(data.n_clients)]
+    models = [
+        algorithm.personal(down, state_of(played.simulation, i)) for i in range(data.n_clients)
+    ]
     assert all(m is not None for m in models)
     gaps = [float(tree.sqnorm(tree.sub(m, models[0]))) for m in models]
     assert (max(gaps) > 0) == algorithm.personal_models
@@ -234,15 +237,14 @@ def test_a_method_that_says_what_it_is_judged_by_is_believed() -> None:
 def test_models_without_anything_kept_are_judged_client_by_client(engine: str) -> None:
     """Twice the weights are twice the logits, and clients that keep nothing can have them."""
     made = built(unit_federation(ROWS, 3), linear(EYE), engine={"kind": engine})
-    algorithm = Scaled(made.recipe.algorithm.task)
-    recipe = replace(made.recipe, algorithm=algorithm)
-    simulation = replace(made.simulation, recipe=recipe, kept={})
     state = made.loop.begin(made.w)
-    found = Evaluator(algorithm, simulation, None, 0)(state)
+    plain = made.evaluator(state).clients["local"]["loss"][0]
+    algorithm = Scaled(made.recipe.algorithm.task)
+    made.simulation.begin(replace(made.recipe, algorithm=algorithm), made.w)
+    found = evaluator(algorithm, made.simulation, None)(state)
     # Rows (0, 0) and (1, 1) of client 0, right with logits (2, 0, 0).
     right = float(torch.log(torch.tensor(2.0).exp() + 2)) - 2
     assert found.clients["local"]["loss"][0] == pytest.approx(right, rel=1e-6)
-    plain = made.evaluator(state).clients["local"]["loss"][0]
     assert plain == pytest.approx(float(torch.log(torch.tensor(1.0).exp() + 2)) - 1, rel=1e-6)
 
 
@@ -292,8 +294,8 @@ def test_neither_side_reaches_into_the_other() -> None:
         text = (root / f"{name}.py").read_text(encoding="utf-8")
         return set(re.findall(r"^(?:from|import) unalike\.engine\.(\w+)", text, re.MULTILINE))
 
-    assert imports("evaluate") <= {"judging", "loop", "transport"}
-    assert imports("examine") <= {"judging", "states"}
+    assert imports("evaluate") <= {"judging", "loop", "course", "transport"}
+    assert imports("examine") <= {"judging"}
     assert imports("judging") == set()
 
 

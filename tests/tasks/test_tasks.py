@@ -20,13 +20,13 @@ from unit_vectors import federation
 
 import unalike
 from unalike import rng
+from unalike.algorithms.propfair import Bargain
 from unalike.batches import Batch
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.metrics.segments import segment_mean
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.curve import Bargain
 from unalike.run.build import assemble
 from unalike.run.config import parse
 from unalike.run.fit import fit
@@ -252,7 +252,7 @@ def test_one_more_kind_of_task_takes_one_more_class(engine: str, method: str) ->
     task: Task = fit(nn.Linear(3, 1), data.examples, "the model", learn=Regression)
     raw = {"rounds": 30, "method": method, "engine": {"kind": engine}, "local": {"lr": 0.2}}
     made = assemble(parse({**raw, "run": {"init": "given"}}), data, task)
-    records = [step.record for step in rounds(made, made.loop.begin(made.w))]
+    records = [step.record for step in rounds(made)]
     assert set(records[-1]["metrics"]) == {"validation", "local", "global", "new"}
     # A unit vector's number is linear in it, so that nothing is left to lose.
     assert records[-1]["metrics"]["global"]["loss"]["mean"] < 1e-3
