@@ -1,4 +1,4 @@
-"""FedAvg, FedNova and SCAFFOLD on two parabolas whose minima are at 0 and 10.
+"""FedAvg and FedNova on two parabolas whose minima are at 0 and 10.
 
 Both clients weigh the same, the start is w = 4, the learning rate 0.1. The numbers were computed
 apart from this package; the comment beside a short one says how.
@@ -6,11 +6,10 @@ apart from this package; the comment beside a short one says how.
 
 import pytest
 import torch
-from federations import Quadratic, Works, at, cohort, play, scalars, state_of
+from federations import Quadratic, Works, at, cohort, play, scalars
 from weighing import nova
 
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.scaffold import Scaffold
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Term
@@ -97,37 +96,6 @@ def test_fednova_normaliser_in_single_precision() -> None:
     c = c._replace(stats={k: v.float() for k, v in c.stats.items()})
     p, *_ = nova(0.9).weights((), c)
     assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
-
-
-def test_scaffold() -> None:
-    """Two steps each, three rounds: the model and the server's control variate."""
-    recipe = Recipe(Scaffold(Quadratic(), n_clients=2, lr=0.1), schedule=Works((2, 2)))
-    played = play(recipe, TWO, 3, at(w=4.0))
-    assert played.trace() == pytest.approx([4.19, 4.3439, 4.468559], **CLOSE)
-    c = [float(s.servers[0].c["w"]) for s in played.states[1:]]
-    assert c == pytest.approx([-0.95, -0.7695, -0.623295], **CLOSE)
-
-
-def test_scaffold_servers_variate_is_the_mean_of_the_clients() -> None:
-    """c = (1/N) sum c_i is an invariant, also when only some clients take part."""
-    from unalike.parts.schedule import Participation, Sampled
-
-    data = scalars([0.0, 10.0, 3.0, -4.0, 8.0], [1, 2, 3, 4, 5])
-    recipe = Recipe(
-        Scaffold(Quadratic(), n_clients=5, lr=0.1), schedule=Sampled(Participation(0.4), 2.0)
-    )
-    played = play(recipe, data, 12, at(w=4.0), batch_size=1)
-    c_i = [float(state_of(played.simulation, i)["w"]) for i in range(5)]
-    assert float(played.server.c["w"]) == pytest.approx(sum(c_i) / 5, abs=1e-6)
-
-
-def test_scaffold_finds_the_optimum_where_fedavg_drifts() -> None:
-    """Many rounds of unequal work: SCAFFOLD's fixed point is the mean of the minima."""
-    steps = Works((1, 4))
-    drift = play(Recipe(FedAvg(Quadratic(), Sgd(0.3)), schedule=steps), TWO, 60, at(w=4.0))
-    fixed = play(Recipe(Scaffold(Quadratic(), 2, 0.3), schedule=steps), TWO, 60, at(w=4.0))
-    assert drift.trace()[-1] > 7
-    assert fixed.trace()[-1] == pytest.approx(5.0, abs=1e-4)
 
 
 def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
