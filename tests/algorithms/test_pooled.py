@@ -32,7 +32,7 @@ def test_it_is_plain_descent_on_all_examples() -> None:
 def test_data_and_losses_may_change_nothing_between_clients_may() -> None:
     """See test_composition.py for what is refused."""
     task, data = network_task("dense")
-    for other in ("fedaug", "propfair_loss"):
+    for other in (("fedaug", {"target": 0.01}), "propfair_loss"):
         plain, both = (
             play(composed(task, data, *m), one(data), 1).x for m in (("pooled",), ("pooled", other))
         )
