@@ -98,10 +98,11 @@ def lstm() -> nn.Module:
 
 
 def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, Data]:
-    """One of the three networks as a task, with data it can take."""
-    module = {"conv": conv, "dense": dense, "lstm": lstm}[name]().to(dtype)
+    """One of the three networks as a task, with data it can take; ``still`` tracks no statistics."""
+    makers = {"conv": conv, "still": conv, "dense": dense, "lstm": lstm}
+    module = makers[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return MultiClass(Network(module)), data
+    return MultiClass(Network(module, track_statistics=name != "still")), data
 
 
 Named = str | tuple[str, dict[str, Any]]

@@ -71,7 +71,7 @@ def test_scaffold_in_its_first_round(setting: tuple[Task, Data]) -> None:
     sized = ("scaffold", {"averaging": "size"})
     assert same(run(setting, sized, rounds=1).x, run(setting, "fedavg", rounds=1).x)
     assert not same(run(setting, sized, rounds=3).x, run(setting, "fedavg", rounds=3).x)
-    plain = run(setting, "fedavg", rounds=1, mixing=Uniform())
+    plain = run(setting, "fedavg", rounds=1, mean=Uniform())
     assert same(run(setting, "scaffold", rounds=1).x, plain.x)
 
 

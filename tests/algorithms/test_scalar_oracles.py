@@ -5,7 +5,6 @@ apart from this package; the comment beside a short one says how.
 """
 
 import pytest
-import torch
 from federations import Quadratic, Works, at, cohort, play, scalars
 from weighing import nova
 
@@ -105,15 +104,3 @@ def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
     fixed = play(Recipe(algorithm, nova(), steps), TWO, 20, at(w=5.0)).trace()[-1]
     assert drift > 5.4
     assert fixed == pytest.approx(5.0, abs=0.005)
-
-
-def test_unequal_sizes_weigh_by_examples() -> None:
-    """One full step from 4: locals 4 + 0.5 (c - 4); sizes 1 to 4."""
-    data = scalars([0.0, 4.0, 8.0, 12.0], [1, 2, 3, 4])
-    recipe = Recipe(FedAvg(Quadratic(), Sgd(0.5)))
-    expected = (1 * 2 + 2 * 4 + 3 * 6 + 4 * 8) / 10
-    assert play(recipe, data, 1, at(w=4.0), batch_size=10).trace()[0] == pytest.approx(expected)
-    assert torch.allclose(
-        play(recipe, data, 1, at(w=4.0), batch_size=10).rounds[0].weights,
-        torch.tensor([0.1, 0.2, 0.3, 0.4]),
-    )
