@@ -96,11 +96,16 @@ def lstm() -> nn.Module:
     return model.build((2,), CLASSES)
 
 
-def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, Data]:
-    """One of the three networks as a task, with data it can take."""
+def network_task(
+    name: str, dtype: torch.dtype = torch.float32, *, tracked: bool = True
+) -> tuple[Task, Data]:
+    """One of the three networks as a task, with data it can take.
+
+    Without ``tracked`` its BatchNorm keeps no running statistics.
+    """
     module = {"conv": conv, "dense": dense, "lstm": lstm}[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return MultiClass(Network(module)), data
+    return MultiClass(Network(module, track_statistics=tracked)), data
 
 
 Named = str | tuple[str, dict[str, Any]]

@@ -1,5 +1,7 @@
 """LG-FedAvg on y^ = g f_k x with a private f_k and a shared g, small enough for a pencil."""
 
+from dataclasses import replace
+
 from federations import Product, at, keep, kept_by, scalars
 
 from unalike.algorithms.fedavg import FedAvg
@@ -20,7 +22,8 @@ def traced(
 ) -> list[tuple[float, float, float]]:
     """(f_1, f_2, g) after every round from f = (1, 2) and g = 0.5."""
     w = at(f=1.0, g=0.5)
-    simulation = Simulation(recipe, TWO.examples, TWO.rows, w, 2, batch_size=4, engine=engine)
+    recipe = replace(recipe, batch_size=4)
+    simulation = Simulation(recipe, TWO.examples, TWO.rows, w, 2, engine=engine)
     keep(simulation, {0: at(f=1.0), 1: at(f=2.0)})
     loop = Loop(recipe, simulation, range(rounds), 0, Guard())
     state, trace = loop.begin(w), []

@@ -71,7 +71,7 @@ def test_scaffold_in_its_first_round(setting: tuple[Task, Data]) -> None:
     sized = ("scaffold", {"averaging": "size"})
     assert same(run(setting, sized, rounds=1).x, run(setting, "fedavg", rounds=1).x)
     assert not same(run(setting, sized, rounds=3).x, run(setting, "fedavg", rounds=3).x)
-    plain = run(setting, "fedavg", rounds=1, mixing=Uniform())
+    plain = run(setting, "fedavg", rounds=1, mean=Uniform())
     assert same(run(setting, "scaffold", rounds=1).x, plain.x)
 
 
@@ -99,8 +99,10 @@ def test_fednova_with_equal_work(momentum: float) -> None:
     assert distance(nova, avg) < 1e-6
 
 
-def test_superfed_that_never_mixes(setting: tuple[Task, Data]) -> None:
+@pytest.mark.parametrize("network", ["conv", "dense"])
+def test_superfed_that_never_mixes(network: str) -> None:
     """start = 1: FedProx, and without the pull FedAvg, bit for bit."""
+    setting = network_task(network, tracked=False)
     never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.0, "nu": 0.0}), **MOMENTUM)
     assert same(never.x, run(setting, "fedavg", **MOMENTUM).x)
     never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.3, "nu": 5.0}), **MOMENTUM)
