@@ -15,6 +15,7 @@ from unalike.algorithms.method import compose
 from unalike.algorithms.table import METHODS
 from unalike.batches import Batch
 from unalike.cohort import Cohort
+from unalike.engine.course import Course
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
@@ -26,7 +27,7 @@ from unalike.parts.mixing.questions import Own, Question
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology
-from unalike.recipe import Kept, Recipe
+from unalike.recipe import Kept, Program, Recipe
 from unalike.tasks import MultiClass, Task
 from unalike.tree import Params, Tree
 
@@ -227,6 +228,34 @@ def play(
         reports.append(report)
         kept.append(kept_by(simulation))
     return Played(states, reports, loop, simulation, kept)
+
+
+def walk(
+    program: Program,
+    data: Data,
+    rounds: int | None = None,
+    w: Params | None = None,
+    *,
+    batch_size: int = 8,
+    seed: int = 0,
+    engine: Engine = "vectorized",
+) -> Played:
+    """Run the stages of a program, or its first rounds; a round's traffic is all that it cost."""
+    stages = tuple(replace(s, recipe=replace(s.recipe, batch_size=batch_size)) for s in program)
+    first = stages[0].recipe
+    w = first.algorithm.task.init(rng.key(7)) if w is None else w
+    simulation = Simulation(
+        first, data.examples, data.rows, w, data.n_clients, seed=seed, engine=engine
+    )
+    course = Course(stages, simulation, seed, GUARD, w)
+    progress = course.begin()
+    states, reports, kept = [progress.state], [], []
+    for t in range(course.rounds if rounds is None else rounds):
+        progress, report, before = course.advance(progress, t)
+        states.append(progress.state)
+        reports.append(report._replace(traffic=report.traffic + before))
+        kept.append(kept_by(simulation))
+    return Played(states, reports, course.loop, simulation, kept)
 
 
 def distance(a: Tree, b: Tree) -> float:

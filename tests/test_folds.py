@@ -1,7 +1,7 @@
 """What a step sees: which minibatch, which epoch, several at once; and what it costs.
 
-Expected sequences come from plain loops over numbers of examples. Clients are ragged and do parts of
-epochs; alone, in one vmapped call and in place, each must see its own minibatches and no others.
+Expected sequences come from plain loops over numbers of examples. Clients are ragged and do parts
+of epochs; alone, in one vmapped call and in place, each sees its own minibatches and no others.
 """
 
 from collections.abc import Callable, Hashable

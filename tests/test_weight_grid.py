@@ -21,18 +21,17 @@ from federations import (
     play,
     scalars,
 )
-from torch import Tensor
-from unalike.parts.mixing.nova import Nova
 
 from unalike import tree
 from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fednova import Nova
 from unalike.algorithms.scaffold import Scaffold
 from unalike.algorithms.table import METHODS
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.mixing.base import Memoryless
+from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.tasks import Autoencoding, Task
@@ -83,7 +82,7 @@ def test_runs_or_is_refused_with_a_reason(rule: str, beside: str) -> None:
 @pytest.mark.parametrize("rule", FAIR)
 def test_fair_rules_beside_scaffold_are_refused_with_the_reason(rule: str) -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match=r"control variates .* plain mean of all gradients"):
+    with pytest.raises(ConfigError, match=r"control variates .* that change with the round"):
         composed(task, data, "scaffold", rule)
 
 
@@ -102,20 +101,31 @@ def test_fair_rules_run_beside_an_objective_and_a_server(rule: str, server: str)
 
 
 class Given(Memoryless):
-    """Weights that never change."""
+    """Weights that never change, and are said to be fixed or not."""
 
-    def weights(self, state: tuple[()], cohort: Cohort) -> tuple[Tensor, tuple[()]]:
-        return torch.tensor([0.95, 0.05], dtype=torch.float64), state
+    def __init__(self, fixed: bool) -> None:
+        self.known = fixed
+
+    @property
+    def fixed(self) -> bool:
+        return self.known
+
+    def weights(self, state: tuple[()], cohort: Cohort) -> Weighed:
+        return Weighed(torch.tensor([0.95, 0.05], dtype=torch.float64), state)
 
 
-def test_the_reason_holds_scaffold_forgets_the_weights() -> None:
-    """Minima 0 and 10 with weights 0.95 and 0.05 should meet at 0.5; SCAFFOLD goes to 5."""
+def test_the_reason_holds_scaffold_forgets_weights_that_are_not_fixed() -> None:
+    """Minima 0 and 10 with weights 0.95 and 0.05 should meet at 0.5; SCAFFOLD goes to 5.
+
+    Unless the weights are known for all clients: then its control variates have them, too.
+    """
     data = scalars([0.0, 10.0])
+    scaffold, fedavg = Scaffold(Quadratic(), 2, 0.3), FedAvg(Quadratic(), Sgd(0.3))
     ends = [
-        play(Recipe(algorithm, Given()), data, 80, at(w=4.0)).trace()[-1]
-        for algorithm in (Scaffold(Quadratic(), 2, 0.3), FedAvg(Quadratic(), Sgd(0.3)))
+        play(Recipe(algorithm, Given(fixed)), data, 80, at(w=4.0)).trace()[-1]
+        for algorithm, fixed in ((scaffold, False), (scaffold, True), (fedavg, False))
     ]
-    assert ends == pytest.approx([5.0, 0.5], abs=1e-6)
+    assert ends == pytest.approx([5.0, 0.5, 0.5], abs=1e-5)
 
 
 def test_weights_that_sum_to_one() -> None:

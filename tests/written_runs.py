@@ -45,7 +45,7 @@ def write_run(made: Config, rounds: int | None = None, quality: float = 0.8) -> 
         _append(folder, made, t, rng, quality) for t in range(1, (rounds or made.rounds) + 1)
     ]
     if rounds is None:
-        done = summarise(records, EvaluationSettings())
+        done = summarise(records, EvaluationSettings(), "accuracy")
         (folder / "summary.json").write_text(dumps(done))
     return folder
 

@@ -31,9 +31,15 @@ def partitioners_page() -> str:
     named = tables()
     parts = [
         "# Partitioners and shifts\n",
-        "A partitioner gives every example to exactly one client; a shift then changes what the "
+        "A partitioner gives an example to one client at most; a shift then changes what the "
         "clients hold. How skew is measured, and how to ask for a certain amount of it, is in "
         "[Measure skew](how-to-measure-skew.md).\n",
+        "Client numbers carry no meaning: whatever the order in which a partitioner or a shift "
+        "works, the clients are numbered at random, by the seed. So the phases of "
+        "[phase-shift](methods/phase_shift.md), the [clusters](methods/clusters.md) of a server "
+        "and the neighbours on a [ring](methods/ring.md) are random groups. Natural clients keep "
+        "their names. Where clients differ in kind, `marks` in "
+        "[`skew.json`](ref-run-folder.md#skewjson) says which is which.\n",
         "In the formulas K is the number of clients, M of classes, N of examples.\n",
     ]
     parts += [entry(n, c, head_of_file(c)) for n, c in named["partition"].items()]

@@ -4,7 +4,7 @@
 simulator can call it for one client or vmap it over a cohort, and a node can call it on its own.
 """
 
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -97,15 +97,6 @@ class Algorithm(Protocol):
 
     def landed(self, server: Any, mean: Params) -> Any:
         """The server to be judged, from the mean of what ``flying`` gave for those that trained."""
-        ...
-
-
-@runtime_checkable
-class Resizes(Protocol):
-    """An algorithm whose messages change their size on the way."""
-
-    def stages(self, server: Any) -> dict[int, Any]:
-        """The rounds from which on they do, and a server whose messages are of that size."""
         ...
 
 

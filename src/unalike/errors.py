@@ -3,6 +3,8 @@
 import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
+from multiprocessing import parent_process
 
 
 class UnalikeError(Exception):
@@ -23,6 +25,13 @@ class RunError(UnalikeError):
 
 class RunWarning(UserWarning):
     """Something to know of a run that goes on; the command line prints it alone."""
+
+
+@cache
+def warn_once(text: str, stacklevel: int = 4) -> None:
+    """Warn unless it was said before, here or by the process that started this one."""
+    if parent_process() is None:
+        warnings.warn(text, RunWarning, stacklevel=stacklevel)
 
 
 def warned(

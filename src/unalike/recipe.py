@@ -38,6 +38,10 @@ class Transform(Protocol):
         """The features of a minibatch with the marked rows altered."""
         ...
 
+    def note(self, counts: np.ndarray) -> str:
+        """What to know of clients with these training examples by class; empty if nothing."""
+        ...
+
 
 class Filter(Protocol):
     """What a server does to uploads after they are weighted and before they are used."""

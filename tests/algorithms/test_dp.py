@@ -1,12 +1,14 @@
-"""Differential privacy as methods: limits, engines, noise that is really there, refusals."""
+"""Differential privacy, central and what it shares with the local one (see test_local_dp.py)."""
 
 from typing import Any
 
 import pytest
 import torch
-from federations import Named, composed, distance, federation, network_task, play, sampled
+from federations import Named, cohort, composed, distance, federation, network_task, play, sampled
 from pydantic import ValidationError
 
+from unalike import rng
+from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.table import METHODS
 from unalike.engine.attacks import AttackedTransport, SignFlip
 from unalike.engine.guard import Guard
@@ -98,19 +100,6 @@ def test_they_combine_with_other_parts(name: str, other: str) -> None:
         assert all(torch.isfinite(x).all() for x in done.x.values())
 
 
-@pytest.mark.parametrize("other", ["median", "norm_clip", "fedavgm"])
-def test_local_noise_goes_with_any_rule_of_the_server(other: str) -> None:
-    task, data = network_task("dense")
-    composed(task, data, "local_dp", other)
-
-
-@pytest.mark.parametrize("topology", ["ring", "clusters"])
-def test_local_noise_on_other_topologies(topology: str) -> None:
-    task, data = network_task("dense")
-    done = play(composed(task, data, "local_dp", topology=topology), data, 2)
-    assert all(torch.isfinite(x).all() for x in done.x.values())
-
-
 @pytest.mark.parametrize(
     ("methods", "settings", "message"),
     [
@@ -149,3 +138,56 @@ def test_shared_batch_statistics_are_refused(name: str) -> None:
 def test_impossible_settings(name: str, settings: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         METHODS[name](**settings)
+
+
+# -- the server's half of the mechanism -----------------------------------------------------------
+
+MANY = 40_000
+
+
+def zeros(n: int) -> dict[str, torch.Tensor]:
+    return {"a": torch.zeros(n, MANY // 2), "b": torch.zeros(n, 2, MANY // 4)}
+
+
+def flat(up: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([x.flatten() for x in up.values()])
+
+
+@pytest.mark.parametrize("n", [1, 4, 10])
+def test_central_noise_falls_with_the_number_of_answers(n: int) -> None:
+    """z C / n on the mean, that is z C on the sum."""
+    up, p = CentralDp(clip=2.0, noise_multiplier=1.5)(
+        zeros(n), torch.full((n,), 1 / n), cohort([1.0] * n)
+    )
+    assert p.tolist() == [1.0]
+    assert float(flat(up).std()) == pytest.approx(3 / n, rel=5 / (2 * MANY) ** 0.5)
+
+
+def test_the_server_clips_what_clients_did_not() -> None:
+    """(3, 4) to (0.6, 0.8), (0, 0.5) stays: half the sum."""
+    ups = {"w": torch.tensor([[3.0, 4.0], [0.0, 0.5]])}
+    up, _ = CentralDp(clip=1.0, noise_multiplier=0.0)(
+        ups, torch.tensor([0.5, 0.5]), cohort([1.0, 1.0])
+    )
+    assert up["w"].tolist() == [pytest.approx([0.3, 0.65])]
+
+
+def test_every_leaf_round_and_client_has_noise_of_its_own() -> None:
+    ups, p = zeros(2), torch.tensor([0.5, 0.5])
+    now, later = (
+        flat(
+            CentralDp(clip=1.0, noise_multiplier=1.0)(
+                ups, p, cohort([1.0, 1.0])._replace(key=rng.key(k))
+            )[0]
+        )
+        for k in (1, 2)
+    )
+    half = MANY // 2
+    for a, b in ((now, later), (now[:half], now[half:])):
+        assert abs(float(torch.corrcoef(torch.stack([a, b]))[0, 1])) < 5 / half**0.5
+    again = flat(
+        CentralDp(clip=1.0, noise_multiplier=1.0)(
+            ups, p, cohort([1.0, 1.0])._replace(key=rng.key(1))
+        )[0]
+    )
+    assert torch.equal(now, again)

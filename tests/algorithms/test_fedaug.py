@@ -170,6 +170,42 @@ def test_an_unreachable_target_costs_no_useless_repeats() -> None:
     assert after_repeats(np.zeros(12, dtype=int), 0.0).tolist() == [12] + [0] * 9
 
 
+def test_a_note_says_that_nothing_is_changed() -> None:
+    even = np.full((3, M), 20)
+    assert "changes nothing: the EMD of every client is at most 0.8 already" in (
+        ClassBalance(0.8).note(even)
+    )
+    three = np.where(np.arange(M) < 3, [[50], [9]], 0)  # ll(3, 1): EMD 1.4 and nothing to gain
+    for own in three:
+        assert np.array_equal(after_repeats(np.repeat(np.arange(M), own), 0.8), own)
+    note = ClassBalance(0.8).note(three)
+    assert note.startswith("fedaug changes nothing and leaves 2 of 2 clients above its target EMD")
+    assert "they lack 14 classes" in note
+
+
+@given(st.integers(0, 9999), st.sampled_from([0.0, 0.4, 0.8, 1.2]))
+def test_the_note_counts_whom_augmentation_cannot_help(seed: int, target: float) -> None:
+    """Against the histograms that the solver's level makes, before it is rounded."""
+    draw = np.random.default_rng(seed)
+    counts = draw.integers(1, 100, (4, M)) * draw.integers(0, 2, (4, M))
+    counts[:, 0] += 1
+    levels = [level(own, target, owned=own > 0) for own in counts]
+    pairs = zip(counts, levels, strict=True)
+    after = [np.where(own > 0, np.maximum(own, L), own) for own, L in pairs]
+    above = [distance(own) > target + 1e-9 for own in after]
+    note = ClassBalance(target).note(counts)
+    assert (f"leaves {sum(above)} of 4 clients" in note) == any(above)
+    lost = int((counts[above] == 0).sum())
+    assert (f"they lack {lost} classes" in note) == any(above)
+    changed = any((new > own + 1e-6).any() for new, own in zip(after, counts, strict=True))
+    assert ("changes nothing" in note) != changed
+
+
+def test_no_note_where_every_client_can_be_helped() -> None:
+    counts = np.where(np.arange(M) < 2, 100, np.full((5, M), 1))
+    assert ClassBalance(0.8).note(counts) == ""
+
+
 def test_untouched_examples_stay_untouched() -> None:
     """Only the rows marked as repeats are altered, each in its own way."""
     x = federation((1, 6, 6)).examples.x[:8]

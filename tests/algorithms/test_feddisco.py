@@ -6,16 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from federations import Data, cohort, composed, distance, federation, network_task, play, sampled
+from federations import (
+    Data,
+    asked,
+    cohort,
+    composed,
+    distance,
+    federation,
+    network_task,
+    play,
+    sampled,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.special import rel_entr
 from torch import Tensor
 
-from unalike.algorithms.feddisco import FedDisco
+from unalike.algorithms.feddisco import FedDisco, discrepancies
 from unalike.errors import ConfigError, RunError
-from unalike.parts.mixing.disco import Disco, LabelDisco, by_sum, discrepancies
+from unalike.parts.mixing.disco import Disco, by_sum
 from unalike.parts.mixing.questions import LabelCounts
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 
@@ -78,11 +88,11 @@ def weights(counts: Tensor, sizes: list[float] | None = None, **settings) -> Ten
     return rule.weights(rule.init(len(counts)), who)[0]
 
 
-def change(classes: int, **settings) -> LabelDisco:
+def change(classes: int, **settings) -> FedDisco:
     task, data = network_task("dense")
     data = Data(replace(data.examples, classes=classes), data.rows)
     recipe = composed(task, data, ("feddisco", settings))
-    assert isinstance(recipe.mixing, LabelDisco)
+    assert isinstance(recipe.mixing, FedDisco)
     return recipe.mixing
 
 
@@ -107,7 +117,7 @@ def test_everybody_alike_is_not_divided_by_rounding():
 def test_all_over_the_cohort():
     """Shares, the sum of d and the weights are those of the clients that answered."""
     survey = {"label_counts": COUNTS.float()}
-    rule = LabelDisco(5, Disco())
+    rule = FedDisco()
     some, *_ = rule.weights(rule.init(3), cohort([500, 500], [0, 2], n=3, survey=survey))
     # d = (0, 1): u = (0.5 + 0.1, max(0, 0.5 - 0.5 + 0.1))
     assert some.tolist() == pytest.approx([0.6 / 0.7, 0.1 / 0.7])
@@ -135,18 +145,15 @@ def test_all_zero(policy, expected):
     assert p.tolist() == pytest.approx(expected)
 
 
-def test_all_zero_is_counted_and_noted():
-    """Once a round, and not where somebody has a weight."""
-    rule = LabelDisco(5, Disco(a=50, b=0), normalise="never")
+def test_all_zero_is_noted():
+    """In that round, and not where somebody has a weight; the discrepancies are recorded."""
+    rule = FedDisco(a=50.0, b=0.0, normalise="never")
     far = {"label_counts": torch.eye(5)[:3] * 10}
-    before = rule.init(3)
-    _, after, *_ = rule.weights(before, cohort([10] * 3, survey=far))
-    assert int(after.fallbacks) == 1
-    assert "every client's weight was zero" in rule.note(before, after)
+    found = rule.weights((), cohort([10] * 3, survey=far))
+    assert found.note == "every client's weight was zero, so they were weighted by sizes"
+    assert found.logged["d"].tolist() == pytest.approx([np.log(5)] * 3)
     near = {"label_counts": torch.full((3, 5), 2.0)}
-    _, later, *_ = rule.weights(after, cohort([10] * 3, survey=near))
-    assert int(later.fallbacks) == 1
-    assert rule.note(after, later) == ""
+    assert rule.weights((), cohort([10] * 3, survey=near)).note == ""
 
 
 def test_all_zero_as_an_error():
@@ -189,7 +196,7 @@ def test_a_zero_that_rounding_hides():
 def test_weights_are_a_distribution(counts, a, b, kind, normalise):
     """Single-label clients and absent classes included; no client is favoured for its number."""
     table = torch.tensor([c if sum(c) else [1, 0, 0, 0] for c in counts])
-    rule = LabelDisco(4, Disco(a, b), kind, normalise)
+    rule = FedDisco(a=a, b=b, discrepancy=kind, normalise=normalise)
     sizes = table.sum(1).tolist()
     survey = {"label_counts": table.float()}
     p, *_ = rule.weights(rule.init(len(table)), cohort(sizes, survey=survey))
@@ -260,7 +267,7 @@ def test_ten_thousand_clients_are_asked_quickly():
 
 def test_counts_of_absent_classes():
     """Zeros for what a client does not have."""
-    assert LabelCounts().answer(np.array([2, 2, 4]), 6).tolist() == [0, 0, 2, 0, 1, 0]
+    assert asked(LabelCounts(), np.array([2, 2, 4]), 6).tolist() == [0, 0, 2, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +275,7 @@ def test_counts_of_absent_classes():
     [
         ({"reference": [1.0, 0.0]}, "infinite"),
         ({"reference": [-1.0, 2.0]}, "at least 0"),
-        ({"reference": [0.0, 0.0], "discrepancy": "l1"}, "not all 0"),
+        ({"reference": [0.0, 0.0], "discrepancy": "l1"}, "not only zeros"),
         ({"a": -1.0}, "greater than or equal to 0"),
         ({"discrepancy": "js"}, "'kl', 'l1', 'l2' or 'cosine'"),
     ],
@@ -283,3 +290,14 @@ def test_reference_of_other_length():
     """One share for each class."""
     with pytest.raises(ConfigError, match="gives 2 shares, but there are 3 classes"):
         change(3, reference=[0.5, 0.5])
+
+
+def test_discrepancies_are_in_the_record_of_a_round():
+    """One of each client that answered, in the order of the clients."""
+    task, data = network_task("dense")
+    played = play(composed(task, data, "feddisco", **sampled(0.5)), data, 2)
+    counts = played.states[0].survey["label_counts"].double()
+    for done in played.rounds:
+        q = counts[done.ids] / counts[done.ids].sum(1, keepdim=True)
+        d = by_sum(discrepancies(q, torch.full((3,), 1 / 3, dtype=torch.float64), "kl"))
+        torch.testing.assert_close(done.logged["d"], d)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import torch
 from autoencoders import clients, vae
-from federations import cohort, composed, distance, network_task, play, sampled
+from federations import (
+    cohort,
+    composed,
+    distance,
+    drafted,
+    network_task,
+    play,
+    same,
+    sampled,
+    walk,
+)
 from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -21,6 +31,7 @@ from unalike.parts.mixing.latents import LatentDistance, Latents, architecture, 
 from unalike.parts.optim import Adam
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating
 from unalike.parts.wasserstein import w1
+from unalike.run.earlier import read_model
 
 A, B, C = [-1.5, -0.5, 0, 0.5, 1.5], [0.5, 1, 1.5, 2, 2.5], [-0.2, -0.1, 0, 0.1, 0.2]
 THREE = [(A, B), (C, A), ([x + 1 for x in A], B)]
@@ -52,9 +63,10 @@ def test_weights_of_three_clients(a, b, expected):
     """Equal sizes, distances as they are: dividing them by their sum would show."""
     asked = AskedLatentDisco(Latents({}), Disco(a, b))
     survey = {"latent": torch.tensor(DISTANCES)[:, None]}
-    p, state, *_ = asked.weights(asked.init(3), cohort([10] * 3, survey=survey))
-    assert p.tolist() == pytest.approx(expected, abs=2e-6)
-    assert int(state.fallbacks) == 0
+    found = asked.weights((), cohort([10] * 3, survey=survey))
+    assert found.p.tolist() == pytest.approx(expected, abs=2e-6)
+    assert found.note == ""
+    assert found.logged["d"].tolist() == pytest.approx(DISTANCES)
     reported = ReportedLatentDisco(LatentDistance(), Disco(a, b))
     p, *_ = reported.weights(reported.init(3), cohort([10] * 3, latent=DISTANCES))
     assert p.tolist() == pytest.approx(expected, abs=2e-6)
@@ -66,11 +78,9 @@ def test_weights_of_three_clients(a, b, expected):
 def test_all_zero_at_a_large_a(policy, expected):
     """a = 0.9 leaves nobody a weight."""
     rule = ReportedLatentDisco(LatentDistance(), Disco(0.9, 0.0, policy))
-    before = rule.init(3)
-    p, after, *_ = rule.weights(before, cohort([10] * 3, latent=DISTANCES))
-    assert p.tolist() == pytest.approx(expected)
-    assert int(after.fallbacks) == 1
-    assert rule.note(before, after)
+    found = rule.weights(rule.init(3), cohort([10] * 3, latent=DISTANCES))
+    assert found.p.tolist() == pytest.approx(expected)
+    assert "every client's weight was zero" in found.note
 
 
 def test_all_zero_as_an_error():
@@ -218,7 +228,7 @@ def test_encoder_from_a_file(tmp_path):
     folder, w = saved(tmp_path)
     task, data = network_task("dense")  # a classifier is weighted by it
     for place in (folder, folder / "model.safetensors"):
-        recipe = composed(task, data, ("latent_disco", {"encoder": str(place)}))
+        recipe = composed(task, data, ("latent_disco", {"encoder": str(place)}), read=read_model)
         played = play(recipe, data, 2)
     encoder = sum(v.numel() for k, v in w.items() if k.startswith("encoder."))
     asked = played.loop.asked
@@ -237,7 +247,7 @@ def test_asked_with_means_is_the_distance_of_the_means(tmp_path):
     folder, w = saved(tmp_path)
     task, data = network_task("dense")
     settings = {"encoder": str(folder), "embed": "mean"}
-    played = play(composed(task, data, ("latent_disco", settings)), data, 0)
+    played = play(composed(task, data, ("latent_disco", settings), read=read_model), data, 0)
     x = data.examples.x[data.rows.of(3)].flatten(1)
     h = torch.relu(x @ w["encoder.layers.1.weight"].T + w["encoder.layers.1.bias"])
     h = torch.relu(h @ w["encoder.layers.3.weight"].T + w["encoder.layers.3.bias"])
@@ -251,8 +261,10 @@ def test_survey_depends_on_the_seed_alone(tmp_path):
     """Sampled latents come from a stream of their own, client by client."""
     folder, _ = saved(tmp_path)
     task, data = network_task("dense")
-    recipe = composed(task, data, ("latent_disco", {"encoder": str(folder)}))
-    engines = [play(recipe, data, 0, engine=e).loop.survey for e in ("sequential", "vectorized")]
+    recipe = composed(task, data, ("latent_disco", {"encoder": str(folder)}), read=read_model)
+    engines = [
+        play(recipe, data, 0, engine=e).states[0].survey for e in ("sequential", "vectorized")
+    ]
     assert torch.equal(engines[0]["latent"], engines[1]["latent"])
     other = play(recipe, data, 0, seed=1).states[0].survey["latent"]
     assert not torch.equal(other, engines[0]["latent"])
@@ -264,20 +276,63 @@ def test_fixed_distances_work_without_a_server(tmp_path, topology):
     folder, _ = saved(tmp_path)
     task, data = network_task("dense")
     settings = ("latent_disco", {"encoder": str(folder), "a": 0.1})
-    played = play(composed(task, data, settings, topology=topology), data, 2)
+    played = play(composed(task, data, settings, topology=topology, read=read_model), data, 2)
     assert all(torch.isfinite(x).all() for s in played.states[-1].servers for x in s.x.values())
+
+
+TWO_STAGE = ("latent_disco", {"a": 0.1})
+
+
+def test_the_program_of_two_stages():
+    """All others without the weights, then the same again with them; each has all the rounds."""
+    task, data = vae(), clients()
+    draft = drafted(task, data, TWO_STAGE, "fedprox", opt=Adam(1e-2), rounds=3)
+    first, second = draft.program()
+    assert (first.rounds, second.rounds) == (3, 3)
+    assert (first.start, second.start) == ("fresh", "fresh")
+    assert first.recipe == composed(task, data, "fedprox", opt=Adam(1e-2))
+    assert isinstance(second.recipe.mixing, AskedLatentDisco)
+    assert second.recipe.mixing.question.payload == {}
+    assert second.recipe.mixing.fixed
+
+
+def test_the_second_stage_takes_the_encoder_of_the_first():
+    """And starts from the initial weights; an encoder that is given is kept."""
+    task, data = vae(), clients()
+    draft = drafted(task, data, TWO_STAGE, opt=Adam(1e-2), rounds=2)
+    played = walk(draft.program(), data, **BIG)
+    trained = played.states[2].servers[0].x
+    rule = played.loop.recipe.mixing
+    assert same(rule.question.payload, encoder_of(trained, "here"))
+    assert rule.inherit(task.init(rng.key(5))).question is rule.question
+    alone = composed(task, data, TWO_STAGE, opt=Adam(1e-2)).inherit(trained)
+    other = play(alone, data, 0, **BIG)
+    state = other.loop.begin(other.simulation.w)
+    for t in (2, 3):
+        state, _ = other.loop.advance(state, t)
+    assert same(state.servers[0].x, played.x)
+    weights = [done.weights.tolist() for done in played.rounds]
+    assert weights[0] == weights[1] != weights[2] == weights[3]
+
+
+def test_two_first_stages_are_one_too_many():
+    """A warm start and an encoder to be trained."""
+    task, data = vae(), clients()
+    warm = ("lg_fedavg", {"warm_start": 1, "shared": ["encoder."]})
+    with pytest.raises(ConfigError, match="both begin with a stage of their own; keep one"):
+        composed(task, data, warm, TWO_STAGE)
 
 
 def test_architecture_is_read_from_shapes():
     """Inputs, hidden units, latent variables."""
     w = vae().init(rng.key(0))
-    assert architecture(encoder_of(w, 16, "here")) == (16, [7, 5], 2)
+    assert architecture(encoder_of(w, "here")) == (16, [7, 5], 2)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: p / "nowhere", "there is no model"),
+        (lambda p: p / "nowhere", "named as a trained model, but there is none"),
         (lambda p: _write(p / "text.safetensors", b"nonsense"), "not a safetensors file"),
         (lambda p: _save(p / "a.safetensors", {"w": torch.ones(1)}), "holds no autoencoder"),
         (
@@ -296,7 +351,7 @@ def test_bad_encoders(tmp_path, make, message):
     """Each in one sentence."""
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match=message):
-        composed(task, data, ("latent_disco", {"encoder": str(make(tmp_path))}))
+        composed(task, data, ("latent_disco", {"encoder": str(make(tmp_path))}), read=read_model)
 
 
 def _write(path: Path, raw: bytes) -> Path:
@@ -314,8 +369,10 @@ def test_refusals():
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match=r"must be an autoencoder: set model\.name"):
         composed(task, data, ("latent_disco", EVERY))
-    with pytest.raises(ConfigError, match="needs a trained autoencoder"):
-        composed(vae(), clients(), "latent_disco")
+    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is none"):
+        composed(task, data, "latent_disco")
+    with pytest.raises(ConfigError, match="cannot be read here"):
+        composed(task, data, ("latent_disco", {"encoder": "run"}))
     with pytest.raises(ConfigError, match="needs one server"):
         composed(vae(), clients(), ("latent_disco", ONCE), topology=Ring())
 

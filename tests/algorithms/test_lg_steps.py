@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from federations import (
-    at,
     composed,
     dense,
     distance,
@@ -15,13 +14,12 @@ from federations import (
     same,
     sampled,
 )
-from private_factor import PRIVATE_F, TWO, traced
+from private_factor import PRIVATE_F, traced
 from torch import nn
 from torch.func import functional_call
 
 from unalike import rng
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.warm_start import WarmStart
 from unalike.engine.simulate import Engine
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.private import EVERYTHING, SHARED, Private
@@ -121,23 +119,3 @@ def test_statistics_move_once_per_batch() -> None:
             torch.testing.assert_close(one.kept[0][i][name], two.kept[0][i][name])
         assert same(one.kept[0][i], two.kept[0][i])  # the body, too: its gradient is the same
     assert distance(one.x, two.x) > 1e-6
-
-
-def test_a_warm_start_has_one_step_while_all_is_shared() -> None:
-    """Round 1 averages f and g to 0.9625 and 0.425; from there in turns."""
-    played = play(Recipe(WarmStart(IN_TURNS, 1)), TWO, 2, at(f=1.0, g=0.5), batch_size=4)
-    warm = played.states[1].servers[0].x
-    assert (float(warm["f"]), float(warm["g"])) == pytest.approx((0.9625, 0.425), abs=1e-7)
-    g = 0.0
-    for k, (y, n) in enumerate([(2.0, 1), (-1.0, 3)]):
-        f = 0.9625 - 0.1 * (0.425 * 0.9625 - y) * 0.425
-        assert float(played.kept[1][k].private["f"]) == pytest.approx(f, abs=1e-7)
-        g += n / 4 * (0.425 - 0.1 * (0.425 * f - y) * f)
-    assert float(played.x["g"]) == pytest.approx(g, abs=1e-7)
-
-
-def test_only_fedavg_before_the_warm_start_ends() -> None:
-    """Bit for bit, on a network."""
-    task, data = network_task("dense")
-    warm = composed(task, data, ("lg_fedavg", {"step": "sequential", "warm_start": 2}))
-    assert same(play(warm, data, 2).x, play(composed(task, data, "fedavg"), data, 2).x)

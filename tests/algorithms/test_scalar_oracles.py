@@ -1,4 +1,4 @@
-"""FedAvg, FedNova, FedProx and SCAFFOLD on two parabolas whose minima are at 0 and 10.
+"""FedAvg, FedNova and SCAFFOLD on two parabolas whose minima are at 0 and 10.
 
 Both clients weigh the same, the start is w = 4, the learning rate 0.1. The numbers were computed
 apart from this package; the comment beside a short one says how.
@@ -10,7 +10,6 @@ from federations import Quadratic, Works, at, cohort, play, scalars, state_of
 from weighing import nova
 
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.fedprox import Proximal
 from unalike.algorithms.scaffold import Scaffold
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -98,17 +97,6 @@ def test_fednova_normaliser_in_single_precision() -> None:
     c = c._replace(stats={k: v.float() for k, v in c.stats.items()})
     p, *_ = nova(0.9).weights((), c)
     assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("mu", "locals_", "mean"),
-    [(0.1, (2.394203, 6.408695), 4.401449), (1.0, (2.655360, 6.016960), 4.336160)],
-)
-def test_fedprox(mu: float, locals_: tuple[float, float], mean: float) -> None:
-    """Five steps each; the pull is mu (w - x), so the term has the factor one half."""
-    for client in (0, 1):
-        assert alone(client, 5, term=Proximal(mu)) == pytest.approx(locals_[client], **CLOSE)
-    assert after((5, 5), term=Proximal(mu)) == pytest.approx(mean, **CLOSE)
 
 
 def test_scaffold() -> None:

@@ -9,8 +9,7 @@ import torch
 from command_line import Unalike
 from safetensors.torch import load_file
 
-from unalike.errors import RunWarning
-from unalike.federation.readers.traps import warn_once
+from unalike.errors import RunWarning, warn_once
 from unalike.run.build import federation
 from unalike.run.config import load
 

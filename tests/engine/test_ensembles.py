@@ -114,9 +114,9 @@ def test_binary(ensemble: str, accuracy: float, loss: float) -> None:
 
 @pytest.mark.parametrize("ensemble", ["votes", "weights"])
 def test_a_diverged_model_has_no_vote(ensemble: str) -> None:
-    """It ends the run, as everywhere; its numbers are finite, or nobody would have kept them."""
+    """Finite weights whose products are not: it ends the run, as everywhere."""
     with pytest.raises(RunError, match="diverged"):
-        judged(ensemble, [EYE, torch.full((3, 3), 3e38), EYE])  # the head takes it ten times
+        judged(ensemble, [EYE, torch.full((3, 3), 3e38), EYE])
 
 
 def test_a_shared_model_needs_no_ensemble() -> None:

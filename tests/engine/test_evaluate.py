@@ -127,8 +127,8 @@ def test_where_only_clients_hold_models_their_ensemble_meets_strangers():
 def test_several_servers_are_averaged_metric_by_metric():
     made = built(federation(ROWS, 3, 2), linear(EYE), topology="ring")
     state = made.loop.begin(made.w)
-    each = state.stack._replace(x={"weight": torch.stack([10 * EYE, 10 * SWAP, 10 * EYE])})
-    found = judged(made, state._replace(stack=each))
+    x = {"weight": 10 * torch.stack([EYE, SWAP, EYE])}
+    found = judged(made, state._replace(stack=state.stack._replace(x=x)))
     assert found.clients["local"]["accuracy"][:2] == [0.5, 0.0]
     # Global rows are (0,0) (1,1) (2,1) (2,0) (0,0) (1,2): 3 right by I, none by the swap.
     assert found.clients["global"]["accuracy"] == pytest.approx([(3 + 0 + 3) / 18])

@@ -50,6 +50,13 @@ def test_what_was_put_comes_back_in_any_order(states: States) -> None:
     assert states.touched == [1, 4]
 
 
+def test_a_cohort_that_diverged_as_a_whole_keeps_what_it_had(states: States) -> None:
+    put(states, [1, 4], 10.0)
+    put(states, [4, 5], torch.inf)
+    assert a(states, 4, 5) == [10.0, 5.0]
+    assert states.touched == [1, 4]
+
+
 def test_a_round_is_rolled_back_by_client(states: States) -> None:
     put(states, [1, 2, 3], 10.0)
     states.settle()

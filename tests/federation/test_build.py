@@ -76,7 +76,7 @@ def test_examples_that_nobody_holds_are_left_out_and_counted():
     assert all(row.tobytes() in rows for row in held.numpy())
     sizes = sum(federation.sizes(part) for part in range(3))
     assert np.ptp(sizes) == 0
-    assert [len(words) for words in federation.traits] == [1] * 10
+    assert [len(words) for words in federation.marks] == [1] * 10
 
 
 def test_what_was_asked_stands_beside_what_came_of_it():

@@ -33,9 +33,9 @@ def drawn(partitioner: Partitioner, labels: Labels, draws: int) -> list[tuple[Ou
     """What came of every goal, for many draws."""
     goals, found = partitioner.goals(labels), []
     for seed in range(draws):
-        owner, _, traits = partitioner.assign(labels, np.random.default_rng(seed))
+        owner, _, marks = partitioner.assign(labels, np.random.default_rng(seed))
         counts = counted(owner, labels.labels, partitioner.clients)
-        found.append(outcomes(goals, counts, [(trait,) for trait in traits]))
+        found.append(outcomes(goals, counts, [(mark,) for mark in marks]))
     return found
 
 

@@ -120,12 +120,12 @@ def test_new_clients_come_last_and_only_test(partition, data):
     assert kept == sorted(kept)
 
 
-def test_traits_go_with_their_clients():
+def test_marks_go_with_their_clients():
     labels, owner = np.arange(40) % 2, np.arange(40) % 4
     words = ("near", "", "far", "near")
-    federation = deal(labels, owner, new_clients=2, names=("0", "1", "2", "3"), traits=words)
+    federation = deal(labels, owner, new_clients=2, names=("0", "1", "2", "3"), marks=words)
     expected = [(words[int(name)],) if words[int(name)] else () for name in federation.names]
-    assert list(federation.traits) == expected
+    assert list(federation.marks) == expected
 
 
 def test_holding_out_more_clients_holds_out_the_same_and_more():
@@ -209,7 +209,7 @@ def test_settings_out_of_range(options, words, one_sentence):
         ([0, 0, -1, 1], {}, ["numbered from 0"]),
         ([0, 0, 2, 2], {}, ["client 1 of 3", "no example"]),
         ([0, 0, 1, 1], {"names": ("a",)}, ["1 client names", "2 clients"]),
-        ([0, 0, 1, 1], {"traits": ("a",)}, ["1 client traits", "2 clients"]),
+        ([0, 0, 1, 1], {"marks": ("a",)}, ["1 client marks", "2 clients"]),
     ],
 )
 def test_bad_owners(owner, options, words, one_sentence):

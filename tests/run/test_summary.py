@@ -55,7 +55,7 @@ def test_undefined_values_are_never_selected():
 
 
 def test_last_and_selected_side_by_side():
-    found = summarise(RECORDS, EvaluationSettings())
+    found = summarise(RECORDS, EvaluationSettings(), "accuracy")
     assert (found["last"]["round"], found["selected"]["round"]) == (5, 3)
     assert found["last"]["local"]["accuracy"]["mean"] == 0.5
     assert found["selected"]["local"]["accuracy"]["mean"] == 0.3
@@ -64,7 +64,7 @@ def test_last_and_selected_side_by_side():
 
 
 def test_totals():
-    found = summarise(RECORDS, EvaluationSettings())
+    found = summarise(RECORDS, EvaluationSettings(), "accuracy")
     assert (found["bytes_down"], found["bytes_up"], found["bytes_across"]) == (500, 150, 5)
     assert found["bytes_peak"] == 100 + 50 + 1
     assert (found["messages"], found["samples"]) == (20, 250.0)
@@ -75,16 +75,16 @@ def test_totals():
     ("target", "t", "sent"), [(0.7, 1, 111), (0.95, 1, 111), (0.4, 1, 111), (1.0, 1, 111)]
 )
 def test_a_target_reached_at_once(target: float, t: int, sent: int):
-    found = summarise(RECORDS, EvaluationSettings(target=target))["target"]
+    found = summarise(RECORDS, EvaluationSettings(target=target), "accuracy")["target"]
     assert (found["section"], found["round"], found["bytes"]) == ("global", t, sent)
 
 
 def test_a_target_reached_later_counts_the_rounds_between_evaluations():
     later = [record(1, 0.5, 0.1), unjudged(2), record(3, 0.5, 0.6)]
-    found = summarise(later, EvaluationSettings(target=0.65))["target"]
+    found = summarise(later, EvaluationSettings(target=0.65), "accuracy")["target"]
     assert (found["round"], found["bytes"]) == (3, 111 + 121 + 131)
 
 
 def test_a_target_never_reached():
-    found = summarise([record(1, 0.5, 0.1)], EvaluationSettings(target=0.9))["target"]
+    found = summarise([record(1, 0.5, 0.1)], EvaluationSettings(target=0.9), "accuracy")["target"]
     assert (found["round"], found["bytes"]) == (None, None)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.batches import Batch
-from unalike.engine.evaluate import Evaluator
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, Examples
 from unalike.metrics import reconstruction
@@ -216,10 +215,11 @@ def test_evaluation_repeats():
     """Noise is drawn once for a seed, not at every evaluation; other seeds draw other noise."""
     made = experiment(parse(CONFIG))
     state = made.loop.begin(made.w)
-    assert made.evaluator(state).clients == made.evaluator(state).clients
-    elsewhere = replace(made.simulation, seed=5)
-    other = Evaluator(made.recipe.algorithm, elsewhere, None, seed=5)
-    assert other(state).clients != made.evaluator(state).clients
+    found = made.evaluator(state).clients
+    assert made.evaluator(state).clients == found
+    made.simulation.seed = 5
+    made.simulation.begin(made.recipe, made.w)
+    assert made.evaluator(state).clients != found
 
 
 def test_summary_selects_by_loss():

@@ -58,6 +58,11 @@ class PhaseShift(Wrapper):
     base: Algorithm
     eval_model: Literal["central", "virtual_mean"] = "central"
 
+    @property
+    def personal_models(self) -> bool:
+        """As the wrapped method."""
+        return self.base.personal_models
+
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
         return Counted(self.base.server_init(w, key), torch.zeros(()))

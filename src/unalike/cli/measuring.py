@@ -31,8 +31,16 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     title = f"{config.data.name}, {config.partition.name}"
     drawn = "" if plot is None else _draw(data, found, title, Path(plot))
     console.print(skew_table(found.as_dict(), f"Skew of {title}: training examples"))
+    for words in _outcome(data):
+        console.print(words, soft_wrap=True, markup=False, highlight=False)
     if drawn:
         console.print(drawn, soft_wrap=True, markup=False)
+
+
+def _outcome(data: Federation) -> list[str]:
+    """What was asked of the partition and what came of it."""
+    left = [f"{data.unused:,} examples are held by no client"] if data.unused else []
+    return [*map(str, data.outcomes), *left]
 
 
 def _draw(data: Federation, found: Skew, title: str, path: Path) -> str:
@@ -64,7 +72,7 @@ def reach(target: float, clients: int, classes: int) -> None:
             continue
         for one in settings:
             values = one.model_dump(
-                include={"t", "f", "q", "alpha", "target", "keep_one"}, exclude_none=True
+                include={"t", "f", "q", "target", "keep_one"}, exclude_none=True
             )
             table.add_row(sampler, "  ".join(f"{k} = {_short(v)}" for k, v in values.items()))
             found.append(_override(sampler, clients, values))

@@ -57,6 +57,10 @@ class View:
             f"skew of {config.partition.name}: EMD {skew['emd']:.3f}, Jensen-Shannon "
             f"{skew['js']:.3f}, clients of {skew['smallest']:.0f} to {skew['largest']:.0f} examples"
         )
+        for outcome in made.federation.outcomes:
+            self._say(str(outcome))
+        if made.federation.unused:
+            self._say(f"{made.federation.unused:,} examples are held by no client")
         for question in sim.recipe.mixing.survey:
             self._say(f"clients reveal once: {question.reveals}")
         if made.attackers:

@@ -96,9 +96,9 @@ class Shards:
         return {"states": torch.tensor(entries, dtype=torch.int64).reshape(-1, 3)}
 
     def notes(self) -> dict[str, str]:
-        """The digest of every shard that the index points to."""
+        """The digest of every shard that the index points to, and the number of the next one."""
         live = sorted({p.shard for p in self.places.values()})
-        return {f"shard:{n}": self.digests[n] for n in live}
+        return {"shards": str(self.next), **{f"shard:{n}": self.digests[n] for n in live}}
 
     def load(self, index: Tensor, notes: dict[str, str]) -> None:
         """Point to where a checkpoint points, if the shards are what they were then."""
@@ -112,9 +112,8 @@ class Shards:
                     f"'{path}' is not what the checkpoint was made with; restore it from a copy."
                 )
             self.digests[n] = digest
-        self.places, self.saved = found, dict(found)
-        taken = [int(path.stem) for path in self.folder.glob("*.safetensors")]
-        self.next = max(taken, default=-1) + 1
+        # Numbers go on as if nothing had been written since: such shards are written again.
+        self.places, self.saved, self.next = found, dict(found), int(notes["shards"])
 
     def squeeze(self, like: Tree) -> None:
         """Move the last states out of shards that hold little else than old ones."""

@@ -85,7 +85,7 @@ class Simulation:
         fast = 1024 if self.device.type == "cuda" else 64
         self.chunk = min(self._largest or fast, fits)
         self.states.begin(self._first)
-        self._examiner: Examiner | None = None
+        self._examiner = None if self.federation is None else self._made_examiner(self.federation)
 
     def _first(self, i: int) -> Kept:
         """What a client keeps before its first round."""
@@ -97,26 +97,27 @@ class Simulation:
         up = algorithm.upload_like(algorithm.broadcast(server))
         return Kept(mine, channel.begin(self.recipe.channel, tree.to(up, self.device)))
 
+    def _made_examiner(self, federation: Federation) -> Examiner:
+        return Examiner(
+            federation,
+            self.recipe.algorithm,
+            self.x,
+            self.y,
+            rng.stream(self.seed, "evaluation"),
+            lambda ids: self.states.get(ids).mine,
+            self.recipe.topology.home(self.clients.n),
+            self.each,
+            vectorized=self.engine == "vectorized",
+            chunk=self.chunk,
+            workers=self.workers,
+            how=self.how,
+            train=self.judge_training,
+        )
+
     @property
     def examiner(self) -> Examiner:
         """The clients' side of evaluation in this stage."""
-        assert self.federation is not None, "a simulation that judges is given its federation"
-        if self._examiner is None:
-            self._examiner = Examiner(
-                self.federation,
-                self.recipe.algorithm,
-                self.x,
-                self.y,
-                rng.stream(self.seed, "evaluation"),
-                lambda ids: self.states.get(ids).mine,
-                self.recipe.topology.home(self.clients.n),
-                self.each,
-                vectorized=self.engine == "vectorized",
-                chunk=self.chunk,
-                workers=self.workers,
-                how=self.how,
-                train=self.judge_training,
-            )
+        assert self._examiner is not None, "a simulation that judges is given its federation"
         return self._examiner
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:

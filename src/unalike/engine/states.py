@@ -143,7 +143,7 @@ class InMemory:
         if lacking > 0:
             self._grow(max(lacking, len(tree.leaves(self.rows)[0])))
         slots = [self.free.pop() for _ in range(len(who))]
-        at = torch.tensor(slots)
+        at = torch.tensor(slots, dtype=torch.long)  # also where nobody's state was sound
 
         def write(rows: Tensor, new: Tensor) -> None:
             rows[at.to(rows.device)] = new.to(rows.device)

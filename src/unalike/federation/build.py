@@ -58,7 +58,7 @@ def federate(
         raise ConfigError(f"seed must be 0 or more, got {seed}.")
     examples = _examples(data)
     labels = Labels(examples.strata, examples.classes, examples.groups, examples.group_names)
-    owner, names, traits = partitioner.assign(labels, stream(seed, PARTITION))
+    owner, names, marks = partitioner.assign(labels, stream(seed, PARTITION))
     held = np.flatnonzero(owner != UNUSED)
     if len(held) < len(owner):
         examples = examples.take(held)
@@ -70,11 +70,11 @@ def federate(
         new_clients=new_clients,
         rng=stream(seed, SPLIT),
         names=names,
-        traits=traits,
+        marks=marks,
     )
     federation = replace(
         prepared(federation),
-        outcomes=outcomes(partitioner.goals(labels), federation.counts, federation.traits),
+        outcomes=outcomes(partitioner.goals(labels), federation.counts, federation.marks),
         unused=len(labels) - len(held),
     )
     for number, shift in enumerate(shifts):

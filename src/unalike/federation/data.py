@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,9 +12,9 @@ from torch import Tensor
 from unalike.errors import DataError
 from unalike.federation.goals import Outcome
 from unalike.federation.readers.columns import NOTHING, Pending
-from unalike.kinds import Kind
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
+Kind = Literal["multiclass", "binary", "characters"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Federation:
     n_clients: int
     n_new: int = 0
     names: tuple[str, ...] = ()
-    traits: tuple[tuple[str, ...], ...] = ()  # what was made of each client, the new ones too
+    marks: tuple[tuple[str, ...], ...] = ()  # what was made of each client, the new ones too
     outcomes: tuple[Outcome, ...] = ()  # the skew that was asked for, and what came of it
     unused: int = 0  # examples of the dataset that no client holds
 
@@ -119,10 +120,10 @@ class Federation:
         return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
 
     def marked(self, words: Sequence[str]) -> "Federation":
-        """The federation with one trait more for each client; an empty word is none."""
-        had = self.traits or ((),) * (self.n_clients + self.n_new)
+        """The federation with one mark more for each client; an empty word is none."""
+        had = self.marks or ((),) * (self.n_clients + self.n_new)
         new = ((*mine, word) if word else mine for mine, word in zip(had, words, strict=True))
-        return replace(self, traits=tuple(new))
+        return replace(self, marks=tuple(new))
 
     def pooled(self) -> "Rows":
         """All training rows as one client's: what the pooled upper bound trains on."""

@@ -9,7 +9,7 @@ from unalike.federation.skew import emd
 
 
 class Goal(NamedTuple):
-    """An EMD that a partitioner's settings ask for, of all clients or of those with a trait.
+    """An EMD that a partitioner's settings ask for, of all clients or of those with a mark.
 
     The EMD of all clients is the weighted one against their pooled labels. That of some of them is
     the plain mean against ``centre``, around which their label mixes were drawn.
@@ -17,7 +17,7 @@ class Goal(NamedTuple):
 
     what: str
     emd: float
-    trait: str = ""
+    mark: str = ""
     centre: tuple[float, ...] = ()
 
 
@@ -28,23 +28,26 @@ class Outcome(NamedTuple):
     asked: float
     got: float
 
+    def __str__(self) -> str:
+        return f"{self.what}: asked for {self.asked:.3f}, got {self.got:.3f}"
+
 
 def outcomes(
-    goals: Sequence[Goal], counts: np.ndarray, traits: Sequence[Sequence[str]]
+    goals: Sequence[Goal], counts: np.ndarray, marks: Sequence[Sequence[str]]
 ) -> tuple[Outcome, ...]:
     """Every goal with what the clients got; one whose clients are all held out is left out.
 
     Args:
         goals: What was asked for.
         counts: Training examples by client and class.
-        traits: What sets each of these clients apart.
+        marks: What sets each of these clients apart.
     """
     found: list[Outcome] = []
     for goal in goals:
-        if not goal.trait:
+        if not goal.mark:
             found.append(Outcome(goal.what, goal.emd, emd(counts)))
             continue
-        own = counts[[goal.trait in mine for mine in traits[: len(counts)]]]
+        own = counts[[goal.mark in mine for mine in marks[: len(counts)]]]
         if len(own):
             mixes = own / own.sum(axis=1, keepdims=True)
             got = float(np.abs(mixes - np.array(goal.centre)).sum(axis=1).mean())

@@ -28,7 +28,7 @@ def split(
     new_clients: int = 0,
     rng: np.random.Generator,
     names: tuple[str, ...] = (),
-    traits: tuple[str, ...] = (),
+    marks: tuple[str, ...] = (),
 ) -> Federation:
     """A federation in which client ``owner[i]`` holds example i.
 
@@ -42,7 +42,7 @@ def split(
             same clients and more.
         rng: One draw for each example, then one for each client, whatever the other arguments.
         names: What the clients are called.
-        traits: What sets each client apart; empty words say nothing.
+        marks: What sets each client apart; empty words say nothing.
     """
     _check_shares(validation, test)
     owner = np.asarray(owner)
@@ -57,7 +57,7 @@ def split(
     size = np.bincount(owner)
     if not size.all():
         raise DataError(f"client {int(size.argmin())} of {len(size)} has no example.")
-    for what, words in (("names", names), ("traits", traits)):
+    for what, words in (("names", names), ("marks", marks)):
         if words and len(words) != len(size):
             raise DataError(f"{len(words)} client {what} for {len(size)} clients.")
     if not 0 <= new_clients < len(size):
@@ -80,7 +80,7 @@ def split(
         n_new=new_clients,
         names=tuple(names[k] for k in np.argsort(number)) if names else (),
     )
-    return federation.marked([traits[k] for k in np.argsort(number)]) if traits else federation
+    return federation.marked([marks[k] for k in np.argsort(number)]) if marks else federation
 
 
 def _check_shares(validation: float, test: float) -> None:

@@ -94,6 +94,34 @@ class ClassBalance:
         shift = int(rng.bits(key, 1)[0]) % max(1, len(labels))
         return order[start[extra] + (turn + shift) % counts[extra]]
 
+    def note(self, counts: np.ndarray) -> str:
+        """Whom this cannot help: a class without an example has no variants.
+
+        A client that lacks m of M classes comes as close as 2m/M, when it has equally many of the
+        others; one that is as close already is left as it is.
+        """
+        classes = counts.shape[1]
+        apart = np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / classes).sum(axis=1)
+        skewed = apart > self.target + 1e-12
+        if not skewed.any():
+            return (
+                f"fedaug changes nothing: the EMD of every client is at most {self.target:g} "
+                "already; lower its target"
+            )
+        lacks = (counts == 0).sum(axis=1)
+        closest = 2 * lacks / classes
+        stuck = skewed & (closest > self.target + 1e-12)
+        if not stuck.any():
+            return ""
+        changed = skewed & (apart > closest + 1e-9)
+        effect = "" if changed.any() else "changes nothing and "
+        return (
+            f"fedaug {effect}leaves {stuck.sum()} of {len(counts)} clients above its target EMD of "
+            f"{self.target:g}: they lack {lacks[stuck].sum()} classes, of which they have no "
+            "example to vary; give every client one of each class, as partition.keep_one = true "
+            "does where a partitioner has it"
+        )
+
     def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
         """Random variants of the marked rows; tables get noise, whole numbers stay."""
         if self.images:

@@ -65,7 +65,8 @@ def curves(study: Study, partition: str) -> list[Record]:
 
 def tests(study: Study) -> list[Record]:
     """The rows of ``curves`` of a single run, with its tests in the place of methods."""
-    names = {"validation": "validation", "local": "clients' own test"}
+    names = {"train": "training rows", "validation": "validation"}
+    names |= {"local": "clients' own test"}
     names |= {"global": "global test", "new": "new clients"}
     out = []
     for section, name in names.items():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -22,7 +23,7 @@ from unalike.engine.loop import Loop
 from unalike.engine.simulate import Engine, Simulation
 from unalike.engine.states import OnDisk
 from unalike.engine.transport import Transport
-from unalike.errors import ConfigError, UnalikeError
+from unalike.errors import ConfigError, UnalikeError, warn_once
 from unalike.federation.build import federate
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.datasets.base import Dataset
@@ -59,6 +60,7 @@ class Experiment:
     earlier: dict[str, float]  # what a run this one builds on has sent and computed
     attackers: tuple[int, ...] = ()
     accountant: Accountant | None = None  # of differential privacy, if there is any
+    note: str = ""  # what a person should know of the method on these data
 
     @property
     def loop(self) -> Loop:
@@ -251,7 +253,16 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         used(draft.builds_on),
         tuple(liars.tolist()),
         accountant,
+        _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
     )
+
+
+def _noted(recipe: Recipe, counts: np.ndarray) -> str:
+    """What the recipe's transform says of the clients it meets, also as a warning."""
+    note = "" if recipe.transform is None else recipe.transform.note(counts)
+    if note:
+        warn_once(f"{note}.")
+    return note
 
 
 def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -274,4 +285,5 @@ def facts(made: Experiment) -> dict[str, Any]:
         "survey_reveals": [q.reveals for q in questions],
         "attackers": list(made.attackers),
         "privacy": None if made.accountant is None else made.accountant.promise.meaning,
+        "note": made.note,
     }

@@ -107,6 +107,9 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
         "counts": federation.counts.tolist(),
         "classes": list(federation.examples.class_names),
         "names": list(federation.names),
+        "marks": [list(words) for words in federation.marks],
+        "asked": [outcome._asdict() for outcome in federation.outcomes],
+        "unused": federation.unused,
         **facts(made),
     }
     write(folder / "skew.json", dumps(partition))

@@ -157,11 +157,11 @@ def test_all_orders_are_equally_probable() -> None:
     owner = np.array([0, 1, 2, -1])
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(3000):
-        found = numbered(owner, 3, rng, names=("a", "b", "c"), traits=("x", "y", "z"))
+        found = numbered(owner, 3, rng, names=("a", "b", "c"), marks=("x", "y", "z"))
         order = tuple(found.owner[:3].tolist())
         assert found.owner[3] == -1
         assert [found.names[k] for k in order] == ["a", "b", "c"]
-        assert [found.traits[k] for k in order] == ["x", "y", "z"]
+        assert [found.marks[k] for k in order] == ["x", "y", "z"]
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 6
     assert sum((n - 500) ** 2 / 500 for n in seen.values()) < 20.5

@@ -31,12 +31,12 @@ class TestMixed:
         assert np.abs(counts - size * mixes).max() < 3
         assert 6000 - counts.sum(axis=0).max() < 10
 
-    def test_the_traits_say_who_is_of_which_group(self) -> None:
+    def test_the_marks_say_who_is_of_which_group(self) -> None:
         mixed = Mixed(clients=10, sizes=[4, 6], alphas=[50.0, 0.1])
-        owner, _, traits = mixed.assign(Labels(BALANCED, 10), np.random.default_rng(2))
+        owner, _, marks = mixed.assign(Labels(BALANCED, 10), np.random.default_rng(2))
         held = owner >= 0
         counts = np.bincount(owner[held] * 10 + BALANCED[held], minlength=100).reshape(10, 10)
-        near = np.array([trait == "alpha = 50" for trait in traits])
+        near = np.array([mark == "alpha = 50" for mark in marks])
         assert near.sum() == 4
         assert not near[:4].all()
         distance = np.abs(counts / counts.sum(axis=1, keepdims=True) - 0.1).sum(axis=1)
@@ -158,9 +158,9 @@ class TestNiid:
         assert ((counts[:-1] > 0).sum(axis=1) == 2).all()
 
     def test_the_unbiased_client_of_niid2_is_marked(self) -> None:
-        owner, _, traits = Niid2().assign(Labels(BALANCED, 10), np.random.default_rng(1))
-        assert sorted(traits) == [""] * 5 + ["unbiased"]
-        assert len(np.unique(BALANCED[owner == traits.index("unbiased")])) == 10
+        owner, _, marks = Niid2().assign(Labels(BALANCED, 10), np.random.default_rng(1))
+        assert sorted(marks) == [""] * 5 + ["unbiased"]
+        assert len(np.unique(BALANCED[owner == marks.index("unbiased")])) == 10
 
 
 class TestNatural:

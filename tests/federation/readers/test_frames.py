@@ -5,8 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from unalike import errors
 from unalike.errors import DataError, RunWarning
-from unalike.federation.readers import from_frame, read_table, traps
+from unalike.federation.readers import from_frame, read_table
 from unalike.federation.readers.columns import Column
 
 TABLE = {
@@ -185,7 +186,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, one_sentence):
 
 @pytest.fixture(autouse=True)
 def nothing_said_before():
-    traps.warn_once.cache_clear()
+    errors.warn_once.cache_clear()
 
 
 def rows(**columns):
@@ -225,7 +226,7 @@ def test_a_warning_comes_once():
 
 
 def test_a_worker_leaves_warnings_to_the_process_that_started_it(monkeypatch):
-    monkeypatch.setattr(traps, "parent_process", lambda: "a process")
+    monkeypatch.setattr(errors, "parent_process", lambda: "a process")
     from_frame(rows(id=[f"P{i}" for i in range(200)]))
 
 

@@ -56,12 +56,12 @@ def test_a_shift_is_repeatable(name: str) -> None:
 class TestRotation:
     """Angles dealt to clients."""
 
-    def test_each_client_has_the_quarter_turn_of_its_trait(self) -> None:
+    def test_each_client_has_the_quarter_turn_of_its_mark(self) -> None:
         before = federation(new=2)
         after = Rotation().apply(before, np.random.default_rng(0))
-        for client, (trait,) in enumerate(after.traits):
+        for client, (mark,) in enumerate(after.marks):
             mine = torch.from_numpy(before.owner == client)
-            quarters = int(trait.removeprefix("turned by ")) // 90
+            quarters = int(mark.removeprefix("turned by ")) // 90
             expected = np.rot90(before.examples.x[mine].numpy(), quarters, axes=(-2, -1))
             assert np.array_equal(after.examples.x[mine].numpy(), expected)
 
@@ -70,10 +70,10 @@ class TestRotation:
         turn, seen = Rotation(angles=[0, 90, -90]), np.zeros((6, 3))
         for seed in range(600):
             after = turn.apply(federation(n=12, clients=6), np.random.default_rng(seed))
-            traits = [trait for (trait,) in after.traits]
+            marks = [mark for (mark,) in after.marks]
             names = ["turned by 0", "turned by 90", "turned by 270"]
-            assert [traits.count(name) for name in names] == [2, 2, 2]
-            seen[np.arange(6), [names.index(trait) for trait in traits]] += 1
+            assert [marks.count(name) for name in names] == [2, 2, 2]
+            seen[np.arange(6), [names.index(mark) for mark in marks]] += 1
         assert np.abs(seen - 200).max() < 5 * 12
 
     @pytest.mark.parametrize("quarter", [90.0, 180.0, 270.0])
@@ -134,14 +134,14 @@ class TestNoise:
         after = Noise(level=0.8).apply(before, np.random.default_rng(0))
         added = (after.examples.x - before.examples.x).numpy()
         levels = [added[before.owner == client].std() for client in range(4)]
-        told = [float(trait.removeprefix("noise ")) for (trait,) in after.traits]
+        told = [float(mark.removeprefix("noise ")) for (mark,) in after.marks]
         assert sorted(told) == pytest.approx([0.2, 0.4, 0.6, 0.8])
         assert levels == pytest.approx(told, rel=0.02)
         assert added.mean() == pytest.approx(0, abs=0.01)
 
     def test_the_order_is_random(self) -> None:
         few = federation(n=12)
-        orders = {Noise().apply(few, np.random.default_rng(s)).traits for s in range(60)}
+        orders = {Noise().apply(few, np.random.default_rng(s)).marks for s in range(60)}
         assert len(orders) > 15  # of 24
 
     def test_no_level_is_no_change(self) -> None:
@@ -201,7 +201,7 @@ class TestLabelNoise:
         changed = (before.examples.y != after.examples.y).numpy()
         noisy = np.unique(before.owner[changed])
         assert len(noisy) == 6
-        assert noisy.tolist() == [k for k, words in enumerate(after.traits) if words]
+        assert noisy.tolist() == [k for k, words in enumerate(after.marks) if words]
         assert changed[(before.part == TRAIN) & np.isin(before.owner, noisy)].all()
 
     def test_counts_are_measured_on_the_new_labels(self) -> None:

@@ -57,7 +57,7 @@ class Partition(NamedTuple):
 
     owner: np.ndarray  # client of each example, int64 [n]; UNUSED where nobody holds it
     names: tuple[str, ...] = ()  # of the clients, where they have any
-    traits: tuple[str, ...] = ()  # what the partitioner made of each client, where they differ
+    marks: tuple[str, ...] = ()  # what the partitioner made of each client, where they differ
 
 
 class Partitioner(Settings):
@@ -78,13 +78,13 @@ class Partitioner(Settings):
         require_examples(len(labels), self.clients, self.min_size)
         owner = self.draw(labels, rng)
         owner = top_up(owner, labels.labels, self.clients, self.min_size, rng)
-        return numbered(owner, self.clients, rng, traits=self.traits())
+        return numbered(owner, self.clients, rng, marks=self.marks())
 
     @abstractmethod
     def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """The client of each example, in the partitioner's own order and of whatever size."""
 
-    def traits(self) -> Sequence[str]:
+    def marks(self) -> Sequence[str]:
         """What sets each client apart, in the partitioner's own order; empty if nothing does."""
         return ()
 
@@ -122,16 +122,16 @@ def numbered(
     clients: int,
     rng: np.random.Generator,
     names: Sequence[str] = (),
-    traits: Sequence[str] = (),
+    marks: Sequence[str] = (),
 ) -> Partition:
-    """The partition with its clients in random order; names and traits go with them."""
+    """The partition with its clients in random order; names and marks go with them."""
     order = rng.permutation(clients)  # the client that gets each number
     number = np.append(np.argsort(order), UNUSED)  # an owner of UNUSED finds the last entry
 
     def sorted_by_number(words: Sequence[str]) -> tuple[str, ...]:
         return tuple(words[k] for k in order) if words else ()
 
-    return Partition(number[owner], sorted_by_number(names), sorted_by_number(traits))
+    return Partition(number[owner], sorted_by_number(names), sorted_by_number(marks))
 
 
 def require_examples(n: int, clients: int, min_size: int) -> None:

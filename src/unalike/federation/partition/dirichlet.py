@@ -109,7 +109,7 @@ class Dirichlet(TablePartitioner):
         if self.per == "client" or self.balance or labels.classes < 2:
             return ()
         mean = emd_dirichlet(self.alpha, self.clients, labels.classes)
-        return (Goal(f"EMD, the mean of Dirichlet({self.alpha:g})", mean),)
+        return (Goal(f"mean EMD of Dirichlet({self.alpha:g})", mean),)
 
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Counts by client and class."""

@@ -8,7 +8,7 @@ the vector is kept as a switch.
 q_k ~ Dir(alpha_k M p),  p the label mix of the dataset;  Dir(alpha_k 1_M) with equal classes
 
 Clients are of equal size and keep the mixes they drew: they are as large as the class that is asked
-for most allows, and what is left of the other classes stays unused. The trait "alpha = 0.5" says
+for most allows, and what is left of the other classes stays unused. The mark "alpha = 0.5" says
 which clients have that concentration.
 """
 
@@ -57,10 +57,10 @@ class Mixed(TablePartitioner):
             )
         return self
 
-    def traits(self) -> list[str]:
+    def marks(self) -> list[str]:
         """The concentration of each client, group after group."""
         groups = zip(self.sizes, self.alphas, strict=True)
-        return [_trait(alpha) for size, alpha in groups for _ in range(size)]
+        return [_mark(alpha) for size, alpha in groups for _ in range(size)]
 
     def goals(self, labels: Labels) -> tuple[Goal, ...]:
         """The mean EMD of each concentration, from the label mix of the dataset."""
@@ -69,9 +69,9 @@ class Mixed(TablePartitioner):
         share = labels.class_sizes / len(labels)
         return tuple(
             Goal(
-                f"EMD of the clients with {_trait(alpha)}, the mean of Dirichlet({alpha:g})",
+                f"mean EMD of clients with {_mark(alpha)}",
                 emd_of_mixes(_concentration(alpha, labels.class_sizes)),
-                _trait(alpha),
+                _mark(alpha),
                 tuple(share.tolist()),
             )
             for alpha in dict.fromkeys(self.alphas)
@@ -95,7 +95,7 @@ class Mixed(TablePartitioner):
         return table
 
 
-def _trait(alpha: float) -> str:
+def _mark(alpha: float) -> str:
     return f"alpha = {alpha:g}"
 
 

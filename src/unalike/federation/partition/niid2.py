@@ -3,7 +3,7 @@
 Of K clients one is unbiased and holds N/K examples; each of the others alone holds all that remains
 of its M/(K-1) classes (two of ten with K = 6). The code of the VAE-latent weights draws examples of
 the unbiased client at random; FedDisco's takes the same share of every class, which with equal
-classes makes all clients equal. The trait "unbiased" says which client it is.
+classes makes all clients equal. The mark "unbiased" says which client it is.
 """
 
 from typing import Literal
@@ -27,7 +27,7 @@ class Niid2(TablePartitioner):
         description="unbiased client drawn at random (VAE-latent code) or evenly (FedDisco code)",
     )
 
-    def traits(self) -> list[str]:
+    def marks(self) -> list[str]:
         """The unbiased client comes last in the table."""
         return [""] * (self.clients - 1) + ["unbiased"]
 

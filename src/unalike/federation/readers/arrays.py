@@ -11,8 +11,7 @@ from unalike.federation.readers.labels import code_clients, code_labels, recode
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
     from torch import Tensor
 
-    from unalike.federation.data import Examples
-    from unalike.kinds import Kind
+    from unalike.federation.data import Examples, Kind
 
 Layout = Literal["auto", "features", "NHW", "NCHW", "NHWC"]
 _CHANNELS = (1, 3)
@@ -29,7 +28,7 @@ def from_arrays(
     kind: "Kind | None" = None,
     layout: Layout = "auto",
     name: str = "data",
-    pending: Pending = NOTHING,
+    pending: Pending | None = None,
 ) -> "Examples":
     """Examples from features ``x`` and labels ``y``, one row each.
 
@@ -55,7 +54,7 @@ def from_arrays(
 
     from unalike.federation.data import Examples
 
-    gaps = bool(pending.columns)
+    gaps = pending is not None and bool(pending.columns)
     inputs = features(x, layout, gaps=gaps)
     labels = code_labels(y, classes)
     _same_length("x", len(inputs), "y", len(labels.codes))
@@ -86,7 +85,7 @@ def from_arrays(
         test_y=test_y,
         class_names=class_names or labels.names,
         name=name,
-        pending=pending,
+        pending=pending or NOTHING,
     )
 
 

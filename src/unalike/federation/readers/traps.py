@@ -1,12 +1,9 @@
 """Columns of a table that can be read, but hardly as they were meant."""
 
-import warnings
 from collections.abc import Iterable
-from functools import cache
-from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
-from unalike.errors import RunWarning
+from unalike.errors import warn_once
 from unalike.federation.readers.rows import Where
 
 if TYPE_CHECKING:
@@ -52,13 +49,6 @@ def warn_of_labels(label: "pl.Series") -> None:
             "each becomes a class; measurements are not learned as such, so name a column of "
             "classes by data.label."
         )
-
-
-@cache
-def warn_once(text: str) -> None:
-    """Warn unless it was said before, here or by the process that started this one."""
-    if parent_process() is None:
-        warnings.warn(text, RunWarning, stacklevel=4)  # at whoever reads the table
 
 
 def _slip(column: "pl.Series") -> int | None:

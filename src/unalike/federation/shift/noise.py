@@ -1,6 +1,6 @@
 """Feature skew by noise (Li, Diao, Chen & He 2022): Gaussian, of level i/N for client i of N.
 
-The clients are counted in random order; the trait "noise 0.05" says how much a client has.
+The clients are counted in random order; the mark "noise 0.05" says how much a client has.
 """
 
 from dataclasses import replace

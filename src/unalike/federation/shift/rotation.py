@@ -1,6 +1,6 @@
 """Feature skew by rotation: the rotated images of continual and clustered federated learning.
 
-Every angle goes to equally many clients, drawn at random; the trait "turned by 90" says which.
+Every angle goes to equally many clients, drawn at random; the mark "turned by 90" says which.
 """
 
 from dataclasses import replace

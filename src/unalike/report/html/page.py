@@ -18,6 +18,7 @@ from unalike.compare.tables import size
 from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
+from unalike.report.html.asked import asked
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study
 from unalike.report.tables import SKEW_COUNTS, SKEW_MEANINGS
@@ -187,6 +188,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "results": found,
         "pictured": places,
         "skews": _skews(study),
+        "asked": asked(study),
         "data_figures": data,
         "result_figures": outcome,
         "mixing_figures": [*weights, *topology],

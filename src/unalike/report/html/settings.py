@@ -28,6 +28,7 @@ class Method(NamedTuple):
     reveals: list[str]
     privacy: str
     parameters: int | None
+    note: str  # what to know of it on these data
 
 
 def methods(study: Study) -> list[Method]:
@@ -57,6 +58,7 @@ def methods(study: Study) -> list[Method]:
                 list(data.get("survey_reveals", [])),
                 _privacy(done.get("privacy")),
                 data.get("parameters"),
+                data.get("note", ""),
             )
         )
     return found

@@ -3,21 +3,25 @@
 import numpy as np
 import pytest
 import torch
-from federations import CLASSES, composed, federation, network_task, play
-from unalike.parts.mixing.survey import ask, blurred
+from federations import CLASSES, asked, composed, federation, network_task, play
 
 from unalike import rng
 from unalike.parts.mixing.label_mixture import LabelMixture
-from unalike.parts.mixing.questions import LabelCounts, Size
+from unalike.parts.mixing.questions import LabelCounts, Own, Size, blurred
 
 LABELS = np.repeat([0, 1, 2], [50, 30, 20])
+
+
+def noisy(labels: np.ndarray, classes: int, epsilon: float, key: torch.Tensor) -> np.ndarray:
+    """Labels whose histogram is the noisy one."""
+    return blurred(Own(labels, classes, lambda: torch.zeros(0)), epsilon, key)
 
 
 def noise(epsilon: float, draws: int = 400) -> np.ndarray:
     """How far noisy counts are from true ones, far away from the edges 0 and n."""
     labels = np.repeat([0, 1], 5000)
     keys = rng.fold_in(rng.key(5), torch.arange(draws))
-    return np.stack([ask(LabelCounts(epsilon), labels, 2, k) - 5000 for k in keys]).ravel()
+    return np.stack([asked(LabelCounts(epsilon), labels, 2, k) - 5000 for k in keys]).ravel()
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
@@ -42,24 +46,24 @@ def test_neighbouring_outcomes_differ_in_probability_by_the_promised_factor() ->
 def test_counts_stay_possible() -> None:
     """From zero to the number of examples, and never nobody at all."""
     for seed in range(50):
-        y = blurred(LABELS, 3, 0.01, rng.key(seed))
+        y = noisy(LABELS, 3, 0.01, rng.key(seed))
         counts = np.bincount(y, minlength=3)
         assert counts.max() <= len(LABELS)
         assert len(y)
-    assert blurred(np.array([0]), 1, 1e-9, rng.key(1)).tolist() == [0]
+    assert noisy(np.array([0]), 1, 1e-9, rng.key(1)).tolist() == [0]
 
 
 def test_a_mixture_is_fitted_to_the_noisy_histogram() -> None:
     """Post-processing: the answer is the one the noisy labels would have given."""
     key, question = rng.key(2), LabelMixture(epsilon=0.5)
-    expected = LabelMixture().answer(blurred(LABELS, 3, 0.5, key), 3)
-    np.testing.assert_array_equal(ask(question, LABELS, 3, key), expected)
-    assert not np.array_equal(expected, LabelMixture().answer(LABELS, 3))
+    expected = asked(LabelMixture(), noisy(LABELS, 3, 0.5, key), 3)
+    np.testing.assert_array_equal(asked(question, LABELS, 3, key), expected)
+    assert not np.array_equal(expected, asked(LabelMixture(), LABELS, 3))
 
 
 def test_without_epsilon_answers_are_exact() -> None:
-    assert ask(LabelCounts(), LABELS, 3, rng.key(0)).tolist() == [50, 30, 20]
-    assert ask(Size(), LABELS, 3, rng.key(0)).tolist() == [100]
+    assert asked(LabelCounts(), LABELS, 3).tolist() == [50, 30, 20]
+    assert asked(Size(), LABELS, 3).tolist() == [100]
 
 
 def test_what_is_said_about_it() -> None:
@@ -68,7 +72,7 @@ def test_what_is_said_about_it() -> None:
         assert question.reveals.endswith("with noise (epsilon = 0.5 for one example)")
 
 
-def asked(epsilon: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def surveyed(epsilon: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """FedEP's answers and weights in a small federation."""
     task, data = network_task("dense")
     recipe = composed(task, data, ("fedep", {"survey_epsilon": epsilon}))
@@ -78,13 +82,13 @@ def asked(epsilon: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_fedep_asks_with_noise() -> None:
     """Seeded, different for every client and seed, gone as epsilon grows."""
-    exact, weights = asked(0.0)
-    noisy, other = asked(0.3)
+    exact, weights = surveyed(0.0)
+    noisy, other = surveyed(0.3)
     assert not torch.equal(exact, noisy)
     assert not torch.equal(weights, other)
-    assert torch.equal(noisy, asked(0.3)[0])
-    assert not torch.equal(noisy, asked(0.3, seed=1)[0])
-    assert torch.equal(exact, asked(1000.0)[0])
+    assert torch.equal(noisy, surveyed(0.3)[0])
+    assert not torch.equal(noisy, surveyed(0.3, seed=1)[0])
+    assert torch.equal(exact, surveyed(1000.0)[0])
 
 
 def test_clients_with_equal_labels_get_noise_of_their_own() -> None:

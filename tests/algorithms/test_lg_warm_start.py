@@ -1,5 +1,6 @@
 """LG-FedAvg after rounds of FedAvg: what is averaged when, what travels, and what is judged."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +13,35 @@ from federations import (
     at,
     composed,
     distance,
+    drafted,
     kept_by,
     network_task,
     play,
     same,
     sampled,
     state_of,
+    walk,
 )
 from interrupted import assert_same_run, raw, whole
 from private_factor import PRIVATE_F, TWO
-from unalike.algorithms.warm_start import WarmStart
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import ConfigError
 from unalike.parts.optim import Adam
+from unalike.parts.private import SHARED
 from unalike.parts.schedule import Participation
-from unalike.parts.topology import Ring
-from unalike.recipe import Recipe
+from unalike.parts.topology import Ring, Rotating
+from unalike.recipe import Recipe, Stage
 from unalike.run.config import parse
 from unalike.run.execute import Silent, resume, start
 from unalike.tasks import Task
 
 TARGETS, SIZES = (2.0, -1.0), (1, 3)  # of TWO
+
+
+def lg(warm_start: int, **settings: Any) -> Named:
+    return "lg_fedavg", {"warm_start": warm_start, **settings}
 
 
 def stepped(f: float, g: float, y: float) -> tuple[float, float]:
@@ -43,9 +50,25 @@ def stepped(f: float, g: float, y: float) -> tuple[float, float]:
     return f - 0.1 * r * g, g - 0.1 * r * f
 
 
+def test_the_program() -> None:
+    """FedAvg on the whole model, then LG-FedAvg from that model, in as many rounds as one run."""
+    task, data = network_task("conv")
+    draft = drafted(task, data, lg(3, step="sequential"), "fedprox", rounds=10)
+    first, second = draft.program()
+    assert (first.rounds, second.rounds) == (3, 7)
+    assert (first.start, second.start) == ("fresh", "model")
+    assert first.recipe == composed(task, data, "fedprox", rounds=10)
+    assert second.recipe == composed(task, data, lg(0, step="sequential"), "fedprox", rounds=10)
+    cold = drafted(task, data, lg(0), rounds=10).program()
+    assert [stage.rounds for stage in cold] == [10]
+    assert isinstance(cold[0].recipe.algorithm, FedAvg)
+
+
 def test_one_round_of_each_by_hand() -> None:
     """Round 1 averages f and g to 0.9625 and 0.425; round 2 starts there and averages g alone."""
-    played = play(Recipe(WarmStart(PRIVATE_F, 1)), TWO, 3, at(f=1.0, g=0.5), batch_size=4)
+    whole = Recipe(replace(PRIVATE_F, private=SHARED))
+    program = (Stage(whole, 1), Stage(Recipe(PRIVATE_F), 2, "model"))
+    played = walk(program, TWO, w=at(f=1.0, g=0.5), batch_size=4)
     warm = played.states[1].servers[0].x
     assert (float(warm["f"]), float(warm["g"])) == pytest.approx((0.9625, 0.425), abs=1e-7)
     f, g = [0.9625, 0.9625], 0.425
@@ -53,27 +76,21 @@ def test_one_round_of_each_by_hand() -> None:
         ends = [stepped(f[k], g, TARGETS[k]) for k in (0, 1)]
         f, g = [end[0] for end in ends], sum(n * e[1] for n, e in zip(SIZES, ends, strict=True)) / 4
         for k in (0, 1):
-            assert float(played.kept[t][k].private["f"]) == pytest.approx(f[k], abs=1e-7)
-            assert bool(played.kept[t][k].own)
-        server = played.states[t + 1].servers[0]
-        assert float(server.x["g"]) == pytest.approx(g, abs=1e-7)
-        assert float(server.x["f"]) == pytest.approx(0.9625, abs=1e-7)
-    assert not any(bool(played.kept[0][k].own) for k in (0, 1))
-
-
-def lg(warm_start: int, **settings: Any) -> Named:
-    return "lg_fedavg", {"warm_start": warm_start, **settings}
+            assert float(played.kept[t][k]["f"]) == pytest.approx(f[k], abs=1e-7)
+        x = played.states[t + 1].servers[0].x
+        assert float(x["g"]) == pytest.approx(g, abs=1e-7)
+        assert "f" not in x
 
 
 def run(setting: tuple[Task, Data], *methods: Named, **parts: Any) -> Played:
     """The first four of ten rounds."""
     task, data = setting
-    recipe = composed(task, data, *methods, rounds=10, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, 4, engine="sequential", batch_size=16)
+    draft = drafted(task, data, *methods, rounds=10, **{**sampled(0.5, 1.5), **parts})
+    return walk(draft.program(), data, 4, engine="sequential", batch_size=16)
 
 
 @pytest.mark.parametrize("network", ["conv", "dense"])
-def test_all_rounds_warm_is_fedavg(network: str) -> None:
+def test_the_first_stage_is_fedavg(network: str) -> None:
     """Bit for bit, with a server that remembers and with running statistics."""
     setting, parts = network_task(network), {"server_opt": Adam(0.01)}
     plain = run(setting, "fedavg", **parts)
@@ -86,44 +103,43 @@ def test_all_rounds_warm_is_fedavg(network: str) -> None:
         assert same(model, plain.x)
 
 
-def test_no_round_warm_is_no_other_method() -> None:
-    """The very record of before."""
-    task, data = network_task("dense")
-    recipe = composed(task, data, lg(0))
-    assert recipe.algorithm == composed(task, data, "lg_fedavg").algorithm
-    assert isinstance(recipe.algorithm, FedAvg)
-    cold = play(composed(task, data, lg(0)), data)
-    # The mathematics of a warm start of zero rounds is that of none: everybody begins with w.
-    zero = play(Recipe(WarmStart(recipe.algorithm, 0)), data)
-    assert distance(cold.x, {k: zero.x[k] for k in cold.x}) < 1e-6
-    for i, mine in kept_by(zero.simulation).items():
-        assert distance(kept_by(cold.simulation)[i], mine.private) < 1e-6
-
-
 def test_the_second_stage_is_lg_fedavg_from_that_model() -> None:
     """The same as a run without warm start whose rounds 1 and 2 never happened."""
     task, data = network_task("dense")
-    parts = sampled(1.0)
-    warm = play(composed(task, data, lg(2), **parts), data, 4)
-    cold = composed(task, data, "lg_fedavg", **parts)
+    warm = walk(drafted(task, data, lg(2)).program(), data)
     start = warm.states[2].servers[0].x
-    other = play(cold, data, 0, start)
+    other = play(composed(task, data, "lg_fedavg"), data, 0, start)
     state = other.loop.begin(start)
     for t in (2, 3):
         state, _ = other.loop.advance(state, t)
-    assert distance(state.servers[0].x, {k: warm.x[k] for k in state.servers[0].x}) < 1e-6
+    assert same(state.servers[0].x, warm.x)
     for i in range(data.n_clients):
-        assert distance(kept_by(other.simulation)[i], kept_by(warm.simulation)[i].private) < 1e-6
+        assert same(kept_by(other.simulation)[i], kept_by(warm.simulation)[i])
+
+
+def test_in_turns_after_the_warm_start() -> None:
+    """From f = 0.9625 and g = 0.425 of round 1, where both moved together."""
+    whole = Recipe(replace(PRIVATE_F, private=SHARED))
+    turns = Recipe(replace(PRIVATE_F, step="sequential"))
+    program = (Stage(whole, 1), Stage(turns, 1, "model"))
+    played = walk(program, TWO, w=at(f=1.0, g=0.5), batch_size=4)
+    g = 0.0
+    for k, (y, n) in enumerate(zip(TARGETS, SIZES, strict=True)):
+        f = 0.9625 - 0.1 * (0.425 * 0.9625 - y) * 0.425
+        assert float(played.kept[1][k]["f"]) == pytest.approx(f, abs=1e-7)
+        g += n / 4 * (0.425 - 0.1 * (0.425 * f - y) * f)
+    assert float(played.x["g"]) == pytest.approx(g, abs=1e-7)
 
 
 def test_whoever_comes_late_starts_from_the_warm_model() -> None:
     """And is judged by it before: the private leaves of round 2, the shared ones of now."""
     task, data = network_task("dense")
-    recipe = composed(task, data, lg(2), participation=Participation(number=2))
-    played = play(recipe, data, 3)
+    draft = drafted(task, data, lg(2), participation=Participation(number=2))
+    played = walk(draft.program(), data, 3)
+    algorithm = draft.algorithm()
     absent = next(i for i in range(6) if i not in played.rounds[2].ids.tolist())
     down = tree.row(played.loop.downs(played.states[3]), 0)
-    judged = recipe.algorithm.personal(down, state_of(played.simulation, absent))
+    judged = algorithm.personal(down, state_of(played.simulation, absent))
     warm = played.states[2].servers[0].x
     assert judged is not None
     for name, leaf in judged.items():
@@ -131,17 +147,16 @@ def test_whoever_comes_late_starts_from_the_warm_model() -> None:
         assert torch.equal(leaf, (played.x if shared else warm)[name])
         assert torch.equal(leaf, warm[name]) == (not shared)
     present = int(played.rounds[2].ids[0])
-    own = recipe.algorithm.personal(down, state_of(played.simulation, present))
+    own = algorithm.personal(down, state_of(played.simulation, present))
     assert not any(torch.equal(own[k], warm[k]) for k in own if k.endswith("weight"))
-    assert recipe.algorithm.model(played.states[2].servers[0], rng.key(0)) is warm
-    assert recipe.algorithm.model(played.server, rng.key(0)) is None
+    assert algorithm.model(played.server, rng.key(0)) is None
 
 
 def test_what_travels_in_which_round() -> None:
     """Whole models, then once the private part to all six, then the shared part alone."""
     task, data = network_task("conv")
-    recipe = composed(task, data, lg(2), participation=Participation(number=3))
-    played = play(recipe, data, 5)
+    draft = drafted(task, data, lg(2), participation=Participation(number=3), rounds=5)
+    played = walk(draft.program(), data)
     w = task.init(rng.key(7))
     whole = tree.size_bytes(w)
     head = tree.size_bytes({k: v for k, v in w.items() if k.startswith("6.")})
@@ -154,7 +169,6 @@ def test_what_travels_in_which_round() -> None:
         *[3 * (whole + 8)] * 2,
         *[3 * (head + 8)] * 3,
     ]
-    assert [r.traffic.messages for r in played.rounds] == [6, 6, 9, 6, 6]
 
 
 @pytest.mark.parametrize("network", ["conv", "dense", "lstm"])
@@ -164,13 +178,11 @@ def test_what_travels_in_which_round() -> None:
 def test_both_engines(network: str, others: tuple[Named, ...]) -> None:
     """To ten digits in double precision, servers and clients."""
     task, data = network_task(network, torch.float64)
-    recipe = composed(task, data, lg(2), *others, **sampled(0.5, 1.5))
-    a, b = (play(recipe, data, engine=e, batch_size=16) for e in ("sequential", "vectorized"))
+    program = drafted(task, data, lg(2), *others, **sampled(0.5, 1.5)).program()
+    a, b = (walk(program, data, engine=e, batch_size=16) for e in ("sequential", "vectorized"))
     assert distance(a.states[-1], b.states[-1]) < 1e-9
     assert kept_by(a.simulation).keys() == kept_by(b.simulation).keys()
-    assert any(bool(mine.own) for mine in kept_by(a.simulation).values())
     for i, mine in kept_by(a.simulation).items():
-        assert bool(mine.own) == bool(kept_by(b.simulation)[i].own)
         assert distance(mine, kept_by(b.simulation)[i]) < 1e-9
 
 
@@ -213,6 +225,7 @@ def test_a_ring_is_refused() -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match="warm_start of 'lg_fedavg' needs a server"):
         composed(task, data, lg(2), topology=Ring())
+    composed(task, data, lg(2), topology=Rotating())
 
 
 def test_noise_on_running_statistics_is_refused() -> None:

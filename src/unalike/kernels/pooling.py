@@ -1,0 +1,249 @@
+"""Max-pooling, with the ReLU before it if there is one, as a function with a vmap rule.
+
+The largest of rectified values is the rectified largest value, so the ReLU need only look at what
+is left. Images are [B, C, H, W]; pooling has no weights, so clients are more images.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unalike.kernels import plan
+from unalike.kernels.available import available
+from unalike.kernels.geometry import Geometry, Pair
+
+NOWHERE = 255  # the ReLU is off: nothing of the gradient goes back
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is pooled, and how."""
+
+    kernel: Pair
+    stride: Pair
+    padding: Pair
+    dilation: Pair
+    relu: bool = False
+
+    @property
+    def geometry(self) -> Geometry:
+        """Where windows lie."""
+        return Geometry(self.stride, self.padding, self.dilation)
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether every pixel lies in one window at most."""
+        return self.kernel == self.stride and self.dilation == (1, 1)
+
+
+def _place(found: Tensor, image: Pair, window: Window) -> Tensor:
+    """The pixel h W + w of the image that byte ``found`` of every output pixel means."""
+    tap = torch.where(found == NOWHERE, 0, found).long()
+    (high, wide), (_, taps_wide) = found.shape[-2:], window.kernel
+    row = torch.arange(high, device=found.device)[:, None] * window.stride[0]
+    column = torch.arange(wide, device=found.device) * window.stride[1]
+    row = row - window.padding[0] + tap // taps_wide * window.dilation[0]
+    column = column - window.padding[1] + tap % taps_wide * window.dilation[1]
+    # Nothing is read from where a ReLU is off, but the place must exist.
+    return (row * image[1] + column).clamp(0, image[0] * image[1] - 1)
+
+
+def _taken(v: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:
+    """The values of ``v`` at the pixels that were found."""
+    there = v.flatten(-2).gather(-1, _place(found, image, window).flatten(-2))
+    return there.view(found.shape) * (found != NOWHERE)
+
+
+@torch.library.custom_op(
+    "unalike::max_pool",
+    mutates_args=(),
+    schema="(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool relu)"
+    " -> (Tensor, Tensor)",
+)
+def max_pool(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    relu: bool,
+) -> tuple[Tensor, Tensor]:
+    """(largest values, the byte that says where in its window each was found)."""
+    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)), relu)
+    image = (x.shape[2], x.shape[3])
+    size = window.geometry.size(image, window.kernel)
+    if available(x):
+        return _largest(x, size, window)
+    y, place = F.max_pool2d(x, kernel, stride, padding, dilation, return_indices=True)
+    row = torch.arange(size[0], device=x.device)[:, None] * stride[0] - padding[0]
+    column = torch.arange(size[1], device=x.device) * stride[1] - padding[1]
+    down = (place // image[1] - row) // dilation[0]
+    right = (place % image[1] - column) // dilation[1]
+    found = (down * kernel[1] + right).to(torch.uint8)
+    if relu:
+        y, found = y.relu(), torch.where(y <= 0, NOWHERE, found)
+    return _last(y), _last(found)
+
+
+def _last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def _empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+    b, c, h, w = shape
+    return like.new_empty(b, h, w, c, dtype=dtype or like.dtype).permute(0, 3, 1, 2)
+
+
+def _largest(x: Tensor, size: Pair, window: Window) -> tuple[Tensor, Tensor]:
+    from unalike.kernels import pooling_kernels
+
+    x = _last(x)
+    b, c, h, w = x.shape
+    y, found = _empty(x, b, c, *size), _empty(x, b, c, *size, dtype=torch.uint8)
+    rows, block = b * size[0] * size[1], plan.power(c, 1, 64)
+    tiles, high = -(-c // block), plan.pooled(block)
+    pooling_kernels.largest[(-(-rows // high) * tiles,)](
+        x, y, found,
+        rows, *size, h, w, h * w * c, w * c, c, c,
+        *window.stride, *window.padding, *window.dilation, tiles,
+        RELU=window.relu, R=window.kernel[0], S=window.kernel[1], BM=high, BC=block,
+    )  # fmt: skip
+    return y, found
+
+
+@max_pool.register_fake
+def _(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    relu: bool,
+) -> tuple[Tensor, Tensor]:
+    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)), relu)
+    shape = (*x.shape[:2], *window.geometry.size((x.shape[2], x.shape[3]), window.kernel))
+    return _empty(x, *shape), _empty(x, *shape, dtype=torch.uint8)
+
+
+@torch.library.custom_op(
+    "unalike::max_pool_gradient",
+    mutates_args=(),
+    schema="(Tensor g, Tensor found, int[] image, int[] kernel, int[] stride, int[] padding,"
+    " int[] dilation) -> Tensor",
+)
+def max_pool_gradient(
+    g: Tensor,
+    found: Tensor,
+    image: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    """The gradient with respect to the images; where windows overlap, they add up."""
+    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)))
+    h, w = image
+    if available(g):
+        return _spread(g, found, (h, w), window)
+    dx = g.new_zeros(*g.shape[:2], h * w)
+    place = _place(found, (h, w), window).flatten(-2)
+    dx.scatter_add_(-1, place, (g * (found != NOWHERE)).flatten(-2))
+    return _last(dx.unflatten(-1, (h, w)))
+
+
+def _spread(g: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:
+    from unalike.kernels import pooling_kernels
+
+    g, found = _last(g), _last(found)
+    b, c, high, wide = g.shape
+    dx = _empty(g, b, c, *image)
+    rows, block = b * image[0] * image[1], plan.power(c, 1, 64)
+    tiles, tall = -(-c // block), plan.pooled(block)
+    pooling_kernels.spread[(-(-rows // tall) * tiles,)](
+        g, found, dx,
+        rows, high, wide, *image, c,
+        *window.stride, *window.padding, *window.dilation, tiles,
+        DISJOINT=window.disjoint, R=window.kernel[0], S=window.kernel[1], BM=tall, BC=block,
+    )  # fmt: skip
+    return dx
+
+
+@max_pool_gradient.register_fake
+def _(
+    g: Tensor,
+    found: Tensor,
+    image: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    return _empty(g, *g.shape[:2], image[0], image[1])
+
+
+def _folded(x: Tensor, dim: int | None, v: int) -> Tensor:
+    """[B, ...] mapped along ``dim`` as [v B, ...]."""
+    return (x.expand(v, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
+
+
+class MaxPool(torch.autograd.Function):
+    """(images, window) -> (images, where their values were found)."""
+
+    @staticmethod
+    def forward(x: Tensor, window: Window) -> tuple[Tensor, Tensor]:  # noqa: D102
+        w = window
+        return max_pool(x, w.kernel, w.stride, w.padding, w.dilation, w.relu)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: D102
+        x, ctx.window = inputs
+        ctx.image = tuple(x.shape[2:])
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
+        return Spread.apply(g, ctx.saved_tensors[0], ctx.image, ctx.window), None
+
+    @staticmethod
+    def vmap(  # noqa: D102
+        info: Any, dims: tuple[int | None, ...], x: Tensor, window: Window
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        v = info.batch_size
+        y, found = MaxPool.apply(_folded(x, dims[0], v), window)
+        return (y.unflatten(0, (v, -1)), found.unflatten(0, (v, -1))), (0, 0)
+
+
+class Spread(torch.autograd.Function):
+    """(output gradient, where values were found, (H, W), window) -> gradient of the images."""
+
+    @staticmethod
+    def forward(g: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:  # noqa: D102
+        w = window
+        return max_pool_gradient(g, found, image, w.kernel, w.stride, w.padding, w.dilation)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: D102
+        _, found, ctx.image, ctx.window = inputs
+        ctx.save_for_backward(found)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
+        return _taken(v, ctx.saved_tensors[0], ctx.image, ctx.window), None, None, None
+
+    @staticmethod
+    def vmap(  # noqa: D102
+        info: Any,
+        dims: tuple[int | None, ...],
+        g: Tensor,
+        found: Tensor,
+        image: Pair,
+        window: Window,
+    ) -> tuple[Tensor, int]:
+        v = info.batch_size
+        dx = Spread.apply(_folded(g, dims[0], v), _folded(found, dims[1], v), image, window)
+        return dx.unflatten(0, (v, -1)), 0
