@@ -97,12 +97,17 @@ def lstm() -> nn.Module:
     return model.build((2,), CLASSES)
 
 
-def network_task(name: str, dtype: torch.dtype = torch.float32) -> tuple[Task, Data]:
-    """One of the three networks as a task, with data it can take; ``still`` tracks no statistics."""
+def network_task(
+    name: str, dtype: torch.dtype = torch.float32, *, tracked: bool = True
+) -> tuple[Task, Data]:
+    """One of the three networks as a task, with data it can take.
+
+    Without ``tracked``, or as ``still``, its BatchNorm keeps no running statistics.
+    """
     makers = {"conv": conv, "still": conv, "dense": dense, "lstm": lstm}
     module = makers[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return MultiClass(Network(module, track_statistics=name != "still")), data
+    return MultiClass(Network(module, track_statistics=tracked and name != "still")), data
 
 
 Named = str | tuple[str, dict[str, Any]]

@@ -99,8 +99,10 @@ def test_fednova_with_equal_work(momentum: float) -> None:
     assert distance(nova, avg) < 1e-6
 
 
-def test_superfed_that_never_mixes(setting: tuple[Task, Data]) -> None:
+@pytest.mark.parametrize("network", ["conv", "dense"])
+def test_superfed_that_never_mixes(network: str) -> None:
     """start = 1: FedProx, and without the pull FedAvg, bit for bit."""
+    setting = network_task(network, tracked=False)
     never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.0, "nu": 0.0}), **MOMENTUM)
     assert same(never.x, run(setting, "fedavg", **MOMENTUM).x)
     never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.3, "nu": 5.0}), **MOMENTUM)

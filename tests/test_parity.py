@@ -29,7 +29,7 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.topology import Clusters, Ring, Topology
-from unalike.tasks import Autoencoding, MultiClass, Task
+from unalike.tasks import Autoencoding, Task
 
 HALF = sampled(0.5, 1.5)
 EVERYBODY = sampled(1.0, 1.5)
@@ -136,7 +136,7 @@ def test_every_method(name: str, network: str) -> None:
 def test_no_method_is_missing() -> None:
     """Every name in the table is tried above but one, which has the next test for itself."""
     assert set(TRIED) | {"latent_disco"} == METHODS.keys()
-    assert METHODS.keys() >= SPECIAL.keys() | NO_BUFFERS | FEATURES
+    assert METHODS.keys() >= SPECIAL.keys() | NO_BUFFERS | UNTRACKED | FEATURES
 
 
 @pytest.mark.parametrize("refresh", [{"refresh": "every", "every": 2}, {"refresh": "after_warmup"}])
@@ -188,7 +188,7 @@ def test_local_adam(network: str) -> None:
 )
 def test_single_precision(name: str, network: str) -> None:
     """To five digits of the whole model; single entries may be noise around zero."""
-    task, data = network_task(network)
+    task, data = network_task(network, tracked=name not in UNTRACKED)
     recipe = composed(task, data, name, **HALF if name != "phase_shift" else EVERYBODY)
     one, all_ = (play(recipe, data, engine=e).x for e in ("sequential", "vectorized"))
     assert distance(one, all_) < 1e-5
@@ -196,16 +196,8 @@ def test_single_precision(name: str, network: str) -> None:
 
 def test_a_net_without_running_statistics() -> None:
     """Batch statistics are then used for judging too, where padding must not count."""
-    from federations import conv
-
-    module = conv().double()
-    for layer in module:
-        if isinstance(layer, torch.nn.BatchNorm2d):
-            layer.track_running_stats = False
-    task, data = (
-        MultiClass(Network(module, track_statistics=False)),
-        federation(dtype=torch.float64),
-    )
+    task, data = network_task("conv", torch.float64, tracked=False)
+    assert not task.network.buffers
     assert both(task, data, "aaggff_d", **HALF) < 1e-9
 
 

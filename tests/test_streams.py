@@ -48,9 +48,10 @@ def history(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """(cohorts, rows of all minibatches in order) of a run, client by client."""
     parts = {**HALF, **options.pop("parts", {})}
-    monkeypatch.setattr("unalike.engine.simulate.Batches", Diary)
+    monkeypatch.setattr("unalike.engine.node.Batches", Diary)
     Diary.seen = []
     played = play(composed(task, data, *methods, **parts), data, 2, engine="sequential", **options)
+    assert Diary.seen, "nobody kept the diary"
     return [r.ids.tolist() for r in played.rounds], list(Diary.seen)
 
 
@@ -213,7 +214,7 @@ def test_global_generators_are_left_alone() -> None:
 
 def test_a_run_can_be_repeated() -> None:
     """All of it, bit for bit, on either engine."""
-    task, data = network_task("conv")
+    task, data = network_task("conv", tracked=False)
     recipe = composed(task, data, ("superfed_mm", {"start": 0.0}), **HALF)
     for engine in ("sequential", "vectorized"):
         a, b = (play(recipe, data, 2, engine=engine) for _ in range(2))

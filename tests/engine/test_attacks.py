@@ -19,6 +19,7 @@ from unalike.engine.attacks import (
     Noise,
     SignFlip,
 )
+from unalike.engine.gather import Held
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
 from unalike.errors import ConfigError
@@ -58,6 +59,7 @@ def test_nobody_lies() -> None:
 
 
 def answers(attack: Attack, liars: list[int], seed: int = 0, t: int = 0) -> Any:
+    """The updates of all six clients as the server holds them."""
     task, data = network_task("dense")
     recipe = composed(task, data, "fedavg")
     simulation = play(recipe, data, 0, seed=seed).simulation
@@ -65,7 +67,10 @@ def answers(attack: Attack, liars: list[int], seed: int = 0, t: int = 0) -> Any:
     loop = Loop(recipe, transport, range(5), seed, Guard())
     state = loop.begin(simulation.w)
     plan = recipe.schedule.plan(t, range(5), data.n_clients, loop.cohorts)
-    return transport.train(t, plan, loop.downs(state), loop.home).ups
+    held = Held(recipe.channel, plan.ids)
+    for part in transport.train(t, plan, loop.downs(state), loop.home):
+        held.take(part)
+    return held.ups
 
 
 def test_the_honest_are_not_touched() -> None:

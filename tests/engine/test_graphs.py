@@ -33,13 +33,13 @@ def test_methods_in_place(method, monkeypatch):
     parts = {"opt": Adam(0.01)} if method in ("fedavg", "lg_fedavg") else {}
     recipe = composed(task, data, (method, settings), rounds=2, **sampled(1.0, 2.0), **parts)
     looped = play(recipe, data, 2, batch_size=3)
-    prepare = Simulation.__post_init__
+    prepare = Simulation.__init__
 
-    def prepared(self: Simulation) -> None:
-        prepare(self)
+    def prepared(self: Simulation, *args: Any, **options: Any) -> None:
+        prepare(self, *args, **options)
         self._repeat = again
 
-    monkeypatch.setattr(Simulation, "__post_init__", prepared)
+    monkeypatch.setattr(Simulation, "__init__", prepared)
     repeated = play(recipe, data, 2, batch_size=3)
     assert same(looped.states[-1].servers, repeated.states[-1].servers)
     assert same(looped.kept[-1], repeated.kept[-1])

@@ -1,16 +1,25 @@
 """Broken answers are named, left out and forgotten; the round goes on with the others."""
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from federations import Data, composed, distance, network_task, play, same, sampled, state_of
+from torch import Tensor
 
+from unalike import tree
+from unalike.engine import loop as loops
 from unalike.engine.faults import Faults
+from unalike.engine.gather import Held
 from unalike.engine.guard import Guard
-from unalike.engine.transport import Replies
+from unalike.engine.loop import Loop
+from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import RunError
 from unalike.federation.data import Examples
+from unalike.parts.schedule import Participation
 
 
 def replies(*lengths: float, **stats: list[float]) -> Replies:
@@ -18,20 +27,29 @@ def replies(*lengths: float, **stats: list[float]) -> Replies:
     n = len(lengths)
     ups = {"w": torch.tensor(lengths)[:, None] * torch.tensor([0.6, 0.8]), "b": torch.zeros(n)}
     numbers = {k: torch.tensor(v) for k, v in {"examples": [1.0] * n, **stats}.items()}
-    return Replies(10 + torch.arange(n), ups, numbers, {})
+    return Replies(10 + torch.arange(n), ups, numbers)
 
 
-def check(sent: Replies, **settings: Any) -> tuple[list[int], dict[int, str]]:
-    """(who is left, who was refused and why)."""
-    left, why = Guard(**settings).check(sent)
-    assert left.ups["w"].shape[0] == left.stats["examples"].shape[0] == len(left.ids)
-    return left.ids.tolist(), why
+def check(sent: Replies, scale: float = 1.0, **settings: Any) -> tuple[list[int], dict[int, str]]:
+    """(who is left, who was refused and why), for a model of length ``scale``."""
+    held = Held((), sent.ids)
+    held.take(sent)
+    ids, norms, _ = held.numbers()
+    usable, why = Guard(**settings).check(ids, norms, scale)
+    left = ids[usable]
+    assert sorted(left.tolist() + list(why)) == ids.tolist()
+    if len(left):
+        assert len(held.uploads(left)(left).stack()["w"]) == len(left)
+    return left.tolist(), why
 
 
 def test_sound_answers_pass_untouched() -> None:
     """The very same object, so that nothing is copied."""
     sent = replies(1.0, 2.0, 900.0)
-    assert Guard().check(sent)[0] is sent
+    assert check(sent) == ([10, 11, 12], {})
+    held = Held((), sent.ids)
+    held.take(sent)
+    assert held.uploads(sent.ids)(sent.ids).stack() is sent.wire
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
@@ -50,12 +68,44 @@ def test_a_statistic_that_is_not_finite() -> None:
 
 
 def test_an_exploded_update() -> None:
-    """More than 1000 times the median; the message says by how much."""
-    left, why = check(replies(1.0, 2.0, 3.0, 5000.0))
+    """More than 1000 times the median, of 2; the message says by how much."""
+    left, why = check(replies(1.0, 2.0, 3.0, 5000.0), scale=20.0)
     assert left == [10, 11, 12]
     assert why == {13: "an update of length 5e+03, 2500 times the median"}
-    assert check(replies(1.0, 2.0, 3.0, 1999.0))[1] == {}
-    assert list(check(replies(1.0, 2.0, 3.0, 30.0), explode=10)[1]) == [13]
+    assert check(replies(1.0, 2.0, 3.0, 1999.0), scale=20.0)[1] == {}
+    assert list(check(replies(1.0, 2.0, 3.0, 30.0), scale=20.0, explode=10)[1]) == [13]
+
+
+def test_an_honest_client_among_converged_ones_is_kept() -> None:
+    """100,000 times the median, but a twentieth of the model's length of 20."""
+    assert check(replies(1e-5, 1e-5, 1e-5, 1e-5, 1.0), scale=20.0)[1] == {}
+    left, why = check(replies(1e-5, 1e-5, 1e-5, 1e-5, 20.5), scale=20.0)
+    assert left == [10, 11, 12, 13]
+    assert why == {14: "an update of length 20.5, 2050000 times the median"}
+
+
+def test_most_of_a_round_may_explode() -> None:
+    """Four of six: their length is the median, but no training makes a model 10^12 times longer."""
+    left, why = check(replies(1e12, 1.0, 2e12, 1e12, 2.0, 1e12), scale=20.0)
+    assert left == [11, 14]
+    said = re.fullmatch(r"an update of length 1e\+12, (\d+) times the model", why[10])
+    assert said is not None
+    assert int(said[1]) == pytest.approx(5e10, rel=1e-6)
+    assert check(replies(1e12, 1e12), scale=20.0)[0] == []
+
+
+def test_who_answers_alone_may_explode() -> None:
+    """1000 times the model's length is the most that an update may have, whoever else answers."""
+    assert check(replies(20_000.0), scale=20.0)[1] == {}
+    assert check(replies(20_001.0), scale=20.0)[0] == []
+
+
+def test_a_model_that_begins_at_zero_may_grow() -> None:
+    """It counts as one of length 1."""
+    assert check(replies(999.0), scale=0.0)[1] == {}
+    assert check(replies(1001.0), scale=0.0)[1] == {
+        10: "an update of length 1e+03, 1001 times the model"
+    }
 
 
 def test_even_of_two_clients_the_wild_one_is_found() -> None:
@@ -66,6 +116,7 @@ def test_even_of_two_clients_the_wild_one_is_found() -> None:
 def test_updates_of_length_zero_are_no_measure() -> None:
     """If most did nothing, whoever did something is not wild."""
     assert check(replies(0.0, 0.0, 1.0))[1] == {}
+    assert check(replies(0.0, 0.0, 7.0))[1] == {}
 
 
 def test_numbers_too_large_to_square_in_single_precision() -> None:
@@ -78,6 +129,63 @@ def test_nobody_and_everybody() -> None:
     """No answers, and none that is sound."""
     assert check(replies()) == ([], {})
     assert check(replies(torch.nan, torch.nan))[0] == []
+
+
+def test_a_guard_that_never_refuses_for_length() -> None:
+    """As with differential privacy; what is not finite it still refuses."""
+    left, _ = check(replies(0.0, 0.0, 1e30, torch.nan), explode=torch.inf)
+    assert left == [10, 11, 12]
+
+
+@dataclass
+class Wild(Through):
+    """Some clients send their updates 10^12 times longer."""
+
+    inner: Transport
+    who: tuple[int, ...]
+
+    def train(self, *args: Any) -> Iterator[Replies]:
+        """As the inner transport, but for them."""
+        for part in self.inner.train(*args):
+            factor = 1.0 + (1e12 - 1) * torch.isin(part.ids, torch.tensor(self.who))
+
+            def longer(x: Tensor, factor: Tensor = factor) -> Tensor:
+                return x * factor.to(x).reshape(-1, *[1] * (x.ndim - 1))
+
+            yield part._replace(wire=tree.map(longer, part.wire))
+
+
+@pytest.mark.parametrize("held", [loops.HELD, 0], ids=["held", "summed"])
+def test_two_honest_clients_of_six_make_the_round(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the four were not there, also where answers are summed as they come."""
+    monkeypatch.setattr(loops, "HELD", held)
+    task, data = network_task("dense", torch.float64)
+    recipe = composed(task, data, "fedavg", **sampled(1.0))
+    played = play(recipe, data, 0, chunk=2)
+    loop = Loop(played.loop.recipe, Wild(played.simulation, (0, 2, 3, 5)), range(1), 0, Guard())
+    after, done = loop.advance(loop.begin(played.simulation.w), 0)
+    assert sorted(done.rejected) == [0, 2, 3, 5]
+    assert all("times the model" in why for why in done.rejected.values())
+    assert done.ids.tolist() == [1, 4]
+    n = torch.tensor([9.0, 30.0], dtype=torch.float64)
+    assert torch.allclose(done.weights.double(), n / n.sum())
+    alone = play(composed(task, data, "local_only", **sampled(1.0)), data, 1).simulation
+    both = tree.stack([state_of(alone, i) for i in (1, 4)])
+    assert distance(after.servers[0].x, tree.mean(n / n.sum(), both)) < 1e-12
+
+
+def test_a_round_of_one_client_that_explodes_is_skipped() -> None:
+    """In every round, and the model is as it was."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", participation=Participation(number=1))
+    played = play(recipe, data, 3, faults=Faults(garbage=1.0, kind="huge"))
+    for done in played.rounds:
+        (why,) = done.rejected.values()
+        assert "times the model" in why
+        assert done.skipped == "0 usable answers, 1 needed"
+    assert same(played.states[0], played.states[-1])
 
 
 def spoiled(data: Data, client: int, value: float) -> Data:

@@ -43,7 +43,7 @@ def test_a_spawned_process_plays_the_same_round(elsewhere: Any, name: str) -> No
     own = whole._replace(x=whole.x[rows], y=whole.y[rows], order=torch.arange(len(rows)))
     kept = sim.states.get(torch.tensor([3]))
     kept = tree.row(kept, 0) if tree.leaves(kept) else kept
-    args = (loop.recipe, own, Call(1, 0, 1.5), down, kept)
+    args = (loop.recipe, own, Call(1, 0, True, 1.5), down, kept)
     raw = elsewhere.apply(_there, (pickle.dumps((*args, 0)),))
     here, _ = round_of(*args, Keys.of(0))
     there = pickle.loads(raw)

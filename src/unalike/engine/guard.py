@@ -25,7 +25,8 @@ class Guard:
         finite = torch.isfinite(norms)
         size = max(scale, 1.0)
         typical = norms[finite].median() if finite.any() else torch.tensor(torch.inf)
-        wild = (norms > self.explode * typical) & (norms > size)
+        # Where most did nothing there is no measure: whoever did something is not wild.
+        wild = (norms > self.explode * typical) & (norms > size) & (typical > 0)
         return finite & ~wild & ~(norms > self.explode * size)
 
     def check(self, ids: Tensor, norms: Tensor, scale: float) -> tuple[Tensor, dict[int, str]]:
