@@ -136,7 +136,7 @@ def test_every_method(name: str, network: str) -> None:
 def test_no_method_is_missing() -> None:
     """Every name in the table is tried above but one, which has the next test for itself."""
     assert set(TRIED) | {"latent_disco"} == METHODS.keys()
-    assert METHODS.keys() >= SPECIAL.keys() | NO_BUFFERS | UNTRACKED | FEATURES
+    assert METHODS.keys() >= SPECIAL.keys() | NO_BUFFERS | FEATURES
 
 
 @pytest.mark.parametrize("refresh", [{"refresh": "every", "every": 2}, {"refresh": "after_warmup"}])
@@ -188,7 +188,7 @@ def test_local_adam(network: str) -> None:
 )
 def test_single_precision(name: str, network: str) -> None:
     """To five digits of the whole model; single entries may be noise around zero."""
-    task, data = network_task(network, tracked=name not in UNTRACKED)
+    task, data = network_task(network, tracked=name not in NO_BUFFERS)
     recipe = composed(task, data, name, **HALF if name != "phase_shift" else EVERYBODY)
     one, all_ = (play(recipe, data, engine=e).x for e in ("sequential", "vectorized"))
     assert distance(one, all_) < 1e-5

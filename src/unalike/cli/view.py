@@ -50,7 +50,8 @@ class View:
         sim, config = made.simulation, made.config
         self._say(
             f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
-            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
+            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device} "
+            f"({made.engine})"
         )
         self._say(_read(made.federation.examples))
         self._say(

@@ -100,9 +100,9 @@ def weight_gradient(
             other=0.0,
         )
         place = image * g_image + row * g_row + column * g_column
-        b = tl.load(
-            g + client * g_client + (place[:, None] + c[None, :]), mask=real, other=0.0
-        ).to(tl.float32)
+        b = tl.load(g + client * g_client + (place[:, None] + c[None, :]), mask=real, other=0.0).to(
+            tl.float32
+        )
         total += a.to(tl.float32) * b
         if BIAS:
             sums += b

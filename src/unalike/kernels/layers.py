@@ -44,9 +44,7 @@ class Conv2d(nn.Conv2d):
         both = self._reversed_padding_repeated_twice
         if self.padding_mode != "zeros" or both[0::2] != both[1::2]:
             return None
-        return Geometry(
-            _pair(self.stride), (both[2], both[0]), _pair(self.dilation), self.groups
-        )
+        return Geometry(_pair(self.stride), (both[2], both[0]), _pair(self.dilation), self.groups)
 
 
 class MaxPool2d(nn.MaxPool2d):
