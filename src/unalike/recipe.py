@@ -59,9 +59,11 @@ class Decay:
     rate: float = 1.0
     every: int = 1
     rounds: int = 1
+    first: int = 0  # the round it begins with
 
     def __call__(self, t: int) -> float:
         """The factor."""
+        t -= self.first
         if self.kind == "exponential":
             return float(self.rate ** (t // self.every))
         if self.kind == "cosine":

@@ -159,6 +159,18 @@ def test_old_versions_do_not_pile_up(states: States) -> None:
     assert a(states, *range(N)) == [last[i] for i in range(N)]
 
 
+def test_a_new_beginning_forgets_what_was_saved(states: States, tmp_path: Path) -> None:
+    """Another stage: its checkpoints hold nothing of the clients of the one before."""
+    shards = states.shards  # type: ignore[attr-defined]
+    put(states, [1, 2], 10.0)
+    saved(states, shards)
+    states.begin(lambda i: {"a": torch.full((2,), -1.0 * i), "n": torch.tensor(i)})
+    put(states, [2], 20.0)
+    other = again(states, tmp_path / "clients", *saved(states, shards))
+    assert other.touched == [2]
+    assert a(other, 1, 2) == [1.0, 20.0]  # as ``first`` makes it
+
+
 def test_a_damaged_shard_is_named(states: States, tmp_path: Path) -> None:
     put(states, [1], 10.0)
     index, notes = saved(states, states.shards)  # type: ignore[attr-defined]

@@ -84,6 +84,7 @@ class Draft:
     pooled: bool = False
     before: Before | None = None
     start: Literal["fresh", "model"] = "fresh"  # of the last stage
+    first: int = 0  # the round from which on what depends on time counts
     fits: tuple[Fit, ...] = ()
     read: Callable[[str], Params] = no_files  # the model in a file or a run folder
     builds_on: tuple[str, ...] = ()  # files and run folders that were read
@@ -131,10 +132,17 @@ class Draft:
         )
 
     def program(self) -> Program:
-        """All stages. One that goes on with a model shares the rounds with those before it."""
+        """All stages.
+
+        One that goes on with a model shares the rounds, and the decay of the learning rate, with
+        those before it; one that starts afresh has all of both again.
+        """
         if self.before is None:
             return (Stage(self.recipe(), self.rounds, self.start),)
         change, rounds = self.before
-        first = change(replace(self, before=None, start="fresh", rounds=rounds))
-        left = self.rounds - rounds if self.start == "model" else self.rounds
-        return (*first.program(), Stage(self.recipe(), left, self.start))
+        stages = change(replace(self, before=None, start="fresh", rounds=rounds)).program()
+        if self.start == "model":
+            return (*stages, Stage(self.recipe(), self.rounds - rounds, self.start))
+        t = sum(stage.rounds for stage in stages)
+        again = replace(self, first=t, decay=replace(self.decay, first=t))
+        return (*stages, Stage(again.recipe(), self.rounds, self.start))

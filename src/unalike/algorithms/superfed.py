@@ -133,8 +133,12 @@ class SuPerFedMM(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Wrap FedAvg."""
-        first = int(self.start * draft.rounds + 1e-9)
-        return replace(draft, base=lambda d: SuPerFed(fedavg(d), first, self.mu, self.nu, self.at))
+        plain = int(self.start * draft.rounds + 1e-9)  # rounds without mixing
+
+        def base(d: Draft) -> SuPerFed:
+            return SuPerFed(fedavg(d), d.first + plain, self.mu, self.nu, self.at)
+
+        return replace(draft, base=base)
 
     def objection(self, draft: Draft) -> str:
         """Statistics of models in between belong to neither end."""

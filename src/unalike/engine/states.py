@@ -88,6 +88,7 @@ class InMemory:
     def __init__(self, n: int) -> None:
         """For clients 0 to n - 1."""
         self.n = n
+        self.shards: Shards | None = None
         self.begin(lambda i: ())
 
     def begin(self, init: Init) -> None:
@@ -100,6 +101,8 @@ class InMemory:
         self.old: dict[int, int] = {}  # client -> its row before the last round; -1: none
         self.ever: set[int] = set()
         self.unsaved: set[int] = set()
+        if self.shards is not None:
+            self.shards.clear()
 
     @property
     def trained(self) -> Tensor:
@@ -174,6 +177,7 @@ class InMemory:
 
     def save(self) -> None:
         """A shard of the clients that changed."""
+        assert self.shards is not None, "a place to save was attached"
         who = sorted(self.unsaved)
         if who:
             self.shards.write(who, self.get(torch.tensor(who)))
@@ -182,6 +186,7 @@ class InMemory:
 
     def restore(self) -> None:
         """Every saved state in memory again."""
+        assert self.shards is not None, "a place to restore from was attached"
         who = self.shards.clients
         if who:
             self.like = self.init(who[0])
