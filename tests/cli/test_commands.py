@@ -176,7 +176,7 @@ class TestSkew:
         assert re.search(r"q_sampler +q = 0\.8\s", shown)  # 1/10 + 1.4/2
         assert_readable(shown.rpartition("for example")[0], 80)
 
-    @pytest.mark.parametrize("target", [1.0, 1.8])  # at 1.8, f = 1 without kept examples
+    @pytest.mark.parametrize("target", [1.0, 1.6])
     def test_the_settings_it_names_reach_the_target(self, call: Call, target: float):
         shown = call("skew", "--target", str(target), "--clients", "10", "--classes", "10")
         found = re.search(r"--set (.*)", shown)
@@ -185,6 +185,13 @@ class TestSkew:
         reached = re.search(r"^EMD +([\d.]+) ", again, re.M)
         assert reached
         assert float(reached[1]) == pytest.approx(target, abs=0.05)
+        assert re.search(rf"EMD: asked for {target:.3f}, got {reached[1]}", again)
+
+    def test_what_nobody_holds_is_told(self, call: Call):
+        shown = call("skew", "--set", "partition.name=mixed")
+        assert re.search(r"clients with alpha = 50: asked for 0\.107, got 0\.\d{3}\n", shown)
+        assert re.search(r"clients with alpha = 0\.5: asked for 0\.916, got \d\.\d{3}\n", shown)
+        assert re.search(r"\d{3} examples are held by no client", shown)
 
 
 @pytest.fixture(scope="module")

@@ -96,3 +96,7 @@ def test_client_rows_know_data_part_and_results(run_folder):
     last = run.clients(6)["local"]["accuracy"]
     assert [r["accuracy"] for r in rows] == last
     assert {r["last weight"] for r in rows} <= {0.2, None}
+    assert "mark" not in rows[0]
+    marks = [["alpha = 50", "turned by 90"], [], *[["alpha = 50"]] * 10]
+    rows = series.client_rows(replace(run, data={**run.data, "marks": marks}))
+    assert [r["mark"] for r in rows[:3]] == ["alpha = 50, turned by 90", "", "alpha = 50"]

@@ -189,7 +189,7 @@ def client_rows(run: Run) -> list[Record]:
         return []
     counts = np.array(run.data["counts"], float)
     names = run.data.get("classes") or [str(c) for c in range(counts.shape[1])]
-    n = int(run.data["clients"])
+    n, marks = int(run.data["clients"]), run.data.get("marks")
     taken, last = np.zeros(n, int), np.full(n, np.nan)
     for record in run.rounds:
         ids = np.array(record["clients"], int)
@@ -203,6 +203,7 @@ def client_rows(run: Run) -> list[Record]:
     rows = [
         {
             "client": (run.data.get("names") or range(n))[k],
+            **({"mark": ", ".join(marks[k])} if marks else {}),
             "examples": int(counts[k].sum()),
             "largest class": names[int(counts[k].argmax())],
             "EMD": float(distance[k]),
