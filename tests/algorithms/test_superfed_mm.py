@@ -14,6 +14,7 @@ from federations import (
     Linear,
     composed,
     distance,
+    kept_by,
     network_task,
     play,
     same,
