@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from unalike import rng, tree
 from unalike.algorithms import fedevg
 from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
+from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.gradient import gradient
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
@@ -104,6 +106,13 @@ def test_a_logit_of_exactly_zero_counts_once() -> None:
     assert (0.4 - x[0], 0.7 - x[1]) == pytest.approx((-0.684880, -0.279543), abs=1e-6)
 
 
+def uploads(simulation: Simulation, plan: Plan, down: Synthetic) -> Up:
+    """What all clients send in round 0, stacked."""
+    home = torch.zeros(len(plan.ids), dtype=torch.long)
+    (part,) = simulation.train(0, plan, tree.map(lambda x: x[None], down), home)
+    return part.wire  # type: ignore[no-any-return]
+
+
 def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
     """e, 1 and 1/e."""
     task = linear_task(2, 3)
@@ -115,7 +124,7 @@ def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
     weight = task.init(rng.fold_in(key, 7))["weight"]  # biases start at zero
     x = torch.stack([100 * weight[0], 0 * weight[1], -0.001 * weight[2]])
     down = Synthetic(x, torch.arange(3))
-    ups = simulation.train(0, plan, [down], torch.zeros(1, dtype=torch.long)).ups
+    ups = uploads(simulation, plan, down)
     assert ups.weight[0].tolist() == pytest.approx([math.e, 1.0, 1 / math.e])
 
 
@@ -186,7 +195,7 @@ def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1, dtype=torch.float64)})
     start = played.states[0].servers[0]
     plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
-    ups = played.simulation.train(0, plan, [start], torch.zeros(1, dtype=torch.long)).ups
+    ups = uploads(played.simulation, plan, start)
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
     w = evg.energies.init(rng.fold_in(key, 7))
     want = (-w["weight"][start.y]).clamp(-0.2, 0.2)
@@ -200,8 +209,7 @@ def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
     data = federation((2,), (8,), dtype=torch.float64)
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1).double()}, batch_size=batch_size)
     plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
-    home = torch.zeros(1, dtype=torch.long)
-    return tree.row(played.simulation.train(0, plan, [played.states[0].servers[0]], home).ups, 0)
+    return tree.row(uploads(played.simulation, plan, played.states[0].servers[0]), 0)
 
 
 @pytest.mark.parametrize("chain", [0, 2])
@@ -331,7 +339,7 @@ def test_precision_follows_the_synthetic_set() -> None:
 def test_losses_of_a_received_model_do_not_exist() -> None:
     """So weights that need them are refused before the run."""
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match="'fedevg' sends no model"):
+    with pytest.raises(ConfigError, match="sends no model whose loss"):
         composed(task, data, "fedevg", "aaggff_d")
 
 
