@@ -29,9 +29,12 @@ from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.superfed import Ends, SuPerFed, cos2
-from unalike.batches import Batch
+from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
-from unalike.parts.optim import Sgd
+from unalike.parts.descent import Descent, Given, Step, begin
+from unalike.parts.optim import Adam, Optimizer, Sgd
+from unalike.recipe import Recipe
+from unalike.tree import Params
 from unalike.uploads import Stacked
 
 
@@ -194,7 +197,7 @@ def test_judged_at_a_point_of_the_line() -> None:
     """0 is the shared model, 1 the client's own."""
     task, data = network_task("still")
     for point in (0.0, 0.25, 1.0):
-        recipe = composed(task, data, ("superfed_mm", {"start": 0.0, "at": point}))
+        recipe = Recipe(SuPerFed(FedAvg(task, Sgd(0.05)), at=point))
         played = play(recipe, data, 1)
         down, mine = (
             tree.row(played.loop.downs(played.states[-1]), 0),
@@ -228,3 +231,39 @@ def test_mixing_moves_the_local_end() -> None:
     fresh = play(played.simulation.recipe, data, 0).simulation
     assert same(played.kept[1], {i: state_of(fresh, i) for i in range(6)})
     assert not same(played.kept[2], played.kept[1])
+
+
+class Freezing(SuPerFed):
+    """Puts the local end back after every single step while nothing is mixed."""
+
+    def client(
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> Any:
+        """The long way."""
+        x, buffers = self.task.split(down.x)
+        mixing = (ctx.round >= self.start).float()
+        step = Step(self.objective, self.base.opt)
+
+        def frozen(at: Descent, batch: Batch, given: Given) -> Descent:
+            new = step(at, batch, given)
+            l = tree.where(mixing > 0, new.theta.l, at.theta.l)
+            return new._replace(theta=Ends(new.theta.f, l))
+
+        ends = Ends(x, mine)
+        first = Descent(ends, buffers, begin(self.base.opt, ends))
+        end = data.fold(frozen, first, Given(ctx.rate, (), (x, mixing)))
+        return Up(tree.sub({**end.theta.f, **end.buffers}, down.x)), {}, end.theta.l
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorized"])
+@pytest.mark.parametrize("opt", [Sgd(0.05, 0.9, 0.1, nesterov=True), Adam(0.01, weight_decay=0.1)])
+def test_discarding_the_local_end_is_freezing_it(opt: Optimizer, engine: Any) -> None:
+    """Bit for bit, before and after mixing begins: weight decay on it moves nothing else."""
+    task, data = network_task("conv")
+    one, two = (
+        play(Recipe(kind(FedAvg(task, opt), start=2)), data, 3, engine=engine)
+        for kind in (SuPerFed, Freezing)
+    )
+    assert same(one.states[-1].servers, two.states[-1].servers)
+    for a, b in zip(one.kept, two.kept, strict=True):
+        assert same(a, b)
