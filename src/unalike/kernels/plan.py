@@ -30,32 +30,37 @@ def power(n: int, least: int, most: int) -> int:
 
 def correlation(channels: int, columns: int, narrow: bool) -> Blocks:
     """For output pixels x columns along taps and channels; ``narrow`` numbers have 16 bits."""
-    most = 64 if narrow else 32
-    k = most if channels < 16 else min(most, channels & -channels)
-    n = power(columns, 16, 128)
-    return Blocks(128, n, k, 8 if n == 128 else 4, 3)
+    even = channels & -channels  # the largest power of two that divides them
+    if even < 16:
+        return Blocks(128, power(columns, 16, 64), 32, 4, 1)
+    k = min(even, 64 if narrow else 32)
+    return Blocks(128, power(columns, 16, 128 if narrow else 64), k, 4, 3)
 
 
 def gradient(k: int, columns: int, narrow: bool) -> Blocks:
     """For (taps and channels) x columns along output pixels."""
-    n = power(columns, 16, 128)
-    return Blocks(64 if narrow else 32, n, power(k, 16, 128), 8 if n == 128 else 4, 3)
+    n = power(columns, 16, 64)
+    if k <= 32:
+        return Blocks(64, n, power(k, 16, 32), 2, 1)
+    if narrow:
+        return Blocks(128, n, power(k, 64, 128), 4, 2)
+    return Blocks(64, n, 64, 2, 2)  # two warps: with four the operands would be transposed slowly
 
 
-def parts(rows: int, block: int, programs: int) -> int:
+def share(rows: int, block: int, programs: int) -> int:
     """How many rows one program adds up, a multiple of ``block``, so that enough programs run."""
     wanted = -(-PROGRAMS // programs)
     most = max(1, rows // (8 * block))
     return -(-rows // (min(wanted, most) * block)) * block
 
 
-def doubled(columns: int, wide: int, plain: bool) -> int:
-    """Into how many neighbours output pixels are joined along a row: their taps overlap.
+def joined(outputs: int, wide: int, plain: bool) -> int:
+    """How many neighbouring output pixels make up one row of a product: their taps overlap.
 
-    Pairs of pixels share all but one column of their taps, so the input is read from the cache
-    less often than that costs in zeros. It pays where there are few output channels.
+    Two share all but one column of their taps, so the input is read less often, which is worth
+    the added zeros where there are few output channels.
     """
-    return 2 if plain and wide % 2 == 0 and columns <= 64 else 1
+    return 2 if plain and wide % 2 == 0 and outputs <= 32 else 1
 
 
 def pooled(channels: int) -> int:
