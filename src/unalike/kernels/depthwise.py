@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from unalike.kernels import depthwise_kernels, plan
+from unalike.kernels import plan
+from unalike.kernels.device import depthwise as kernels
 from unalike.kernels.geometry import Geometry, Pair
 
 ROWS = 64  # pixels that a program takes together
@@ -21,7 +22,7 @@ def correlate(x: Tensor, w: Tensor, bias: Tensor | None, y: Tensor, geometry: Ge
     rows = images * high * wide
     block = plan.power(channels, 16, 64)
     tiles_m, tiles_c = -(-rows // ROWS), -(-channels // block)
-    depthwise_kernels.correlate[(tiles_m * tiles_c * n,)](
+    kernels.correlate[(tiles_m * tiles_c * n,)](
         x, pack, bias, y,
         rows, high, wide, x.shape[3], x.shape[4],
         x.stride(0), x.stride(1), x.stride(3), x.stride(4),
@@ -47,7 +48,7 @@ def weight_gradient(
     parts = -(-rows // share)
     dw = x.new_empty(parts, n, taps, channels, dtype=torch.float32)
     db = x.new_empty(parts, n, channels if bias else 0, dtype=torch.float32)
-    depthwise_kernels.weight_gradient[(programs * parts,)](
+    kernels.weight_gradient[(programs * parts,)](
         x, g, dw, db,
         rows, share, high, wide, x.shape[3], x.shape[4],
         x.stride(0), x.stride(1), x.stride(3), x.stride(4),
@@ -58,4 +59,4 @@ def weight_gradient(
         BIAS=bias, BM=ROWS, BC=block,
     )  # fmt: skip
     dw = dw.sum(0).transpose(1, 2).reshape(n, channels, 1, *kernel)
-    return dw.to(x.dtype), (db.sum(0) if bias else db.flatten()).to(x.dtype)
+    return dw, db.sum(0) if bias else db.flatten()

@@ -4,25 +4,34 @@ Images are [clients, images, channels, height, width] with their channels last i
 [clients, outputs, inputs / groups, height, width].
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from unalike.kernels import convolution_kernels, depthwise, packing_kernels, plan
+from unalike.kernels import depthwise, plan
+from unalike.kernels.device import convolution as kernels
+from unalike.kernels.device import packing
 from unalike.kernels.geometry import Geometry, Pair, phases
-from unalike.kernels.layout import channels_last, empty
+from unalike.kernels.layout import channels_last, empty, padded
 
 PACK = 1024  # numbers that one program packs
+FEW = 8  # channels
 
 
-def precision(x: Tensor) -> str:
-    """What products of single-precision numbers are rounded to, as PyTorch is told.
+def kind(x: Tensor) -> plan.Kind:
+    """How numbers are multiplied: single precision as PyTorch is told to for convolutions.
 
     Three products of rounded parts make up for the rounding, to about the last bit.
     """
-    exact = torch.backends.cudnn.conv.fp32_precision != "tf32"  # type: ignore[attr-defined]
-    return "tf32x3" if exact and x.dtype == torch.float32 else "tf32"
+    if x.element_size() == 2:
+        return "narrow"
+    told = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
+    return "rounded" if told == "tf32" else "exact"
+
+
+PRECISION = {"narrow": "tf32", "rounded": "tf32", "exact": "tf32x3"}
 
 
 class Taps(NamedTuple):
@@ -38,13 +47,14 @@ class Taps(NamedTuple):
     row: int
     column: int
 
-    def packed(self, groups: int, joined: int) -> Tensor:
+    def packed(self, groups: int, joined: int, dtype: torch.dtype) -> Tensor:
         """[n, groups, joined x outputs, R, S + joined - 1, inputs]."""
         high, wide = self.kernel
         n, columns = len(self.w), joined * self.outputs
-        out = self.w.new_empty(n, groups, columns, high, wide + joined - 1, self.inputs)
+        shape = (n, groups, columns, high, wide + joined - 1, self.inputs)
+        out = self.w.new_empty(shape, dtype=dtype)
         size = out[0].numel()
-        packing_kernels.pack[(n * -(-size // PACK),)](
+        packing.pack[(n * -(-size // PACK),)](
             self.w, out, size, self.w.stride(0), *self[4:],
             JOINED=joined, OUTPUTS=self.outputs, R=high, S=wide, INPUTS=self.inputs, BLOCK=PACK,
         )  # fmt: skip
@@ -57,25 +67,34 @@ def _correlate(x: Tensor, taps: Taps, bias: Tensor | None, y: Tensor, geometry: 
     groups, image = geometry.groups, (x.shape[3], x.shape[4])
     border = geometry.overhangs(image, taps.kernel, (high, wide))
     plain = groups == geometry.stride[1] == geometry.dilation[1] == 1 and taps.kernel[1] > 1
-    joined = plan.joined(taps.outputs, wide, plain and y.stride(4) == y.shape[2])
-    pack = taps.packed(groups, joined)
+    plain = plain and y.stride(4) == y.shape[2] and taps.inputs >= 16
+    joined = plan.joined(taps.outputs, 64, wide, plain)
+    pack = taps.packed(groups, joined, x.dtype)
     columns, k = pack.shape[2], pack[0, 0, 0].numel()
-    blocks = plan.correlation(taps.inputs, columns, x.element_size() == 2)
+    blocks = plan.correlation(taps.inputs, columns, kind(x))
     wide //= joined
     rows = images * high * wide
     tiles_m, tiles_n = -(-rows // blocks.m), -(-columns // blocks.n)
-    convolution_kernels.correlate[(tiles_m * tiles_n * n * groups,)](
+    kernels.correlate[(tiles_m * tiles_n * n * groups,)](
         x, pack, bias, y,
-        rows, high, wide, *image,
+        rows, *image,
         x.stride(0), x.stride(1), x.stride(3), x.stride(4), x.stride(2),
         y.stride(0), y.stride(1), y.stride(3), joined * y.stride(4),
         k, columns, taps.outputs, groups,
         geometry.stride[0], joined * geometry.stride[1], *geometry.padding, *geometry.dilation,
         tiles_m, tiles_n,
-        C=taps.inputs, TAPS_WIDE=pack.shape[4], FLAT=taps.inputs % blocks.k != 0, BORDER=border,
-        EVEN=columns % blocks.n == 0, BIAS=bias is not None, PRECISION=precision(x),
+        HIGH=high, WIDE=wide, C=taps.inputs, TAPS_WIDE=pack.shape[4],
+        FLAT=taps.inputs % blocks.k != 0, BORDER=border, EVEN=columns % blocks.n == 0,
+        BIAS=bias is not None, PRECISION=PRECISION[kind(x)],
         BM=blocks.m, BN=blocks.n, BK=blocks.k, num_warps=blocks.warps, num_stages=blocks.stages,
     )  # fmt: skip
+
+
+def _bordered(x: Tensor, geometry: Geometry) -> tuple[Tensor, Geometry]:
+    """Images of few channels with their border written out: checking every tap would cost more."""
+    if x.shape[2] >= FEW or geometry.padding == (0, 0):
+        return x, geometry
+    return padded(x, *geometry.padding), replace(geometry, padding=(0, 0))
 
 
 def convolution(x: Tensor, w: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
@@ -85,6 +104,7 @@ def convolution(x: Tensor, w: Tensor, bias: Tensor | None, geometry: Geometry) -
     kernel = (w.shape[3], w.shape[4])
     size = geometry.size((x.shape[3], x.shape[4]), kernel)
     y = empty(x, len(w), x.shape[1], w.shape[1], *size)
+    x, geometry = _bordered(x, geometry)
     if depthwise.fits(x.shape[2], w.shape[1], geometry):
         depthwise.correlate(x, w, bias, y, geometry)
         return y
@@ -140,15 +160,16 @@ def weight_gradient(
     x, g = channels_last(x), channels_last(g)
     if depthwise.fits(x.shape[2], g.shape[2], geometry):
         return depthwise.weight_gradient(x, g, kernel, bias, geometry)
+    x, geometry = _bordered(x, geometry)
     n, images, _, high, wide = g.shape
     groups, image = geometry.groups, (x.shape[3], x.shape[4])
     channels, outputs = x.shape[2] // groups, g.shape[2] // groups
     border = geometry.overhangs(image, kernel, (high, wide))
     plain = groups == geometry.stride[1] == geometry.dilation[1] == 1 and kernel[1] > 1
-    joined = plan.joined(outputs, wide, plain)
+    joined = plan.joined(outputs, 32, wide, plain)
     columns, taps_wide = joined * outputs, kernel[1] + joined - 1
     k = kernel[0] * taps_wide * channels
-    blocks = plan.gradient(k, columns, x.element_size() == 2)
+    blocks = plan.gradient(k, columns, kind(x))
     tiles_k, tiles_n = -(-k // blocks.k), -(-columns // blocks.n)
     rows = images * high * wide // joined
     programs = n * groups * tiles_k * tiles_n
@@ -156,7 +177,7 @@ def weight_gradient(
     parts = -(-rows // share)
     some = x.new_empty(parts, n, groups, k, columns, dtype=torch.float32)
     sums = x.new_empty(parts, n, groups, columns if bias else 0, dtype=torch.float32)
-    convolution_kernels.weight_gradient[(programs * parts,)](
+    kernels.weight_gradient[(programs * parts,)](
         x, g, some, sums,
         rows, share, *image,
         x.stride(0), x.stride(1), x.stride(3), x.stride(4), x.stride(2),
@@ -165,14 +186,15 @@ def weight_gradient(
         geometry.stride[0], joined * geometry.stride[1], *geometry.padding, *geometry.dilation,
         tiles_k, tiles_n,
         C=channels, TAPS_WIDE=taps_wide, HIGH=high, WIDE=wide // joined,
-        BORDER=border, EVEN=k % blocks.k == 0, BIAS=bias, PRECISION=precision(x),
+        BORDER=border, EVEN=k % blocks.k == 0, BIAS=bias, PRECISION=PRECISION[kind(x)],
         BM=blocks.m, BN=blocks.n, BK=blocks.k, num_warps=blocks.warps, num_stages=blocks.stages,
     )  # fmt: skip
-    dw = x.new_empty(n, groups * outputs, channels, *kernel)
-    packing_kernels.unpack[(-(-dw.numel() // PACK),)](
-        some, dw, dw.numel(), parts, some.stride(0),
+    dw = some.new_empty(n, groups * outputs, channels, *kernel)
+    size = dw[0].numel() // groups
+    packing.unpack[(n * groups * -(-size // PACK),)](
+        some, dw, size, parts, some.stride(0),
         JOINED=joined, OUTPUTS=outputs, INPUTS=channels, R=kernel[0], S=kernel[1], BLOCK=PACK,
     )  # fmt: skip
     if not bias:
-        return dw, x.new_empty(0)
-    return dw, sums.view(parts, n, groups, joined, outputs).sum((0, 3)).view(n, -1).to(x.dtype)
+        return dw, sums.flatten()
+    return dw, sums.view(parts, n, groups, joined, outputs).sum((0, 3)).view(n, -1)

@@ -4,8 +4,9 @@ Trying block sizes out on the device would be a little faster for odd shapes, bu
 choose differently and would then differ in rounding. The numbers were found on one H200.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+Kind = Literal["narrow", "rounded", "exact"]  # 16 bits, TF32, three products of TF32
 PROGRAMS = 1024  # enough to keep every multiprocessor of a large GPU busy to the end
 
 
@@ -28,23 +29,27 @@ def power(n: int, least: int, most: int) -> int:
     return max(least, min(most, 1 << (n - 1).bit_length()))
 
 
-def correlation(channels: int, columns: int, narrow: bool) -> Blocks:
-    """For output pixels x columns along taps and channels; ``narrow`` numbers have 16 bits."""
+def correlation(channels: int, columns: int, kind: Kind) -> Blocks:
+    """For output pixels x columns along taps and channels."""
     even = channels & -channels  # the largest power of two that divides them
     if even < 16:
         return Blocks(128, power(columns, 16, 64), 32, 4, 1)
-    k = min(even, 64 if narrow else 32)
-    return Blocks(128, power(columns, 16, 128 if narrow else 64), k, 4, 3)
+    if kind == "exact":
+        return Blocks(64, power(columns, 16, 64), min(even, 32), 4, 3)
+    n = power(columns, 16, 128)
+    k = min(even, 64 if kind == "narrow" and n < 128 else 32)
+    return Blocks(128, n, k, 4, 4 if kind == "narrow" and k < 64 else 3)
 
 
-def gradient(k: int, columns: int, narrow: bool) -> Blocks:
+def gradient(k: int, columns: int, kind: Kind) -> Blocks:
     """For (taps and channels) x columns along output pixels."""
     n = power(columns, 16, 64)
     if k <= 32:
-        return Blocks(64, n, power(k, 16, 32), 2, 1)
-    if narrow:
-        return Blocks(128, n, power(k, 64, 128), 4, 2)
-    return Blocks(64, n, 64, 2, 2)  # two warps: with four the operands would be transposed slowly
+        return Blocks(128, n, power(k, 16, 32), 2, 1)
+    if kind == "narrow":
+        return Blocks(128, n, 64, 4, 3)
+    # Two warps: with four, Triton would transpose numbers of 32 bits for the tensor units.
+    return Blocks(32, n, 32 if kind == "exact" else 64, 2, 3)
 
 
 def share(rows: int, block: int, programs: int) -> int:
@@ -54,13 +59,13 @@ def share(rows: int, block: int, programs: int) -> int:
     return -(-rows // (min(wanted, most) * block)) * block
 
 
-def joined(outputs: int, wide: int, plain: bool) -> int:
+def joined(outputs: int, most: int, wide: int, plain: bool) -> int:
     """How many neighbouring output pixels make up one row of a product: their taps overlap.
 
     Two share all but one column of their taps, so the input is read less often, which is worth
-    the added zeros where there are few output channels.
+    the added zeros where there are few output channels. ``plain``: one group, no strides.
     """
-    return 2 if plain and wide % 2 == 0 and outputs <= 32 else 1
+    return 2 if plain and wide % 2 == 0 and outputs <= most else 1
 
 
 def pooled(channels: int) -> int:

@@ -18,7 +18,7 @@ def pack(
 ):  # fmt: skip
     """out[client, group, j, output, r, s, input] = w[client, group, output, input, r, s - j].
 
-    ``size`` is a client's share of ``out``. A negative step along rows or columns turns taps around.
+    ``size`` is a client's share of ``out``. Negative steps turn taps around.
     """
     WIDE: tl.constexpr = S + JOINED - 1
     blocks = tl.cdiv(size, BLOCK)
@@ -36,31 +36,34 @@ def pack(
     place = group * w_group + f * w_output + c * w_input + r * w_row + s * w_column
     taps = (i < size) & (s >= 0) & (s < S)
     v = tl.load(w + client * w_client + place, mask=taps, other=0.0)
-    tl.store(out + client * size + i, v, mask=i < size)
+    tl.store(out + client * size + i, v.to(out.dtype.element_ty), mask=i < size)
 
 
 @triton.jit
 def unpack(
     dw, out,
-    size, parts, stride,
+    size, parts, dw_part,
     JOINED: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, R: tl.constexpr,
     S: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[block, output, input, r, s] = sum_part sum_j dw[part, block, (r, s + j, input), (j, output)].
+    """out[b, output, input, r, s] = sum_part sum_j dw[part, b, (r, s + j, input), (j, output)].
 
-    A block is one group of one client; ``size`` is that of ``out``, ``stride`` from part to part.
+    b is one group of one client, ``size`` its share of ``out``, ``dw_part`` the step between parts.
     """
     WIDE: tl.constexpr = S + JOINED - 1
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    blocks = tl.cdiv(size, BLOCK)
+    pid = tl.program_id(0)
+    b = (pid // blocks).to(tl.int64)
+    i = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)
     s = i % S
     r = (i // S) % R
     c = (i // (S * R)) % INPUTS
-    f = (i // (S * R * INPUTS)) % OUTPUTS
-    block = i // (S * R * INPUTS * OUTPUTS)
+    f = i // (S * R * INPUTS)
+    here = dw + b * (R * WIDE * INPUTS * JOINED * OUTPUTS)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for part in range(parts):
         for j in tl.static_range(JOINED):
-            k = ((block * R + r) * WIDE + s + j) * INPUTS + c
-            place = part * stride + (k * JOINED + j) * OUTPUTS + f
-            total += tl.load(dw + place, mask=i < size, other=0.0)
-    tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
+            k = (r * WIDE + s + j) * INPUTS + c
+            place = (k * JOINED + j) * OUTPUTS + f
+            total += tl.load(here + part * dw_part + place, mask=i < size, other=0.0)
+    tl.store(out + b * size + i, total, mask=i < size)

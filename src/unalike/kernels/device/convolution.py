@@ -18,22 +18,31 @@ def _within(i, size):
     return i.to(tl.uint32, bitcast=True) < size.to(tl.uint32)
 
 
+@triton.jit
+def _pixel(m, HIGH: tl.constexpr, WIDE: tl.constexpr):
+    """(image, row, column) of pixel m; unsigned numbers are divided faster."""
+    line = (m.to(tl.uint32) // WIDE).to(tl.int32)
+    image = (line.to(tl.uint32) // HIGH).to(tl.int32)
+    return image, line - image * HIGH, m - line * WIDE
+
+
 @triton.jit(do_not_specialize=["H", "W"])  # a height of 1 would be no number on the device
 def correlate(
     x, w, bias, y,
-    rows, high, wide, H, W,
+    rows, H, W,
     x_client, x_image, x_row, x_column, x_channel,
     y_client, y_image, y_row, y_column,
     K, N, F, groups,
     stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
     tiles_m, tiles_n,
-    C: tl.constexpr, TAPS_WIDE: tl.constexpr, FLAT: tl.constexpr, BORDER: tl.constexpr,
-    EVEN: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    HIGH: tl.constexpr, WIDE: tl.constexpr, C: tl.constexpr, TAPS_WIDE: tl.constexpr,
+    FLAT: tl.constexpr, BORDER: tl.constexpr, EVEN: tl.constexpr, BIAS: tl.constexpr,
+    PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Y[m, f] = sum_k x[place(m, k)] w[f, k] + bias[f mod F], per client and group.
 
-    ``rows`` = images x high x wide output pixels of a client. ``FLAT`` takes any C; otherwise BK
+    ``rows`` = images x HIGH x WIDE output pixels of a client. ``FLAT`` takes any C; otherwise BK
     divides C, so that a block of k lies within one tap. ``BORDER``: some taps lie outside of the
     image, where it is zero. ``EVEN``: BN divides N.
     """
@@ -48,9 +57,7 @@ def correlate(
     row_number = tile_m * BM + tl.arange(0, BM)
     real = row_number < rows
     m = tl.minimum(row_number, rows - 1)  # what is read in excess exists, and is not written
-    column = m % wide
-    row = (m // wide) % high
-    image = m // (wide * high)
+    image, row, column = _pixel(m, HIGH, WIDE)
     top = row * stride_h - pad_h
     left = column * stride_w - pad_w
     corner = image * x_image + top * x_row + left * x_column
@@ -85,7 +92,7 @@ def correlate(
             else:
                 a = tl.load(pixels)
             weights = there + (f[None, :] * K + at[:, None])
-            if EVEN:
+            if EVEN:  # noqa: SIM108 (Triton compiles one branch alone only of a statement)
                 b = tl.load(weights)
             else:
                 b = tl.load(weights, mask=(f < N)[None, :], other=0.0)
@@ -124,11 +131,7 @@ def _products(
     total = tl.zeros((BK, BN), dtype=tl.float32)
     sums = tl.zeros((BN,), dtype=tl.float32)
     for start in range(first, end, BM):
-        m = tl.minimum(start + i, rows - 1).to(tl.uint32)  # unsigned numbers are divided faster
-        line = (m // WIDE).to(tl.int32)
-        image = (line.to(tl.uint32) // HIGH).to(tl.int32)
-        row = line - image * HIGH
-        column = m.to(tl.int32) - line * WIDE
+        image, row, column = _pixel(tl.minimum(start + i, rows - 1), HIGH, WIDE)
         corner = image * x_image + row * (stride_h * x_row) + column * (stride_w * x_column)
         taken = here + (place[:, None] + corner[None, :])
         if BORDER:
