@@ -108,6 +108,5 @@ def weight_gradient(
             sums += b
     block = part * clients + client
     tl.store(dw + (block * taps + tap) * C + c, tl.sum(total, 0), mask=c < C)
-    if BIAS:
-        if tap == 0:
-            tl.store(db + block * C + c, tl.sum(sums, 0), mask=c < C)
+    if BIAS and tap == 0:
+        tl.store(db + block * C + c, tl.sum(sums, 0), mask=c < C)
