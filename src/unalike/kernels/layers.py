@@ -44,8 +44,6 @@ class Conv2d(nn.Conv2d):
         if self.padding_mode != "zeros" or both[0::2] != both[1::2]:
             return None
         return Geometry(_pair(self.stride), (both[2], both[0]), _pair(self.dilation), self.groups)
-<<<<<<< HEAD
-=======
 
 
 class Linear(nn.Linear):
@@ -57,7 +55,6 @@ class Linear(nn.Linear):
             return super().forward(input)
         dtype = torch.get_autocast_dtype("cuda")
         return linear(input.to(dtype), self.weight, self.bias)
->>>>>>> gpu
 
 
 class MaxPool2d(nn.MaxPool2d):
