@@ -85,6 +85,8 @@ def chosen(section: str, named: Named) -> Settings:
 
     Defaults are left unset, so that a dataset can refuse settings it has no use for.
     """
+    if named.given is not None:
+        return cast(Settings, named.given)
     cls = tables()[section][named.name]
     fields = cls.model_fields
     return cls(**{k: v for k, v in named.settings.items() if v != fields[k].get_default()})
