@@ -2,8 +2,8 @@
 
     python benchmarks/population.py [--method superfed_mm] [--states disk] [--clients 1000 100000]
 
-Random data, two examples a client, the 2NN of 199,210 parameters, 100 clients a round. Every round has
-other clients, so with N registered most of a cohort is new in every one of them, as in practice.
+Random data, two examples a client, the 2NN of 199,210 parameters, 100 clients a round, others in
+each: with many registered most of a cohort is new in every round, as in practice.
 """
 
 import argparse
@@ -80,9 +80,8 @@ def measured(method: str, states: str, clients: int, rounds: int) -> dict[str, f
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument(
-        "--method", default="scaffold", choices=["fedavg", "scaffold", "superfed_mm"]
-    )
+    methods = ["fedavg", "scaffold", "superfed_mm"]
+    options.add_argument("--method", default="scaffold", choices=methods)
     options.add_argument("--states", default="disk", choices=["memory", "disk"])
     options.add_argument("--clients", type=int, nargs="+", default=[1000, 100_000])
     options.add_argument("--rounds", type=int, default=8)
