@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 OK     := $(VENV)/.installed
 DOCS   := $(VENV)/.docs
 
-.PHONY: demo test test-slow test-gpu check format docs help
+.PHONY: demo test test-quick test-slow test-gpu check format docs help
 
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
 	@echo "make test       lint, types and the default tests, under ten minutes on two cores"
+	@echo "make test-quick the mathematics and the engine in under a minute, for the inner loop"
 	@echo "make test-slow  trained results on real data (set UNALIKE_DATA), about half an hour"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make docs       the documentation site, in site/"
@@ -28,6 +29,12 @@ demo: $(OK)
 
 test: check
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# The oracles of every method and part, without what runs whole federations or the command line.
+QUICK := tests/algorithms tests/parts tests/metrics tests/tasks tests/engine tests/test_tree.py \
+	tests/test_rng.py tests/test_batches.py tests/test_folds.py tests/test_layers.py
+test-quick: $(OK)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu and not wide" $(QUICK) $(ARGS)
 
 test-slow: $(OK)
 	$(BIN)/python -m pytest -m slow $(ARGS)

@@ -79,6 +79,7 @@ def run(made) -> dict:
         "curve": {name: [point[name] for point in curve] for name in curve[0]},
         "last": last,
         "clients": [round(float(a), 5) for a in step.clients["local"]["accuracy"]],
+        "marks": [", ".join(words) for words in made.federation.marks],  # whose accuracy that is
         "bytes": sent,
         "seconds": round(time.perf_counter() - begun, 1),
     }

@@ -19,6 +19,7 @@ from writer.methods import (
     methods_table,
     partitioners_table,
     slots_table,
+    topologies,
 )
 from writer.python import python_page
 from writer.settings import settings_table
@@ -45,6 +46,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "methods for the readme": lambda: methods_table("docs/methods/"),
     "partitioners for the readme": lambda: partitioners_table("docs/ref-partitioners.md"),
     "combinations": combinations,
+    "topologies of methods": topologies,
     "slots": slots_table,
     "settings of a comparison": lambda: settings_table(CompareSettings),
     "settings of a search": lambda: settings_table(TuneSettings),

@@ -102,11 +102,12 @@ def network_task(
 ) -> tuple[Task, Data]:
     """One of the three networks as a task, with data it can take.
 
-    Without ``tracked`` its BatchNorm keeps no running statistics.
+    Without ``tracked``, or as ``still``, its BatchNorm keeps no running statistics.
     """
-    module = {"conv": conv, "dense": dense, "lstm": lstm}[name]().to(dtype)
+    makers = {"conv": conv, "still": conv, "dense": dense, "lstm": lstm}
+    module = makers[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return MultiClass(Network(module, track_statistics=tracked)), data
+    return MultiClass(Network(module, track_statistics=tracked and name != "still")), data
 
 
 Named = str | tuple[str, dict[str, Any]]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import unalike
+from unalike.extend import Weighed, WeightRule, setting
 from unalike.federation.data import TEST
 from unalike.run.build import federation
 from unalike.run.config import parse
@@ -200,3 +201,33 @@ def test_groups_of_arrays_are_natural_clients():
     assert skew.emd == pytest.approx(0, abs=0.1)
     result = unalike.train(data, nn.Linear(4, 1), rounds=1)
     assert set(result.summary["last"]) >= {"local", "global", "round"}
+
+
+class Sized(WeightRule):
+    """Sizes to a power."""
+
+    exponent: float = setting(1.0, "of the sizes", ge=0)
+
+    def weights(self, state, cohort):
+        p = cohort.share**self.exponent
+        return Weighed(p / p.sum(), state)
+
+
+def test_a_method_of_ones_own_as_class_or_object(digits):
+    """Sizes to the power of one are FedAvg's weights, bit for bit; of zero they are not."""
+    plain = unalike.train(digits, "logistic", "fedavg", rounds=2)
+    for method in (Sized, Sized()):
+        own = unalike.train(digits, "logistic", method, rounds=2)
+        assert own.rounds[-1]["weights"] == plain.rounds[-1]["weights"]
+        assert own.summary["last"] == plain.summary["last"]
+    other = unalike.train(digits, "logistic", Sized(exponent=0.0), rounds=2)
+    assert len(set(other.rounds[-1]["weights"])) == 1
+
+
+def test_methods_of_ones_own_are_combined_and_refused_like_others(digits):
+    both = unalike.train(digits, "logistic", "fedprox", rounds=1, plus=[Sized(exponent=0.0)])
+    assert len(set(both.rounds[-1]["weights"])) == 1
+    with pytest.raises(unalike.ConfigError, match="'Sized' and 'feddisco' both set the weights"):
+        unalike.train(digits, "logistic", Sized, rounds=1, plus=["feddisco"])
+    with pytest.raises(unalike.ConfigError, match="must be a name or a table"):
+        unalike.train(digits, "logistic", 3, rounds=1)

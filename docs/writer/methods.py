@@ -1,12 +1,21 @@
 """Tables of methods: what each changes, which slot it fills, what goes with what."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+from typing import cast
 
-from unalike.algorithms.method import Method
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, assembled, objections
 from unalike.algorithms.table import METHODS
-from unalike.errors import ConfigError
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.optim import Sgd
 from unalike.run.config import tables
+from unalike.run.topologies import TopologySettings
 from unalike.settings import summary
+from unalike.tasks import MultiClass
 from writer.settings import settings_table
 
 # What a method changes: the model and how it is reached, the weights of the average, or the data.
@@ -48,30 +57,83 @@ def partitioners_table(page: str) -> str:
 
 
 def combinations() -> str:
-    """Which two methods may be combined, tried on a small federation."""
-    from unalike.federation.build import federate
-    from unalike.federation.datasets.digits import Digits
-    from unalike.federation.partition.iid import Iid
-    from unalike.run.build import recipe, task
-    from unalike.run.config import parse
+    """Which two methods do not go together, and why: every pair is composed."""
+    found: dict[str, dict[str, list[str]]] = {}  # reason -> method -> those it is not combined with
+    for a, b in permutations(_methods(), 2):
+        said = _refusal(a, b)
+        if said:
+            who, other, why = said
+            beside = found.setdefault(why, {}).setdefault(who, [])
+            beside += [] if other in beside else [other]
+    return _grouped(found, "method", "not with")
 
-    data = federate(Digits(), Iid(clients=20))
-    made = task(parse({}), data.examples)
-    names = list(_methods())
 
-    def goes(first: str, second: str) -> bool:
-        config = parse({"method": {"name": first}, "plus": [{"name": second}]})
-        try:
-            recipe(config, made, data)
-        except ConfigError:
-            return False
-        return True
+def topologies() -> str:
+    """Which methods cannot run on which topology, and why."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in _methods():
+        for where, cls in tables()["topology"].items():
+            draft = replace(_bare(), topology=cast(TopologySettings, cls()).build())
+            _, (party, place) = assembled(draft, [_named(name)], where)
+            if why := party.reason(place):
+                found.setdefault(why, {}).setdefault(name, []).append(where)
+    return _grouped(found, "method", "not on")
 
-    lines = ["| method | can be combined with |", "| --- | --- |"]
-    for a in names:
-        beside = [f"`{b}`" for b in names if a != b and goes(a, b) and goes(b, a)]
-        lines.append(f"| `{a}` | {', '.join(beside) or 'nothing'} |")
+
+def _grouped(found: dict[str, dict[str, list[str]]], left: str, right: str) -> str:
+    """One line for a reason and all who give it for the same others."""
+    lines = [f"| {left} | {right} | because |", "| --- | --- | --- |"]
+    for why, given in found.items():
+        together: dict[tuple[str, ...], list[str]] = {}
+        for who, others in given.items():
+            together.setdefault(tuple(others), []).append(who)
+        for others, who in together.items():
+            lines.append(f"| {_ticked(who)} | {_by_slot(others)} | {why} |")
     return "\n".join(lines) + "\n"
+
+
+def _by_slot(names: Sequence[str]) -> str:
+    """Names, or the slot where all of its methods are meant."""
+    left, words = list(names), []
+    for slot in dict.fromkeys(METHODS[n].slot for n in names if n in METHODS):
+        filling = [n for n, cls in METHODS.items() if cls.slot == slot]
+        if len(filling) > 2 and set(filling) <= set(left):
+            left = [n for n in left if n not in filling]
+            words.append(f"everything of the slot *{slot}*")
+    return ", ".join(filter(None, [_ticked(left), *words]))
+
+
+def _ticked(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _refusal(a: str, b: str) -> tuple[str, str, str] | None:
+    """(who refuses, whom, why) of two methods that fill different slots."""
+    draft, (one, two, _) = assembled(_bare(), [_named(a), _named(b)], "star")
+    slots = [METHODS[name].slot for name in (a, b)]
+    if slots[0] == slots[1] and slots[0]:
+        return None
+    if one.reason(two):
+        return a, b, one.reason(two)
+    if two.reason(one):
+        return None  # told where the two are named the other way round
+    alone = [next(objections(*assembled(_bare(), [_named(n)], "star")), "") for n in (a, b)]
+    assert not any(alone), "every method works by itself here"
+    said = _named(a)[1].objection(draft)
+    return (a, b, said.partition(";")[0]) if said else None
+
+
+@cache
+def _bare() -> Draft:
+    """Plain FedAvg of twenty clients on a small network."""
+    task = MultiClass(Network(MODELS["mlp"](hidden=[4]).build((1, 2, 2), 3)))
+    vae = Network(MODELS["vae"](hidden=[4]).build((1, 2, 2), 3))
+    return Draft(task, 20, 3, (1, 2, 2), 10, opt=Sgd(0.1), read=lambda path: vae.given())
+
+
+def _named(name: str) -> tuple[str, Method]:
+    """A method as it comes; one that trains an encoder first is given one, so any model will do."""
+    return name, METHODS[name](**({"encoder": "given"} if name == "latent_disco" else {}))
 
 
 def slots_table() -> str:

@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import unalike
+from unalike import extend
 
+ALIASES = {
+    "Key": "What a draw is a function of: a 64-bit integer tensor.",
+    "Params": "The leaves of a model by name.",
+    "Slot": "The name of a slot, which one method fills.",
+    "Tree": "Any pytree of tensors.",
+}
 INTRODUCTION = """# Python
 
-What `import unalike` offers, and all that is meant to stay: everything else may change without
-notice.
+What `import unalike` offers, and with [`unalike.extend`](#unalikeextend) all that is meant to stay:
+everything else may change without notice.
 
 ```python
 import unalike
@@ -26,7 +33,26 @@ print(result.summary["last"]["global"]["accuracy"]["mean"])
 def python_page() -> str:
     """Every public name of the package: functions first, then classes."""
     names = sorted(unalike.__all__, key=lambda name: inspect.isclass(getattr(unalike, name)))
-    return "\n".join([INTRODUCTION, *(line for name in names for line in _entry(name))])
+    entries = (line for name in names for line in _entry(name))
+    return "\n".join([INTRODUCTION, *entries, *_extend()])
+
+
+def _extend() -> Iterator[str]:
+    """What methods of one's own are made of, in one line each."""
+    yield "## unalike.extend\n"
+    yield from _markdown(inspect.getdoc(extend) or "")
+    yield "See [Use your own method](how-to-own-method.md).\n"
+    yield "| name | what it is |\n| --- | --- |"
+    for name in extend.__all__:
+        about = ALIASES.get(name) or _about(getattr(extend, name))
+        yield f"| `{name}` | {about} |"
+    yield ""
+
+
+def _about(thing: Any) -> str:
+    """The first sentence of what is said about a thing."""
+    said = (inspect.getdoc(thing) or "").split("\n\n")[0]
+    return _ticks(" ".join(said.split())).replace("|", "\\|")
 
 
 def _entry(name: str) -> Iterator[str]:

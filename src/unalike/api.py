@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from unalike import tree
+from unalike.algorithms.method import Method
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.run.build import Experiment, assemble, module, task
-from unalike.run.config import parse, tables
+from unalike.run.config import Config, Named, parse, tables
 from unalike.run.explain import check
 from unalike.run.fit import fit
 from unalike.run.folder import plain
@@ -65,7 +66,7 @@ class Result:
 def train(
     federation: Federation,
     model: nn.Module | str | Mapping[str, Any],
-    method: str | Mapping[str, Any] = "fedavg",
+    method: Method | type[Method] | str | Mapping[str, Any] = "fedavg",
     *,
     rounds: int = 20,
     seed: int = 0,
@@ -78,11 +79,13 @@ def train(
         federation: Made by ``federate``.
         model: A module, trained from the weights it comes with and left as it is; or the name of a
             model, or its table of a configuration file.
-        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``.
+        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or one of your
+            own, made with ``unalike.extend``: its class, or an object with other settings.
         rounds: Communication rounds.
         seed: Root of all random streams.
         watch: Called with the record of every round.
-        settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``.
+        settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``,
+            which may hold methods of your own, too.
 
     Example:
         >>> import unalike
@@ -100,6 +103,7 @@ def train(
         if name in settings.get("run", {}):
             raise ConfigError(f"'run.{name}' belongs to runs with a folder, see start.")
     raw = {"method": method, "rounds": rounds, "seed": seed, **settings}
+    own_methods = _taken(raw)
     examples = federation.examples
     if isinstance(model, nn.Module):
         config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
@@ -109,6 +113,7 @@ def train(
     else:
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)
+    config = _with(config, own_methods)
     made = assemble(config, federation, learned)
     records, clients = [], []
     for step in rounds_of(made):
@@ -127,6 +132,29 @@ def train(
         progress,
         own,
     )
+
+
+def _taken(raw: dict[str, Any]) -> dict[int, Named]:
+    """Take methods out that are objects or classes; 0 is the method, from 1 on what is combined."""
+    named = [raw["method"], *(raw.get("plus") or [])]
+    taken: dict[int, Named] = {}
+    for i, value in enumerate(named):
+        if isinstance(value, type) and issubclass(value, Method):
+            value = check(value, {}, "method", value.__name__)
+        if isinstance(value, Method):
+            settings = value.model_dump()
+            taken[i] = Named(name=type(value).__name__, settings=settings, given=value)
+            named[i] = "fedavg"  # as good as any until it is put back
+    raw["method"] = named[0]
+    if len(named) > 1:
+        raw["plus"] = named[1:]
+    return taken
+
+
+def _with(config: Config, taken: dict[int, Named]) -> Config:
+    """The configuration with those methods in their places."""
+    named = [taken.get(i, n) for i, n in enumerate([config.method, *config.plus])]
+    return config.model_copy(update={"method": named[0], "plus": named[1:]})
 
 
 def dataset(name: str, **settings: Any) -> Dataset:

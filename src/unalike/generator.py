@@ -18,6 +18,7 @@ import torch
 from unalike.rng import Key
 
 _LOCK = threading.RLock()
+TORCH = "PyTorch's global generator"
 
 
 @contextmanager
@@ -33,10 +34,10 @@ def seeded(key: Key) -> Iterator[None]:
 
 
 def draws(f: Callable[[], Any]) -> str:
-    """The library from whose global generator ``f`` draws; empty if from none."""
+    """The global generator that ``f`` draws from; empty if from none."""
     states: dict[str, Callable[[], Any]] = {
-        "torch": lambda: torch.default_generator.get_state().numpy().tobytes(),
-        "NumPy": lambda: pickle.dumps(np.random.get_state()),
+        TORCH: lambda: torch.default_generator.get_state().numpy().tobytes(),
+        "NumPy's global generator": lambda: pickle.dumps(np.random.get_state()),
         "Python's random module": random.getstate,
     }
     with _LOCK:

@@ -9,6 +9,7 @@ returns its statistics, and every thread calls a copy of its own.
 import copy
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -20,6 +21,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from unalike import rng, tree
 from unalike.errors import ConfigError
+from unalike.generator import seeded
 from unalike.rng import Key, Stream
 from unalike.tree import Params
 
@@ -149,6 +151,7 @@ class Network:
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
         self.head: tuple[str, ...] = tuple(getattr(module, "head", ()))
+        self.seeds_global = False  # whether a call draws from PyTorch's generator and must seed it
         self.layers = frozenset(type(m).__name__ for m in pure.modules())
         self._rules = {
             name: (m, leaf)
@@ -212,7 +215,8 @@ class Network:
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:
             held[f"{name}.real"] = real
-        out = functional_call(self._module(True), held, (x, *more))
+        with seeded(key) if self.seeds_global else nullcontext():
+            out = functional_call(self._module(True), held, (x, *more))
         return out, {n: held[n] for n in self.buffers}  # the call writes new buffers back
 
     def eval(self, w: Params, x: Tensor, real: Tensor | None = None, *more: Tensor) -> Any:
@@ -221,7 +225,8 @@ class Network:
         if real is not None:
             for name in self._norms:
                 held[f"{name}.real"] = real
-        return functional_call(self._module(False), held, (x, *more))
+        with seeded(rng.key(0).to(x.device)) if self.seeds_global else nullcontext():
+            return functional_call(self._module(False), held, (x, *more))
 
     def part(self, name: str) -> "Network":
         """A submodule as a network of its own; its leaves lose the prefix ``name.``."""

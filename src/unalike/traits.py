@@ -29,8 +29,6 @@ class Trait(StrEnum):
     STEP_IN_WEIGHTS = "has weights that hold a step length"
     SEVERAL_ROUNDS_IN_UPLOAD = "uploads the work of several rounds at once"
     SENDS_NO_MODEL = "sends no model"
-    SENDS_NOTHING = "sends nothing"
-    ONE_PLACE = "has all data in one place"
 
     MANY_SERVERS = "has several servers"
     NO_SERVER = "has no server, so that clients hear models and not updates"

@@ -4,7 +4,7 @@ import pytest
 
 from unalike.advise.advice import advise, finalists, finals
 from unalike.advise.entrants import Lineup
-from unalike.advise.pages import markdown, no_advice, notes, rung_rows
+from unalike.advise.pages import no_advice, notes, page, tables
 from unalike.advise.tournament import INTERRUPTED, TIME, Outcome, Result
 
 
@@ -39,8 +39,10 @@ def test_a_lead_that_every_seed_repeats_is_clear():
     better = [(0.70, 0.71, 0.60), (0.72, 0.72, 0.63), (0.69, 0.68, 0.59)]
     found = told(tournament({"fedavg": BASE, "scaffold": better}))
     assert found["shared"].method == found["personal"].method == "scaffold"
-    assert "+0.1067 (95 % interval" in found["shared"].sentence  # (.10 + .11 + .11) / 3
-    assert "in global test accuracy over 3 seeds of 4 rounds" in found["shared"].sentence
+    assert (
+        "+10.67 (95 % interval [9.23, 12.10])" in found["shared"].sentence
+    )  # (.10 + .11 + .11) / 3
+    assert "in global test accuracy % over 3 seeds of 4 rounds" in found["shared"].sentence
 
 
 def test_an_interval_with_zero_in_it_is_no_clear_winner():
@@ -129,9 +131,9 @@ def test_a_page_shows_reasons_as_they_are():
     found = tournament({"fedavg": BASE})
     out = Lineup([], {"fedaug": "<b>[/data/x.csv]</b> has no images."})
     lines = finalists(found, sends)
-    page = markdown([], out, found, lines, advise(found, lines, 4), 4)
-    assert "<b>" not in page
-    assert r"- fedaug: &lt;b&gt;\[/data/x.csv]&lt;/b&gt; has no images." in page
+    text = page([], out, found, lines, advise(found, lines, 4), 4)
+    assert "<b>" not in text
+    assert r"- fedaug: &lt;b&gt;\[/data/x.csv]&lt;/b&gt; has no images." in text
 
 
 def test_nothing_known_means_no_advice():
@@ -152,7 +154,7 @@ def test_nothing_known_means_no_advice():
 def test_what_helps_where_there_is_no_advice_depends_on_why_it_ended(ended, remedy):
     found = Outcome("accuracy", ended=ended)
     assert no_advice(found).endswith(f"was finished by all methods. {remedy}")
-    assert remedy in markdown([], Lineup([], {}), found, [], [], 10)
+    assert remedy in page([], Lineup([], {}), found, [], [], 10)
 
 
 def test_losses_are_better_when_lower():
@@ -165,6 +167,25 @@ def test_rows_begin_with_who_came_furthest_and_scored_best():
     found = Outcome("accuracy", plan=[2, 4])
     found.results = [result(m, 0, 0, s, 0, 0) for m, s in (("a", 0.9), ("b", 0.2), ("c", 0.3))]
     found.results += [result("b", 1, 0, 0.5, 0, 0), result("c", 1, 0, 0.6, 0, 0)]
-    rows = rung_rows(found)
-    assert [row["method"] for row in rows] == ["c", "b", "a"]
-    assert (rows[0]["2 rounds"], rows[0]["4 rounds"], rows[2]["4 rounds"]) == (0.3, 0.6, None)
+    (table,) = tables(found, [], 10)
+    assert table.title == "Validation accuracy % by rung"
+    assert table.columns == ["method", "models", "2 rounds", "4 rounds"]
+    assert [[cell.value for cell in row] for row in table.rows] == [
+        ["c", "shared", 0.3, 0.6],
+        ["b", "shared", 0.2, 0.5],
+        ["a", "shared", 0.9, None],
+    ]
+    assert table.rows[0][2].text == "30.00"
+
+
+def test_finalists_are_shown_as_a_comparison_shows_them():
+    better = [(0.70, 0.71, 0.60), (0.72, 0.72, 0.63), (0.69, 0.68, 0.59)]
+    found = tournament({"fedavg": BASE, "scaffold": better})
+    _, finals, differences = tables(found, finalists(found, sends), 100)
+    assert finals.title == "Test accuracy %"
+    assert finals.columns[-2:] == ["worst 10 %", "sent in 100 rounds"]
+    texts = [[cell.text for cell in row] for row in finals.rows]
+    assert texts[0] == ["scaffold", "70.33", "70.33", "60.67", "60.33", "25 kB"]
+    # global: d = 10, 11, 11: mean 10.667, s = 0.577, t_{0.975, 2} s / sqrt(3) = 1.434
+    assert differences.rows[0][2].text == "+10.67 [9.23, 12.10]"
+    assert [row[0].value for row in differences.rows] == ["scaffold"]

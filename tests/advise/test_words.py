@@ -17,17 +17,22 @@ def counts(classes_each: int, clients: int = 10, rows: int = 40) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("classes_each", "emd", "kind"),
-    [(1, "1.80", "Strong"), (2, "1.60", "Strong"), (5, "1.00", "Moderate"), (8, "0.40", "Weak")],
+    [
+        (1, "1.800", "Strong"),
+        (2, "1.600", "Strong"),
+        (5, "1.000", "Moderate"),
+        (8, "0.400", "Weak"),
+    ],
 )
 def test_label_skew_by_its_emd(classes_each, emd, kind):
     labels, sizes, _ = in_words(measure(counts(classes_each)))
     assert labels.startswith(f"{kind} label skew (EMD {emd}")  # t of ten equal classes: 2 - t/5
-    assert sizes.startswith("Little quantity skew (Gini 0.00, 40 to 40 ")
+    assert sizes.startswith("Little quantity skew (Gini 0.000, 40 to 40 ")
 
 
 def test_two_classes_cannot_reach_the_bounds_of_ten():
     labels = in_words(measure(np.array([[10, 0], [0, 10]])))[0]
-    assert "it ends at 1.00" in labels
+    assert "it ends at 1.000" in labels
     assert labels.startswith("Label skew of 100% of the most")
 
 

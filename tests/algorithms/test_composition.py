@@ -1,33 +1,53 @@
-"""Methods fill slots: what goes together, what does not, and how one is told."""
+"""Methods compose as a base and wrappers, and everything that stands in the way is one sentence."""
 
-from typing import Any
+import re
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
-from federations import composed, network_task
-from unalike.parts.mixing.aaggff_d import AaggffD
-from unalike.parts.mixing.nova import Nova
-from unalike.parts.server_optim import ServerAdam
+import torch
+from federations import composed, drafted, network_task
 
-from unalike.algorithms.method import Draft, Method
+from unalike.algorithm import Algorithm, Wrapper
+from unalike.algorithms.aaggff_d import AAggFFD
+from unalike.algorithms.buffers import LocalBuffers
+from unalike.algorithms.draft import Draft, fedavg
+from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fednova import Nova
+from unalike.algorithms.fedopt import FedAdam
+from unalike.algorithms.fedprox import Proximal
+from unalike.algorithms.method import Method, WeightRule, compose, traits
+from unalike.algorithms.scaffold import Scaffold
+from unalike.algorithms.superfed import SuPerFed
 from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
-from unalike.parts.mixing.examples import Uniform
-from unalike.parts.objective import Proximal
+from unalike.parts.mixing.base import Weighed
+from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.schedule import Phased
-from unalike.parts.topology import Clusters, Ring
+from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.traits import Trait
 
 TASK, DATA = network_task("dense")
+BARE = Draft(TASK, 20, 3, (16,), 4)
 
 
-def refused(*methods: Any, **parts: Any) -> str:
-    """Why a combination is refused, in one sentence."""
+def said_by(make: Any) -> str:
+    """The one sentence with which something is refused."""
     with pytest.raises(ConfigError) as error:
-        composed(TASK, DATA, *methods, **parts)
+        make()
     said = str(error.value)
     assert said.endswith(".")
     assert "\n" not in said
     return said
+
+
+def refused(*methods: Any, **parts: Any) -> str:
+    """Why a combination is refused."""
+    return said_by(lambda: composed(TASK, DATA, *methods, **parts))
+
+
+# -- what a draft becomes -----------------------------------------------------------------------
 
 
 def test_three_slots_at_once() -> None:
@@ -35,18 +55,80 @@ def test_three_slots_at_once() -> None:
     for order in (("fedprox", "fedadam", "aaggff_d"), ("aaggff_d", "fedprox", "fedadam")):
         made = composed(TASK, DATA, *order)
         assert made.algorithm.term == Proximal(0.01)
-        assert isinstance(made.algorithm.server_opt, ServerAdam)
-        assert made.mixing == AaggffD()
+        assert made.algorithm.server_opt == FedAdam()
+        assert made.mixing == AAggFFD()
+
+
+@pytest.mark.parametrize(
+    ("method", "base"), [("scaffold", Scaffold), ("superfed_mm", SuPerFed), ("lg_fedavg", FedAvg)]
+)
+def test_phase_shift_goes_around_any_base(method: str, base: type) -> None:
+    """In either order, and with whatever else the base is made of."""
+    for order in (("phase_shift", method), (method, "phase_shift")):
+        made = composed(TASK, DATA, *order, "fedaug")
+        assert isinstance(made.schedule, Phased)
+        assert isinstance(made.algorithm.base, base)
 
 
 def test_wrappers_take_the_parts_along() -> None:
     """Phase-shift around FedProx with FedAdam's server; SuPerFed with momentum on it."""
     made = composed(TASK, DATA, ("phase_shift", {"phases": 2}), "fedprox", "fedadam")
-    assert isinstance(made.schedule, Phased)
     assert made.algorithm.base.term == Proximal(0.01)
-    assert isinstance(made.algorithm.base.server_opt, ServerAdam)
+    assert made.algorithm.base.server_opt == FedAdam()
     made = composed(TASK, DATA, "superfed_mm", ("fedavgm", {"momentum": 0.5}))
     assert made.algorithm.base.server_opt == Sgd(1.0, 0.5)
+
+
+@dataclass(frozen=True)
+class Inner(Wrapper):
+    base: Algorithm
+
+
+@dataclass(frozen=True)
+class Outer(Wrapper):
+    base: Algorithm
+
+
+def test_wrappers_lie_in_the_order_they_were_named() -> None:
+    """The last one is outermost."""
+    draft = replace(BARE, wraps=(lambda a, d: Inner(a), lambda a, d: Outer(a)))
+    made = draft.algorithm()
+    assert isinstance(made, Outer)
+    assert isinstance(made.base, Inner)
+    assert made.base.base == fedavg(BARE)
+
+
+def test_one_stage_is_the_rule() -> None:
+    (only,) = drafted(TASK, DATA, "fedprox", rounds=7).program()
+    assert (only.rounds, only.start) == (7, "fresh")
+    assert only.recipe == composed(TASK, DATA, "fedprox", rounds=7)
+
+
+def test_weights_that_nobody_sets_are_those_of_the_base() -> None:
+    """SCAFFOLD's plain mean gives way to a rule, whoever is named first."""
+    assert composed(TASK, DATA, "fedavg").mixing == ByExamples()
+    assert composed(TASK, DATA, "scaffold").mixing == Uniform()
+    assert composed(TASK, DATA, ("scaffold", {"averaging": "size"})).mixing == ByExamples()
+    for order in (("scaffold", "feddisco"), ("feddisco", "scaffold")):
+        assert composed(TASK, DATA, *order).mixing == composed(TASK, DATA, "feddisco").mixing
+    assert composed(TASK, DATA, ("lg_fedavg", {"weights": "uniform"})).mixing == Uniform()
+
+
+def test_fednova_learns_how_clients_step() -> None:
+    """From the local optimizer and the proximal term, not from settings of its own."""
+    opt = Sgd(0.1, 0.7, nesterov=True)
+    made = composed(TASK, DATA, "fednova", ("fedprox", {"mu": 0.3}), opt=opt).mixing
+    assert isinstance(made, Nova)
+    assert (made.opt, made.pull) == (opt, 0.3)
+
+
+def test_scaffold_learns_rate_and_decay() -> None:
+    """From the local optimizer."""
+    made = composed(TASK, DATA, "scaffold", opt=Sgd(0.2, weight_decay=0.01)).algorithm
+    assert (made.lr, made.weight_decay, made.n_clients) == (0.2, 0.01, 6)
+
+
+# -- what is refused ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,48 +141,90 @@ def test_wrappers_take_the_parts_along() -> None:
     ],
 )
 def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
-    """Both names and the slot are in the message."""
-    said = refused(one, two)
-    assert f"'{one}'" in said
-    assert f"'{two}'" in said
-    assert slot in said
+    assert refused(one, two) == (
+        f"methods '{one}' and '{two}' both set the {slot}; keep one of them."
+    )
+
+
+REASONS = {
+    ("scaffold", "fedprox"): "FedAvg's local objective",
+    ("scaffold", "fedadam"): "step of FedAvg's server",
+    ("scaffold", "lg_fedavg"): "cuts the model of FedAvg's clients",
+    ("scaffold", "afl"): "change with the round",
+    ("scaffold", "median"): "mean of the clients' own",
+    ("scaffold", "local_dp"): "mean of the clients' own",
+    ("superfed_mm", "lg_fedavg"): "cuts the model of FedAvg's clients",
+    ("superfed_mm", "fedprox"): "FedAvg's local objective",
+    ("fednova", "scaffold"): "knows how far FedAvg's local steps go",
+    ("fednova", "superfed_mm"): "knows how far FedAvg's local steps go",
+    ("fednova", "phase_shift"): "no step count tells",
+    ("fednova", "qfedavg"): "hold a step length",
+    ("fednova", "krum"): "as they were sent",
+    ("fedevg", "fedadam"): "step of FedAvg's server",
+    ("fedevg", "aaggff_d"): "no model whose loss",
+    ("fedevg", "phase_shift"): "no model whose drift",
+    ("fedevg", "propfair_loss"): "only a part of what its clients minimise",
+    ("local_only", "fedprox"): "trains alone",
+    ("local_only", "phase_shift"): "trains alone",
+    ("local_only", "dp"): "trains alone",
+    ("pooled", "fedprox"): "in one place",
+    ("pooled", "lg_fedavg"): "in one place",
+    ("dp", "feddisco"): "everybody counts the same",
+    ("dp", "phase_shift"): "uniform samples",
+    ("krum", "fedep"): "everybody counts the same",
+    ("fedmgda", "fedyogi"): "may raise a client's loss",
+}
+
+
+@pytest.mark.parametrize(("one", "two"), REASONS)
+def test_the_reason_is_said_in_either_order(one: str, two: str) -> None:
+    """With both names and the way out."""
+    for pair in ((one, two), (two, one)):
+        said = refused(*pair)
+        assert REASONS[one, two] in said
+        assert f"'{one}'" in said
+        assert f"'{two}'" in said
+        assert said.endswith("; drop one of them.")
+
+
+GRAPHS = [Ring(), Complete(), Random(probability=1.0)]
 
 
 @pytest.mark.parametrize(
-    ("one", "two"),
+    "name",
     [
-        ("scaffold", "fedprox"),
-        ("scaffold", "fedadam"),
-        ("scaffold", "lg_fedavg"),
-        ("superfed_mm", "lg_fedavg"),
-        ("superfed_mm", "phase_shift"),
-        ("phase_shift", "lg_fedavg"),
-        ("fednova", "scaffold"),
-        ("fednova", "fedevg"),
-        ("fednova", "phase_shift"),
-        ("fedevg", "fedadam"),
-        ("local_only", "fedprox"),
-        ("pooled", "fedprox"),
-        ("fedevg", "aaggff_d"),
+        *("scaffold", "phase_shift", "fedevg", "local_only", "pooled", "fednova", "qfedavg"),
+        *("fedmgda", "afl", "aaggff_d", "aaggff_s", "dp"),
     ],
 )
-def test_what_cannot_live_together_is_refused_in_either_order(one: str, two: str) -> None:
-    """Whoever is named first."""
-    for pair in ((one, two), (two, one)):
-        refused(*pair)
+@pytest.mark.parametrize("topology", [*GRAPHS, Clusters(2)])
+def test_what_needs_one_server(name: str, topology: Any) -> None:
+    said = refused(name, topology=topology)
+    where = type(topology).__name__.lower()
+    assert f"method '{name}' cannot run on topology '{where}': " in said
+    assert said.endswith("; set topology.name = 'star'.")
 
 
-@pytest.mark.parametrize("name", ["scaffold", "phase_shift", "fedevg", "local_only", "pooled"])
-@pytest.mark.parametrize("topology", [Ring(), Clusters(2)])
-def test_star_only(name: str, topology: Any) -> None:
-    """The message names the topologies that work."""
-    assert "it works on" in refused(name, topology=topology)
+@pytest.mark.parametrize("name", ["median", "trimmed_mean", "norm_clip"])
+def test_defences_need_updates_of_others(name: str) -> None:
+    """Edge servers get them, neighbours hear models."""
+    for graph in GRAPHS:
+        assert "it compares updates" in refused(name, topology=graph)
+    composed(TASK, DATA, (name, {"trim": 0.34} if "trim" in name else {}), topology=Clusters(2))
 
 
-@pytest.mark.parametrize("name", ["fednova", "aaggff_d", "qfedavg", "fedmgda"])
-def test_weights_for_updates_do_not_weigh_models(name: str) -> None:
-    """Neighbours exchange models, which such weights would not average."""
-    assert "star" in refused(name, topology=Ring())
+@pytest.mark.parametrize(
+    "name",
+    [n for n in METHODS if n not in ("dp", "local_only", "pooled", "latent_disco")],
+)
+def test_a_server_that_moves_is_one_server(name: str) -> None:
+    """Its whole state is handed on; only trust and solitude stand in the way."""
+    settings = {"delta": 0.01} if name == "local_dp" else {}
+    composed(TASK, DATA, (name, settings), topology=Rotating())
+
+
+def test_dp_trusts_one_server() -> None:
+    assert "trusted with the updates" in refused(("dp", {"delta": 0.01}), topology=Rotating())
 
 
 def test_optimizers_that_a_method_was_not_made_for() -> None:
@@ -110,30 +234,172 @@ def test_optimizers_that_a_method_was_not_made_for() -> None:
     assert "local.momentum = 0" in refused("scaffold", opt=Adam(0.1))
 
 
-def test_fednova_learns_the_momentum() -> None:
-    """From the local optimizer, not from a setting of its own."""
-    assert composed(TASK, DATA, "fednova", opt=Sgd(0.1, 0.7)).mixing == Nova(0.7)
-    nesterov = composed(TASK, DATA, "fednova", opt=Sgd(0.1, 0.7, nesterov=True)).mixing
-    assert nesterov == Nova(0.7, nesterov=True)
-    steps = composed(TASK, DATA, ("fednova", {"effective": "steps"})).mixing
-    assert steps == Nova(0.0, "steps")
+# -- traits -------------------------------------------------------------------------------------
+
+OWN = {Trait.OWN_CLIENT, Trait.OWN_SERVER}
+FAIR = {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.WEIGHTS_FOLLOW_LOSSES}
+EXPECTED: dict[str, set[Trait]] = {
+    "fedavg": set(),
+    "fedprox": {Trait.PULLS},
+    "scaffold": OWN,
+    "fednova": {Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},
+    **{key: {Trait.STEPS_ON_SERVER} for key in ("fedavgm", "fedadam", "fedyogi", "fedadagrad")},
+    **{key: {Trait.SETS_WEIGHTS} for key in ("fedep", "feddisco")},
+    "latent_disco": {Trait.SETS_WEIGHTS, Trait.BEGINS_WITH_A_STAGE},
+    **dict.fromkeys(("aaggff_s", "aaggff_d", "afl", "term", "propfair"), FAIR),
+    "qfedavg": FAIR | {Trait.STEP_IN_WEIGHTS},
+    "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
+    "propfair_loss": set(),
+    "lg_fedavg": {Trait.KEEPS_LEAVES},
+    "superfed_mm": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER},
+    "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
+    "fedaug": set(),
+    "fedevg": {*OWN, Trait.SENDS_NO_MODEL},
+    **{key: {Trait.FILTERS_UPDATES} for key in ("median", "trimmed_mean", "krum", "norm_clip")},
+    "dp": {Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS},
+    "local_dp": {Trait.ALTERS_UPLOADS},
+    "local_only": {Trait.KEEPS_LEAVES},
+    "pooled": set(),
+}
 
 
-def test_scaffold_learns_rate_and_decay() -> None:
-    """From the local optimizer."""
-    made = composed(TASK, DATA, "scaffold", opt=Sgd(0.2, weight_decay=0.01)).algorithm
-    assert (made.lr, made.weight_decay, made.n_clients) == (0.2, 0.01, 6)
+@pytest.mark.parametrize("name", METHODS)
+def test_traits(name: str) -> None:
+    """What a method says of itself, and what is seen in the draft."""
+    method = METHODS[name]()
+    assert traits(method, BARE, method.change(BARE)) == EXPECTED[name]
 
 
-def test_plain_mean_of_lg_fedavg() -> None:
-    """The authors' code instead of the text."""
-    assert composed(TASK, DATA, ("lg_fedavg", {"weights": "uniform"})).mixing == Uniform()
+def test_traits_depend_on_settings() -> None:
+    """A warm start is a stage; distances that clients report change with the round."""
+    warm = METHODS["lg_fedavg"](warm_start=2)
+    assert Trait.BEGINS_WITH_A_STAGE in traits(warm, BARE, warm.change(BARE))
+    every = METHODS["latent_disco"](refresh="every")
+    found = traits(every, BARE, every.change(BARE))
+    assert Trait.WEIGHTS_CHANGE in found
+    assert Trait.BEGINS_WITH_A_STAGE not in found
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (Star(), set()),
+        (Rotating(), {Trait.MOVING_SERVER}),
+        (Clusters(2), {Trait.MANY_SERVERS}),
+        *((graph, {Trait.MANY_SERVERS, Trait.NO_SERVER}) for graph in GRAPHS),
+    ],
+)
+def test_traits_of_topologies(topology: Any, expected: set[Trait]) -> None:
+    assert topology.traits == expected
+
+
+def test_nobody_refuses_itself_or_a_trait_that_nobody_has() -> None:
+    """A refusal that can never be met is a mistake."""
+    had = {t for found in EXPECTED.values() for t in found}
+    had |= {t for topology in (Rotating(), Clusters(2), Ring()) for t in topology.traits}
+    for name, cls in METHODS.items():
+        assert set(cls.refuses) <= had, name
+        composed_alone = {"latent_disco", "krum", "dp", "local_dp"}
+        if name not in composed_alone:
+            composed(TASK, DATA, name)
+
+
+def test_no_method_names_another_in_what_it_refuses() -> None:
+    """Reasons are about traits; a method that is written tomorrow is met as well."""
+    names = "|".join(n for n in METHODS if n not in ("term", "dp", "median", "pooled"))
+    for name, cls in METHODS.items():
+        for why in cls.refuses.values():
+            assert not re.search(rf"\b({names})\b", why), name
+
+
+# -- methods of one's own, written by somebody who never heard of traits ------------------------
+
+
+class OwnWeights(WeightRule):
+    """By loss."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+
+    def weights(self, state: Any, cohort: Any) -> Weighed:
+        return Weighed(cohort.stats["loss"] / cohort.stats["loss"].sum(), state)
+
+
+class OwnDefence(Method):
+    """Half of every update."""
+
+    def change(self, draft: Draft) -> Draft:
+        return replace(draft, filters=(lambda ups, p, cohort: (ups, p / 2),))
+
+
+class OwnBase(Method):
+    """Another algorithm."""
+
+    def change(self, draft: Draft) -> Draft:
+        return replace(draft, base=lambda d: FedAvg(d.task))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "why"),
+    [
+        (OwnWeights(), "scaffold", "change with the round"),
+        (OwnWeights(), "fedevg", "no model whose loss"),
+        (OwnWeights(), "median", "everybody counts the same"),
+        (OwnWeights(), "afl", "both set the weights"),
+        (OwnDefence(), "scaffold", "mean of the clients' own"),
+        (OwnDefence(), "fednova", "as they were sent"),
+        (OwnDefence(), "dp", "no other rule"),
+        (OwnBase(), "fedprox", "local objective, which is replaced"),
+        (OwnBase(), "fedadam", "of which there is none"),
+        (OwnBase(), "lg_fedavg", "cuts the model"),
+        (OwnBase(), "local_only", "trains alone"),
+    ],
+)
+def test_what_is_seen_in_the_draft_needs_no_declaration(own: Method, other: str, why: str) -> None:
+    """In either order."""
+    pair = [("mine", own), (other, METHODS[other]())]
+    for methods in (pair, pair[::-1]):
+        said = said_by(lambda m=methods: compose(BARE, m, "star"))
+        assert why in said
+        assert "'mine'" in said
+
+
+# -- settings of the run ------------------------------------------------------------------------
+
+
+def test_local_statistics_are_asked_like_a_method() -> None:
+    """They work with FedAvg's client and its parts, and are refused where it is replaced."""
+    task, data = network_task("conv")
+    bare = Draft(task, 6, 3, (1, 4, 4), 4, opt=Sgd(0.05))
+    for name in ("fedavg", "fedprox", "lg_fedavg", "phase_shift", "fedadam", "feddisco"):
+        methods = [(name, METHODS[name]()), ("buffers", LocalBuffers())]
+        draft = compose(bare, methods, "star")
+        assert all(map(draft.private, task.network.buffers)), name
+    methods = [("scaffold", METHODS["scaffold"]()), ("buffers", LocalBuffers())]
+    assert said_by(lambda: compose(bare, methods, "star")) == (
+        "run.buffers = 'local' cannot be combined with 'scaffold': it keeps leaves of the model "
+        "that FedAvg's clients train; drop one of them."
+    )
+
+
+def test_running_statistics_and_a_line_between_models() -> None:
+    """SuPerFed's random points have statistics that fit neither end."""
+    task, data = network_task("conv")
+    said = said_by(lambda: composed(task, data, "superfed_mm"))
+    assert "set run.buffers = 'drop'" in said
+
+
+def test_features_that_a_method_cannot_use() -> None:
+    """Asked of a client's own features; nobody else's are needed."""
+    made = composed(TASK, DATA, "fedevg")
+    assert made.misfit(torch.rand(5, 1, 4, 4)) == ""
+    assert "go from -1 to 1; set data.normalise = false" in made.misfit(torch.tensor([-1.0, 1.0]))
+    assert composed(TASK, DATA, ("fedevg", {"clip_pixels": False})).misfit(torch.ones(1) * 9) == ""
+    assert composed(TASK, DATA, "fedavg").misfit(torch.ones(1) * 9) == ""
 
 
 def test_pooled_has_one_client() -> None:
     """Whatever the participation was."""
-    draft = Draft(TASK, 6, 3, (16,), 4)
-    made = METHODS["pooled"]().change(draft)
+    made = METHODS["pooled"]().change(BARE)
     assert made.n_clients == 1
     assert made.pooled
 

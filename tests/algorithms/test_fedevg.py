@@ -1,8 +1,9 @@
 """FedEvg: the server's Langevin step on the clients' energies, its step size, and the client."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -14,17 +15,20 @@ from torch import Tensor, nn
 from unalike import rng, tree
 from unalike.algorithms import fedevg
 from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
+from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.gradient import gradient
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts.energy import Energy
 from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.tasks import Binary, MultiClass, Task
-from unalike.uploads import Stacked
+from unalike.uploads import Stacked, Summed
 
 # One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.
 POINT = Synthetic(torch.tensor([[0.4, 0.7]], dtype=torch.float64), torch.tensor([1]))
@@ -43,7 +47,17 @@ def linear_task(features: int = 2, classes: int = 2) -> Task:
 def method(beta: float = 0.1, **settings: object) -> FedEvg:
     """A server with a constant step size."""
     settings = {"step_first": beta, "step_last": beta, "noise": 0.0, **settings}
-    return FedEvg(linear_task(), linear_task(), (2,), 2, 10, **settings)
+    return made(linear_task(), 2, 10, **settings)
+
+
+def made(
+    task: MultiClass, classes: int, rounds: int, shape: tuple[int, ...] = (2,), **settings: Any
+) -> FedEvg:
+    """The method with some settings of either half."""
+    names = {f.name for f in fields(Energy)}
+    client = {k: v for k, v in settings.items() if k in names}
+    rest = {k: v for k, v in settings.items() if k not in names}
+    return FedEvg(task, Energy(task, **client), shape, classes, rounds, **rest)
 
 
 def sent(evg: FedEvg) -> Up:
@@ -52,8 +66,8 @@ def sent(evg: FedEvg) -> Up:
     for weight, b in CLIENTS:
         w = {"weight": torch.tensor(weight).double(), "bias": torch.tensor(b).double()}
         slope, _ = gradient(lambda x, w=w: (evg.energy(w, x, POINT.y).sum(), ()), POINT.x)
-        slopes.append(slope)
         says.append(torch.exp(torch.sign(-evg.energy(w, POINT.x, POINT.y))))
+        slopes.append(slope * says[-1][:, None])
     return Up(torch.stack(slopes), torch.stack(says))
 
 
@@ -65,7 +79,8 @@ def moved(evg: FedEvg, ups: Up, p: Tensor = SIZES) -> list[float]:
 def test_energy_is_the_negative_logit_of_the_label() -> None:
     """And its gradient, and the signed factors."""
     ups = sent(method())
-    assert ups.gradient[:, 0].tolist() == [pytest.approx([-1, -0.25]), pytest.approx([0.6, -0.4])]
+    slopes = (ups.gradient / ups.weight[..., None])[:, 0].tolist()
+    assert slopes == [pytest.approx([-1, -0.25]), pytest.approx([0.6, -0.4])]
     assert ups.weight[:, 0].tolist() == pytest.approx([math.e, 1 / math.e])
 
 
@@ -91,6 +106,15 @@ def test_server_step_with_noise(
     assert moved(evg, ups) == pytest.approx(expected, abs=5e-6)
 
 
+def test_sums_that_are_made_as_answers_come_are_enough() -> None:
+    """Everything in an upload is linear for the server."""
+    evg, u = method(1.0, clip_pixels=False), torch.tensor([3.0, 2.0], dtype=torch.float64)
+    ups = sent(evg)
+    summed = Summed(tree.mean(u, ups), u)
+    got = evg.server(POINT, summed, u / 5, cohort([6, 4])).x[0].tolist()
+    assert got == pytest.approx(moved(evg, ups, u / 5), abs=1e-12)
+
+
 def test_pixels_are_clipped() -> None:
     """A step of size 10 leaves the unit square at once."""
     assert moved(method(10.0), sent(method())) == [1.0, 1.0]
@@ -99,15 +123,23 @@ def test_pixels_are_clipped() -> None:
 def test_a_logit_of_exactly_zero_counts_once() -> None:
     """sign 0, factor 1: gradient (-0.684880, -0.279543)."""
     evg = method(1.0, clip_pixels=False)
-    undecided = sent(evg)._replace(weight=torch.tensor([[math.e], [1.0]], dtype=torch.float64))
+    both, says = sent(evg), torch.tensor([[math.e], [1.0]], dtype=torch.float64)
+    undecided = Up(both.gradient / both.weight[..., None] * says[..., None], says)
     x = moved(evg, undecided)
     assert (0.4 - x[0], 0.7 - x[1]) == pytest.approx((-0.684880, -0.279543), abs=1e-6)
+
+
+def uploads(simulation: Simulation, plan: Plan, down: Synthetic) -> Up:
+    """What all clients send in round 0, stacked."""
+    home = torch.zeros(len(plan.ids), dtype=torch.long)
+    (part,) = simulation.train(0, plan, tree.map(lambda x: x[None], down), home)
+    return part.wire  # type: ignore[no-any-return]
 
 
 def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
     """e, 1 and 1/e."""
     task = linear_task(2, 3)
-    evg = FedEvg(task, task, (2,), 3, 4, Sgd(0.0), 1)
+    evg = made(task, 3, 4, opt=Sgd(0.0), per_class=1)
     data, start = federation((2,), (8,), dtype=torch.float64), {"w": torch.zeros(1).double()}
     simulation = play(Recipe(evg), data, 0, start).simulation
     plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
@@ -115,7 +147,7 @@ def test_factors_depend_on_the_sign_of_the_logit_alone() -> None:
     weight = task.init(rng.fold_in(key, 7))["weight"]  # biases start at zero
     x = torch.stack([100 * weight[0], 0 * weight[1], -0.001 * weight[2]])
     down = Synthetic(x, torch.arange(3))
-    ups = simulation.train(0, plan, [down], torch.zeros(1, dtype=torch.long)).ups
+    ups = uploads(simulation, plan, down)
     assert ups.weight[0].tolist() == pytest.approx([math.e, 1.0, 1 / math.e])
 
 
@@ -182,17 +214,17 @@ def test_labels_are_balanced_and_never_change() -> None:
 def test_a_client_that_does_not_learn_reports_its_fresh_model() -> None:
     """Rate 0: the upload is sign and clipped slope of the model drawn from its key."""
     data = federation((2,), (8,), dtype=torch.float64)
-    evg = FedEvg(linear_task(2, 3), linear_task(2, 3), (2,), 3, 4, Sgd(0.0), 2, clip_gradient=0.2)
+    evg = made(linear_task(2, 3), 3, 4, opt=Sgd(0.0), per_class=2, clip_gradient=0.2)
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1, dtype=torch.float64)})
     start = played.states[0].servers[0]
     plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
-    ups = played.simulation.train(0, plan, [start], torch.zeros(1, dtype=torch.long)).ups
+    ups = uploads(played.simulation, plan, start)
     key = rng.client(rng.stream(0, "noise"), 0, torch.tensor(0))
-    w = evg.energies.init(rng.fold_in(key, 7))
+    w = evg.energy.task.init(rng.fold_in(key, 7))
     want = (-w["weight"][start.y]).clamp(-0.2, 0.2)
-    assert torch.allclose(ups.gradient[0], want)
     logit = (start.x @ w["weight"].T + w["bias"]).gather(1, start.y[:, None])[:, 0]
     assert torch.allclose(ups.weight[0], torch.exp(torch.sign(logit)))
+    assert torch.allclose(ups.gradient[0], want * ups.weight[0][:, None])
 
 
 def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
@@ -200,8 +232,7 @@ def one_client(evg: FedEvg, batch_size: int = 8) -> Up:
     data = federation((2,), (8,), dtype=torch.float64)
     played = play(Recipe(evg), data, 0, {"w": torch.zeros(1).double()}, batch_size=batch_size)
     plan = Recipe(evg).schedule.plan(0, range(1), 1, rng.key(0))
-    home = torch.zeros(1, dtype=torch.long)
-    return tree.row(played.simulation.train(0, plan, [played.states[0].servers[0]], home).ups, 0)
+    return tree.row(uploads(played.simulation, plan, played.states[0].servers[0]), 0)
 
 
 @pytest.mark.parametrize("chain", [0, 2])
@@ -213,7 +244,7 @@ def test_the_local_objective_by_hand(chain: int) -> None:
     """
     task = linear_task(2, 3)
     settings = {"chain": chain, "chain_step": 0.5, "chain_noise": 0.0, "synthetic_ce": 0.5}
-    evg = FedEvg(task, task, (2,), 3, 4, Sgd(1.0), 4, clip_pixels=False, **settings)
+    evg = made(task, 3, 4, opt=Sgd(1.0), per_class=4, clip_pixels=False, **settings)
     data = federation((2,), (8,), dtype=torch.float64)
     root = rng.fold_in(rng.stream(0, "server"), 0)
     synthetic = evg.server_init({"w": torch.zeros(1).double()}, root)
@@ -234,7 +265,8 @@ def test_the_local_objective_by_hand(chain: int) -> None:
     loss = loss + 0.5 * nn.functional.cross_entropy(logits(old), label)
     slope = torch.autograd.grad(loss, start["weight"])[0]
     want = -(start["weight"].detach() - slope)[synthetic.y]
-    assert torch.allclose(one_client(evg).gradient, want.clamp(-3, 3), atol=1e-6)
+    up = one_client(evg)
+    assert torch.allclose(up.gradient / up.weight[:, None], want.clamp(-3, 3), atol=1e-6)
 
 
 def test_the_chain_refines_towards_lower_energy() -> None:
@@ -242,7 +274,8 @@ def test_the_chain_refines_towards_lower_energy() -> None:
     task = linear_task(2, 3)
 
     def up(**settings: object) -> Up:
-        return one_client(FedEvg(task, task, (2,), 3, 4, Sgd(0.5), 4, **settings), batch_size=3)
+        evg = made(task, 3, 4, opt=Sgd(0.5), per_class=4, **settings)
+        return one_client(evg, batch_size=3)
 
     still = up(chain=3, chain_step=0.0, chain_noise=0.0)
     assert same(still, up(chain=0))
@@ -256,7 +289,7 @@ def test_the_judge_learns_the_synthetic_set() -> None:
     y = torch.tensor([0, 0, 1, 1])
 
     def loss(epochs: int) -> float:
-        w = FedEvg(task, task, (2,), 2, 4, judge_epochs=epochs).model(Synthetic(x, y), rng.key(3))
+        w = made(task, 2, 4, judge_epochs=epochs).model(Synthetic(x, y), rng.key(3))
         assert w is not None
         return float(nn.functional.cross_entropy(task.logits(w, x), y))
 
@@ -277,7 +310,7 @@ def test_the_judge_has_no_spectral_norm() -> None:
     made = experiment(parse(raw))
     evg = made.recipe.algorithm
     assert isinstance(evg, FedEvg)
-    assert "SpectralLinear" in evg.energies.network.layers
+    assert "SpectralLinear" in evg.energy.task.network.layers
     assert "SpectralLinear" not in evg.task.network.layers
     state, _ = made.loop.advance(made.loop.begin(made.w), 0)
     w = evg.model(state.servers[0], made.evaluator.key)
@@ -288,7 +321,7 @@ def test_the_judge_has_no_spectral_norm() -> None:
     ordinary.load_state_dict(w)
     with torch.no_grad():
         want = nn.functional.cross_entropy(ordinary.eval()(x), y)
-        normed = nn.functional.cross_entropy(evg.energies.logits(w, x), y)
+        normed = nn.functional.cross_entropy(evg.energy.task.logits(w, x), y)
     found = made.evaluator(state).spread["global"]["loss"]["mean"]
     assert found == pytest.approx(float(want), rel=1e-5)
     assert found != pytest.approx(float(normed), rel=1e-2)
@@ -305,7 +338,7 @@ def nudged(kinked: bool, size: float) -> Tensor:
     x = data.examples.x
     x = x * (1 + size * rng.normal(rng.key(9), *x.shape).double())
     moved = data._replace(examples=replace(data.examples, x=x))
-    recipe, start = Recipe(FedEvg(task, task, (1, 8, 8), 3, 2)), {"w": torch.zeros(1).double()}
+    recipe, start = Recipe(made(task, 3, 2, (1, 8, 8))), {"w": torch.zeros(1).double()}
     return play(recipe, moved, 1, start, batch_size=4, engine="sequential").server.x
 
 
@@ -324,14 +357,14 @@ def test_kinks_of_the_network_amplify_what_a_smooth_one_does_not(
 def test_precision_follows_the_synthetic_set() -> None:
     """A network in single precision, everything else in double: the client computes in double."""
     task = MultiClass(Network(nn.Linear(2, 3)))
-    up = one_client(FedEvg(task, task, (2,), 3, 4, Sgd(0.5), 4))
+    up = one_client(made(task, 3, 4, opt=Sgd(0.5), per_class=4))
     assert up.gradient.dtype == up.weight.dtype == torch.float64
 
 
 def test_losses_of_a_received_model_do_not_exist() -> None:
     """So weights that need them are refused before the run."""
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match="'fedevg' sends no model"):
+    with pytest.raises(ConfigError, match="sends no model whose loss"):
         composed(task, data, "fedevg", "aaggff_d")
 
 

@@ -8,13 +8,14 @@ from itertools import pairwise
 import pytest
 import torch
 from federations import Played, Quadratic, at, distance, kept_by, play, scalars
+from phases import InOrder
 
 from unalike import rng, tree
-from unalike.algorithms.fedavg import Down, FedAvg, Up
-from unalike.algorithms.phase_shift import Counted, PhaseShift
+from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.phase_shift import PhaseShift
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import STATISTIC, traffic
-from unalike.engine.loop import Replies, State
+from unalike.engine.loop import State
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.parts.optim import Sgd
@@ -43,7 +44,7 @@ TRACE = [
 
 def shifted(phases: int, sizes: list[int], rounds: int = 4, lr: float = 0.5) -> Played:
     """A run in which every round is one full-batch step."""
-    recipe = Recipe(PhaseShift(FedAvg(Quadratic(), Sgd(lr))), schedule=Phased(phases))
+    recipe = Recipe(PhaseShift(FedAvg(Quadratic(), Sgd(lr))), schedule=InOrder(phases))
     return play(recipe, scalars(MINIMA, sizes), rounds, at(w=1.0), batch_size=max(sizes))
 
 
@@ -146,7 +147,7 @@ def test_momentum_survives_a_correction_but_not_a_reset() -> None:
     """Client 1 is corrected in round 2 and reset in round 3; a correction of size 10/30."""
     for habit in ("keep", "reset"):
         base = FedAvg(Quadratic(), Sgd(0.5, 0.9), keep_optimizer=habit == "keep")
-        recipe = Recipe(PhaseShift(base), schedule=Phased(2))
+        recipe = Recipe(PhaseShift(base), schedule=InOrder(2))
         played = play(recipe, scalars(MINIMA, [10] * 4), 3, at(w=1.0), batch_size=10)
         start = (20 * 5.5 + 10 * 0.5) / 30
         buffer = 0.9 * 1.0 if habit == "keep" else 0.0  # the gradient of round 1 was 1 - 0
@@ -191,12 +192,12 @@ def cost(clients: int, phases: int, t: int, rounds: int, parameters: int = 1) ->
     """(messages, bytes of parameters) of round ``t`` by the ledger."""
     plan = Phased(phases).plan(t, range(rounds), clients, rng.key(0))
     answered = plan.ids[plan.reply]
+    algorithm = PhaseShift(FedAvg(Quadratic()))
     model = {"w": torch.zeros(1).expand(parameters)}
-    ups = Up({"w": torch.zeros(1).expand(len(answered), parameters)})
-    number = torch.zeros(())
-    sent = Replies(answered, ups, {"steps": number, "examples": number}, {})
-    done = traffic(Star(), plan, [Counted(Down(model, ()), number)], sent, None, ())
-    extra = clients * tree.size_bytes(number) + 2 * STATISTIC * len(answered)
+    down = algorithm.broadcast(algorithm.server_init(model, rng.key(0)))
+    sizes = tree.size_bytes(down), tree.size_bytes(algorithm.upload_like(down))
+    done = traffic(Star(), None, plan.ids, answered, *sizes, statistics=2)
+    extra = clients * tree.size_bytes(down.n) + 2 * STATISTIC * len(answered)
     return done.messages, done.total - extra
 
 
@@ -241,7 +242,8 @@ def test_groups_rotate_at_full_participation() -> None:
     schedule = Phased(3)
     seen = [schedule.plan(t, range(100), 12, rng.key(5)) for t in range(9)]
     groups = [frozenset(p.ids[p.reply].tolist()) for p in seen]
-    assert groups[:3] == [{8, 9, 10, 11}, {4, 5, 6, 7}, {0, 1, 2, 3}]
+    assert frozenset.union(*groups[:3]) == frozenset(range(12))
+    assert [len(g) for g in groups[:3]] == [4, 4, 4]
     assert groups == groups[:3] * 3
     for before, now in pairwise(seen):
         assert torch.equal(now.role, (before.role + 1) % 3)

@@ -1,16 +1,14 @@
-"""FedAvg, FedNova and SCAFFOLD on two parabolas whose minima are at 0 and 10.
+"""FedAvg and FedNova on two parabolas whose minima are at 0 and 10.
 
 Both clients weigh the same, the start is w = 4, the learning rate 0.1. The numbers were computed
 apart from this package; the comment beside a short one says how.
 """
 
 import pytest
-import torch
-from federations import Quadratic, Works, at, cohort, play, scalars, state_of
+from federations import Quadratic, Works, at, cohort, play, scalars
 from weighing import nova
 
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.scaffold import Scaffold
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Term
@@ -99,37 +97,6 @@ def test_fednova_normaliser_in_single_precision() -> None:
     assert float(p[1] / p[0]) == pytest.approx(18660.0, rel=1e-5)
 
 
-def test_scaffold() -> None:
-    """Two steps each, three rounds: the model and the server's control variate."""
-    recipe = Recipe(Scaffold(Quadratic(), n_clients=2, lr=0.1), schedule=Works((2, 2)))
-    played = play(recipe, TWO, 3, at(w=4.0))
-    assert played.trace() == pytest.approx([4.19, 4.3439, 4.468559], **CLOSE)
-    c = [float(s.servers[0].c["w"]) for s in played.states[1:]]
-    assert c == pytest.approx([-0.95, -0.7695, -0.623295], **CLOSE)
-
-
-def test_scaffold_servers_variate_is_the_mean_of_the_clients() -> None:
-    """c = (1/N) sum c_i is an invariant, also when only some clients take part."""
-    from unalike.parts.schedule import Participation, Sampled
-
-    data = scalars([0.0, 10.0, 3.0, -4.0, 8.0], [1, 2, 3, 4, 5])
-    recipe = Recipe(
-        Scaffold(Quadratic(), n_clients=5, lr=0.1), schedule=Sampled(Participation(0.4), 2.0)
-    )
-    played = play(recipe, data, 12, at(w=4.0), batch_size=1)
-    c_i = [float(state_of(played.simulation, i)["w"]) for i in range(5)]
-    assert float(played.server.c["w"]) == pytest.approx(sum(c_i) / 5, abs=1e-6)
-
-
-def test_scaffold_finds_the_optimum_where_fedavg_drifts() -> None:
-    """Many rounds of unequal work: SCAFFOLD's fixed point is the mean of the minima."""
-    steps = Works((1, 4))
-    drift = play(Recipe(FedAvg(Quadratic(), Sgd(0.3)), schedule=steps), TWO, 60, at(w=4.0))
-    fixed = play(Recipe(Scaffold(Quadratic(), 2, 0.3), schedule=steps), TWO, 60, at(w=4.0))
-    assert drift.trace()[-1] > 7
-    assert fixed.trace()[-1] == pytest.approx(5.0, abs=1e-4)
-
-
 def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
     """From the optimum, one goes 10 times as far to the busy client's side as to the other's."""
     steps, algorithm = Works((1, 10)), FedAvg(Quadratic(), Sgd(1e-3))
@@ -137,15 +104,3 @@ def test_fednova_finds_the_optimum_where_fedavg_drifts() -> None:
     fixed = play(Recipe(algorithm, nova(), steps), TWO, 20, at(w=5.0)).trace()[-1]
     assert drift > 5.4
     assert fixed == pytest.approx(5.0, abs=0.005)
-
-
-def test_unequal_sizes_weigh_by_examples() -> None:
-    """One full step from 4: locals 4 + 0.5 (c - 4); sizes 1 to 4."""
-    data = scalars([0.0, 4.0, 8.0, 12.0], [1, 2, 3, 4])
-    recipe = Recipe(FedAvg(Quadratic(), Sgd(0.5)))
-    expected = (1 * 2 + 2 * 4 + 3 * 6 + 4 * 8) / 10
-    assert play(recipe, data, 1, at(w=4.0), batch_size=10).trace()[0] == pytest.approx(expected)
-    assert torch.allclose(
-        play(recipe, data, 1, at(w=4.0), batch_size=10).rounds[0].weights,
-        torch.tensor([0.1, 0.2, 0.3, 0.4]),
-    )

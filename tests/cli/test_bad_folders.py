@@ -115,9 +115,9 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "checkpoint is text": (edit(STATE, lambda b: b"hello, hello"), "state.safetensors' is damaged"),
     "checkpoint is foreign": (
         lambda p: save_file({"a": torch.ones(2)}, p / STATE),
-        "no checkpoint of this version",
+        "was not written by this version",
     ),
-    "checkpoint of another version": (tensors(same, format="0"), "no checkpoint of this version"),
+    "checkpoint of another version": (tensors(same, format="0"), "was not written by this version"),
     "checkpoint without a round": (tensors(same, round=None), "does not hold the state"),
     "checkpoint with a strange round": (tensors(same, round="two"), "does not hold the state"),
     "checkpoint without logs": (
@@ -138,7 +138,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "checkpoint of a client too many": (
         tensors(
-            lambda flat: flat | {k.replace("kept/0", "kept/9"): v.clone() for k, v in flat.items()}
+            lambda flat: flat | {"states": torch.cat([flat["states"], torch.tensor([[9, 0, 0]])])}
         ),
         "does not hold the state",
     ),

@@ -7,6 +7,7 @@ from scipy import stats
 
 from unalike.compare.analysis import analyse
 from unalike.compare.statistics import holm
+from unalike.compare.wording import less, more, notes, sentence
 
 CLEAR = {
     "a": [0.80, 0.81, 0.79, 0.80, 0.82],
@@ -32,7 +33,7 @@ def test_a_clear_winner_is_the_only_bold_one():
     found = analyse(made, records(made, CLEAR))
     assert [line.label for line in found.lines if line.best] == ["b"]
     assert found.verdicts[0].clear
-    assert found.verdicts[0].sentence.startswith("b is best: ahead of every other method")
+    assert sentence(found.verdicts[0]).startswith("b is best: ahead of every other method")
 
 
 def test_nobody_is_bold_if_the_runner_up_is_too_close():
@@ -40,7 +41,8 @@ def test_nobody_is_bold_if_the_runner_up_is_too_close():
     made = asked(values)
     found = analyse(made, records(made, values))
     assert not any(line.best for line in found.lines)
-    assert found.verdicts[0].sentence.startswith("no clear winner: d leads, but not surely over b")
+    said = sentence(found.verdicts[0])
+    assert said.startswith("no clear winner: d leads, but not significantly over b (p = ")
 
 
 def test_nobody_is_bold_if_a_later_one_is_uncertain():
@@ -69,7 +71,7 @@ def test_two_tables_never_contradict_each_other():
     assert line.versus.p < 0.05 < line.p
     assert found.verdicts[0].leader == "b"
     assert not found.verdicts[0].clear
-    assert "not surely over a" in found.verdicts[0].sentence
+    assert "not significantly over a" in sentence(found.verdicts[0])
 
 
 def test_less_is_better_for_a_loss():
@@ -87,10 +89,12 @@ def test_one_seed_is_said_to_prove_nothing():
     made = asked(seeds=1)
     found = analyse(made, records(made, {"a": [0.5], "b": [0.9]}))
     assert not any(line.best for line in found.lines)
-    assert found.verdicts[0].sentence == (
+    assert sentence(found.verdicts[0]) == (
         "b leads; no test, since one seed says nothing about chance."
     )
-    assert found.notes == ["One seed: no spread, no interval and no test; raise compare.seeds."]
+    assert notes(made, found) == [
+        "One seed: no spread, no interval and no test; raise compare.seeds."
+    ]
 
 
 def test_missing_cells_pair_only_what_both_have():
@@ -112,11 +116,11 @@ def test_leaders_are_ranked_over_the_seeds_that_all_have():
     assert found.verdicts[0].leader == "b"
     assert not found.verdicts[0].clear
     assert not any(line.best for line in found.lines)
-    assert found.verdicts[0].sentence == (
+    assert sentence(found.verdicts[0]) == (
         "b leads over the 3 seeds that all methods with results have; no winner is called while "
         "cells are missing."
     )
-    assert found.notes[-1] == (
+    assert notes(made, found)[-1] == (
         "Missing: a on dirichlet has 3 of 6 seeds. Tests use the seeds that both methods have."
     )
 
@@ -125,22 +129,22 @@ def test_a_method_without_any_result_is_named_and_nobody_wins():
     made = asked("abc", seeds=5)
     found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
     assert not any(line.best for line in found.lines)
-    assert found.verdicts[0].sentence.startswith("b leads over the 5 seeds that all methods with")
-    assert "c on dirichlet has none of 5 seeds" in found.notes[-1]
+    assert sentence(found.verdicts[0]).startswith("b leads over the 5 seeds that all methods with")
+    assert "c on dirichlet has none of 5 seeds" in notes(made, found)[-1]
 
 
 def test_without_the_baseline_nothing_is_tested():
     made = asked("abc", seeds=5, baseline="c")
     found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
     assert all(line.versus is None and not line.differs for line in found.lines)
-    assert found.notes[0].endswith("no test, since nothing of c is finished.")
+    assert notes(made, found)[0].endswith("no test, since nothing of c is finished.")
 
 
 def test_one_method_alone_is_not_tested():
     made = asked("a", seeds=5)
     found = analyse(made, records(made, {"a": CLEAR["a"]}))
     assert found.verdicts == []
-    assert found.notes == [
+    assert notes(made, found) == [
         "Mean ± standard deviation over 5 seeds; 95 % intervals by Student's t; no test, since "
         "there is no other method."
     ]
@@ -151,13 +155,13 @@ def test_who_used_more_is_judged_on_the_same_seeds():
     made = asked(seeds=2)
     rows = records(made, {"a": [0.5], "b": [0.5, 0.6]})
     next(r for r in rows if r["seed"] == 1)["ledger"]["bytes"] = 9000
-    assert [line.more for line in analyse(made, rows).lines] == ["", ""]
+    assert [line.more for line in analyse(made, rows).lines] == [[], []]
 
 
 def test_methods_that_are_the_same_have_no_leader():
     made = asked("abc", seeds=5)
     found = analyse(made, records(made, dict.fromkeys("abc", CLEAR["a"])))
-    assert found.verdicts[0].sentence == "no difference: all methods have the same mean."
+    assert sentence(found.verdicts[0]) == "no difference: all methods have the same mean."
 
 
 def test_results_follow_the_corrected_test():
@@ -189,15 +193,15 @@ def test_nothing_is_bold_or_starred_whose_interval_has_a_zero():
     assert line.p < 0.05
     assert line.versus.low < 0 < line.versus.high
     assert (line.outcome, line.differs, line.best) == ("tie", False, False)
-    assert found.verdicts[0].sentence == (
-        "no clear winner: b leads, but not surely over a (an interval has a zero)."
+    assert sentence(found.verdicts[0]) == (
+        "no clear winner: b leads, but not significantly over a (an interval has a zero)."
     )
 
 
 def test_nothing_finished_is_no_error():
     made = asked()
     found = analyse(made, [])
-    assert (found.lines, found.verdicts, found.notes) == ([], [], [])
+    assert (found.lines, found.verdicts, notes(made, found)) == ([], [], [])
 
 
 def test_a_method_beside_itself_is_a_tie():
@@ -211,7 +215,8 @@ def test_who_used_more_than_the_baseline_says_so():
     made = asked(("a", "b", "c"))
     values = {m: [0.5, 0.6] for m in "abc"}
     ledgers = {"b": {"bytes": 2000}, "c": {"bytes": 1005, "samples": 150.0, "rounds": 9}}
-    found = {line.label: line.more for line in analyse(made, records(made, values, ledgers)).lines}
+    lines = analyse(made, records(made, values, ledgers)).lines
+    found = {line.label: more(line, made) for line in lines}
     assert found["a"] == ""
     assert found["b"] == "2 times the bytes of a"
     assert found["c"] == "1.5 times the samples of a and 1.8 times the rounds of a"
@@ -221,46 +226,45 @@ def test_who_used_more_than_the_budget_says_so():
     made = asked(budget={"bytes": 1000})
     values, ledgers = {"a": [0.5], "b": [0.5]}, {"a": {"bytes": 1000}, "b": {"bytes": 1004}}
     lines = analyse(made, records(made, values, ledgers)).lines
-    assert [line.more for line in lines] == ["", "0.4 % more than the budget of bytes"]
+    assert [more(line, made) for line in lines] == ["", "0.4 % more than the budget of bytes"]
 
 
 def test_the_baseline_itself_may_break_the_budget():
     made = asked(budget={"bytes": 500})
     lines = analyse(made, records(made, {"a": [0.5], "b": [0.5]})).lines
-    assert lines[0].more == "2 times the budget of bytes"
+    assert more(lines[0], made) == "2 times the budget of bytes"
 
 
 def test_a_baseline_that_sends_nothing_is_no_division_by_zero():
     made = asked()
     values, ledgers = {"a": [0.5], "b": [0.5]}, {"a": {"bytes": 0}}
-    assert analyse(made, records(made, values, ledgers)).lines[1].more == (
-        "more than the bytes of a"
-    )
+    line = analyse(made, records(made, values, ledgers)).lines[1]
+    assert more(line, made) == "more than the bytes of a"
 
 
 def test_wilcoxon_warns_of_its_limit():
     made = asked(test="wilcoxon", seeds=5)
-    notes = analyse(made, records(made, {k: CLEAR[k] for k in "ab"})).notes
-    assert "cannot give less than p = 0.062; use at least 6 seeds" in notes[1]
+    found = notes(made, analyse(made, records(made, {k: CLEAR[k] for k in "ab"})))
+    assert "cannot give less than p = 0.062; use at least 6 seeds" in found[1]
     made = asked(test="wilcoxon", seeds=6)
     values = {k: [*CLEAR[k], 0.8] for k in "ab"}
-    assert len(analyse(made, records(made, values)).notes) == 1
+    assert len(notes(made, analyse(made, records(made, values)))) == 1
 
 
 def test_wilcoxons_limit_is_that_of_the_corrected_p():
     """Two differences of six seeds: 2 x 2^-5 = 0.0625."""
     made = asked("abc", test="wilcoxon", seeds=6)
-    notes = analyse(made, records(made, {m: [*CLEAR[m], 0.8] for m in "abc"})).notes
-    assert "and 2 differences" in notes[1]
-    assert "cannot give less than p = 0.062; use at least 7 seeds" in notes[1]
+    found = notes(made, analyse(made, records(made, {m: [*CLEAR[m], 0.8] for m in "abc"})))
+    assert "and 2 differences" in found[1]
+    assert "cannot give less than p = 0.062; use at least 7 seeds" in found[1]
 
 
 def test_the_bootstrap_warns_of_few_seeds():
     for seeds, words in ((5, 1), (20, 0)):
         made = asked(interval="bootstrap", seeds=seeds)
         values = {m: np.random.default_rng(0).normal(0.5, 0.1, seeds).tolist() for m in "ab"}
-        notes = analyse(made, records(made, values)).notes
-        assert sum("too narrow with fewer than 20 seeds" in note for note in notes) == words
+        found = notes(made, analyse(made, records(made, values)))
+        assert sum("too narrow with fewer than 20 seeds" in note for note in found) == words
 
 
 @pytest.mark.parametrize("budget", ["bytes", {"bytes": 1000}])
@@ -268,7 +272,7 @@ def test_who_left_some_of_the_budget_says_so(budget):
     made = asked("abc", budget=budget)
     ledgers = {"b": {"bytes": 950}, "c": {"bytes": 200}}
     lines = analyse(made, records(made, {m: [0.5, 0.6] for m in "abc"}, ledgers)).lines
-    assert [line.less for line in lines] == ["", "", "only 20 % of the budget of bytes"]
+    assert [less(line) for line in lines] == ["", "", "only 20 % of the budget of bytes"]
 
 
 def test_conditions_are_judged_apart():

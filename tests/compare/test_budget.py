@@ -29,10 +29,10 @@ def config(method: Any = "fedavg", **changes: Any) -> Config:
 def used(config: Config, rounds: int = ROUNDS) -> Use:
     """What a run really used."""
     made = experiment(config)
-    state, total = made.loop.begin(made.w), Use(0, made.loop.asked.total)
+    progress, total = made.course.begin(), Use()
     for t in range(rounds):
-        state, report = made.loop.advance(state, t)
-        total += (int(report.worked["samples"]), report.traffic.total)
+        progress, report, before = made.course.advance(progress, t)
+        total += (int(report.worked["gradients"]), report.traffic.total + before.total)
     return total
 
 
@@ -108,7 +108,7 @@ class Constant(Forecast):
     """Every round uses as many bytes as the learning rate has thousandths."""
 
     def __init__(self, made: Experiment) -> None:
-        self.cost = round(1000 * made.config.local.lr)
+        self.course, self.cost = made.course, round(1000 * made.config.local.lr)
 
     def round(self, t: int, last: bool) -> Use:
         return Use(bytes=self.cost)

@@ -34,7 +34,7 @@ def test_list_shows_every_preset_with_its_question(unalike):
 
 
 def test_where_every_cell_fails_the_reason_is_said(unalike, tmp_path, monkeypatch):
-    failed = Outcome(Analysis([], [], []), {"fedavg--seed0": "all clients dropped out."})
+    failed = Outcome(Analysis([], []), {"fedavg--seed0": "all clients dropped out."})
     monkeypatch.setattr("unalike.compare.conduct.conduct_held", lambda *a, **k: failed)
     (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1')
     arguments = ("--folder", str(tmp_path / "out"))
@@ -111,7 +111,7 @@ def test_the_folder_remembers_whether_it_was_a_preset(unalike, tmp_path, monkeyp
     def held(made: Comparison, at: Path, *more: object) -> Outcome:
         with pytest.raises(RunError, match="in use by another process"):
             place.create(made, at, "")
-        return Outcome(Analysis([], [], []), {"x": "no."})
+        return Outcome(Analysis([], []), {"x": "no."})
 
     monkeypatch.setattr("unalike.compare.conduct.conduct_held", held)
     for arguments in (("quickstart" if preset else "quickstart.toml",), (str(folder),)):

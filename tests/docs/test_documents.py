@@ -120,7 +120,8 @@ def test_toml_snippets_are_valid_configurations(snippet: Snippet) -> None:
 @pytest.mark.parametrize("snippet", snippets("toml"), ids=str)
 def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     """On digits and a perceptron: method, combination, partition and topology go together."""
-    from unalike.run.build import federation, recipe, task
+    from unalike.run.build import federation, program, task
+    from unalike.run.shape import Shape
 
     raw = {k: v for k, v in tomllib.loads(snippet.text).items() if k != "tune"}
     if "compare" in raw or dict(raw.get("data", {})).get("name") in ("files", "hub"):
@@ -129,7 +130,7 @@ def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     raw |= {"data": {"name": "digits"}, "model": {"name": "vae" if model == "vae" else "mlp"}}
     config = parse(raw)
     data = federation(config)
-    recipe(config, task(config, data.examples), data)
+    program(config, task(config, data.examples), Shape.of(data))
 
 
 @pytest.mark.parametrize("snippet", snippets("sh"), ids=str)

@@ -95,6 +95,19 @@ def test_a_server_needs_a_transport_and_no_simulation() -> None:
     assert remote.downs.x["weight"].shape == (1, 3, 3)  # stacked over servers
 
 
+def test_clients_leave_the_global_test_to_a_server_that_has_one() -> None:
+    """Then no client needs a test row."""
+    untested = [row for row in ROWS if row[1] != TEST]
+    made = built(unit_federation(untested, 3, **OWN), linear(10 * EYE))
+    downs = tree.stack(
+        [made.recipe.algorithm.broadcast(s) for s in made.loop.begin(made.w).servers]
+    )
+    assert list(made.simulation.evaluate(downs, [made.w])) == ["validation"]
+    found = made.evaluator(made.loop.begin(made.w))
+    assert list(found.clients) == ["validation", "global"]
+    assert found.clients["global"]["accuracy"] == [0.75]
+
+
 def test_a_server_without_test_rows_never_computes() -> None:
     made = built(unit_federation(ROWS, 3), linear(10 * EYE))
     remote = Remote({"local": verdict(0.5), "global": verdict(0.125)})

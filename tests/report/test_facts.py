@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 
 import pytest
 from written_runs import COMPARISON, config, write_comparison, write_run
@@ -10,7 +11,7 @@ from unalike.cli.comparing import source as source_of
 from unalike.compare import folder as comparison
 from unalike.compare.spec import loads
 from unalike.report.html import facts
-from unalike.report.records import Cell, Reader
+from unalike.report.records import Place, Reader
 from unalike.run.config import parse
 
 
@@ -53,7 +54,8 @@ def test_the_command_of_a_comparison_names_its_file(tmp_path):
 @pytest.mark.parametrize("source", [{}, {"preset": False}])
 def test_a_file_with_the_name_of_a_preset_is_a_file(tmp_path, source):
     study = Reader(write_comparison(tmp_path, finished=0)).read()
-    study.plan["source"] = {"name": "quickstart", "scale": None, "overrides": [], **source}
+    named = {"name": "quickstart", "scale": None, "overrides": [], **source}
+    study = replace(study, asked=replace(study.asked, source=named))
     assert facts.commands(study)[0] == "unalike compare quickstart.toml"
     ((name, text),) = facts.files(study)
     (tmp_path / name).write_text(text)
@@ -63,12 +65,8 @@ def test_a_file_with_the_name_of_a_preset_is_a_file(tmp_path, source):
 
 def test_the_command_of_a_preset_names_it(tmp_path):
     study = Reader(write_comparison(tmp_path, finished=0)).read()
-    study.plan["source"] = {
-        "name": "quickstart",
-        "preset": True,
-        "scale": "small",
-        "overrides": ["rounds=3"],
-    }
+    named = {"name": "quickstart", "preset": True, "scale": "small", "overrides": ["rounds=3"]}
+    study = replace(study, asked=replace(study.asked, source=named))
     again = "unalike compare quickstart --scale small --set rounds=3"
     assert facts.commands(study)[0] == again
 
@@ -101,7 +99,7 @@ def test_rounds_that_a_partition_sets_are_equal_for_all(tmp_path):
     [
         ('"bytes"', "equal bytes (as many as FedAvg uses in its rounds)"),
         ('{ bytes = "1 MB" }', "equal bytes (1 MB)"),
-        ("{ samples = 50000 }", "equal samples (50,000)"),
+        ("{ samples = 50000 }", "equal samples (50k)"),
     ],
 )
 def test_other_budgets(tmp_path, given, said):
@@ -133,7 +131,7 @@ def test_seeds_of_one_reason_are_told_together(tmp_path):
 
 
 def test_many_missing_runs_are_counted():
-    cells = [Cell("", f"m{i}", "iid", seed, None) for i in range(9) for seed in (0, 1)]
+    cells = [Place("", f"m{i}", "iid", seed, None) for i in range(9) for seed in (0, 1)]
     assert facts._listed(cells).endswith("m5 on iid, seeds 0 and 1; and 6 more")
 
 

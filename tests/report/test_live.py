@@ -10,6 +10,7 @@ from written_runs import append_round, config, write_run
 from unalike.cli import reporting
 from unalike.errors import ConfigError, RunError
 from unalike.report import live
+from unalike.tables.format import size
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +139,9 @@ def test_a_wrong_folder_is_noticed_at_once(tmp_path):
 
 def test_the_commands(run_folder, tmp_path, capsys, monkeypatch):
     reporting.write(str(run_folder), str(tmp_path / "r.html"))
-    assert f"report: {tmp_path / 'r.html'} (1.0 MB)" in capsys.readouterr().out.replace("\n", "")
+    written = (tmp_path / "r.html").stat().st_size
+    said = capsys.readouterr().out.replace("\n", "")
+    assert f"report: {tmp_path / 'r.html'} ({size(written)})" in said
 
     def interrupted(server, poll_interval):
         raise KeyboardInterrupt

@@ -58,8 +58,8 @@ REGRET = [
 
 
 CHARTS = {
-    "cost": lambda: cost_curves(sent(), target=0.5, percent=True),
-    "frontier": lambda: fairness_frontier(POINTS_OF, percent=True),
+    "cost": lambda: cost_curves(sent(), target=0.5),
+    "frontier": lambda: fairness_frontier(POINTS_OF),
     "a method alone": lambda: fairness_frontier(POINTS_OF[:1]),
     "reliability": lambda: reliability_diagram({"a": BINS, "it's [b].c": BINS}),
     "weights": lambda: weights_plot(MIXED, [5, 3, 9]),
@@ -75,7 +75,7 @@ CHARTS = {
     "star": lambda: topology_plot([0] * 20),
     "ring": lambda: topology_plot(Ring(2).home(9), Ring(2).links(0, 9), local=True),
     "clusters": lambda: topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10)),
-    "irregular": lambda: topology_plot(range(3), [[0, 1, 0], [1, 0, 1], [0, 1, 0]], local=True),
+    "irregular": lambda: topology_plot(range(3), [(0, 1), (1, 0), (1, 2), (2, 1)], local=True),
 }
 
 
@@ -124,18 +124,18 @@ def test_long_curves_are_thinned_but_keep_their_ends():
 
 
 def test_where_curves_end_is_said():
-    words = learning_curves(sent(), percent=True).to_dict()["description"]
-    assert "cheap 60.0% in round 6; dear 60.0% in round 6" in words
+    words = learning_curves(sent()).to_dict()["description"]
+    assert "cheap 60.00 % in round 6; dear 60.00 % in round 6" in words
 
 
 def test_the_front_joins_what_nothing_beats():
     words = fairness_frontier(POINTS_OF).to_dict()["description"]
     assert words.endswith("Not dominated: fair, strong.")
-    assert "strong 0.850 and 0.400" in words
+    assert "strong 85.00 % and 40.00 %" in words
 
 
 def test_of_a_loss_less_is_better():
-    words = fairness_frontier(POINTS_OF, "loss", higher_is_better=False).to_dict()["description"]
+    words = fairness_frontier(POINTS_OF, "loss").to_dict()["description"]
     assert words.endswith("Not dominated: neither.")
 
 
@@ -225,6 +225,13 @@ def test_a_topology_names_its_parts():
     assert many == "500 clients · 1 server · 120 links · 120 clients drawn"
 
 
+def test_servers_of_clients_that_are_not_drawn_are_left_out():
+    servers = np.arange(200)
+    ring = np.column_stack([servers, (servers + 1) % 200])
+    facts = topology_plot(np.arange(500) % 200, ring, title="t").to_dict()["title"]["subtitle"]
+    assert facts == "500 clients · 120 servers · 239 links · 120 clients drawn"  # 120 + 119
+
+
 def test_neighbours_on_a_ring_are_joined():
     chart = topology_plot(Ring(1).home(5), Ring(1).links(0, 5), local=True)
     edges = next(t for t in tables(chart) if "x2" in t[0])
@@ -249,7 +256,7 @@ def test_neighbours_on_a_ring_are_joined():
         (lambda: weights_plot([], [1]), "nothing was mixed"),
         (lambda: regret_plot([]), "no record has a finite 'regret'"),
         (lambda: topology_plot([]), "home must be a vector"),
-        (lambda: topology_plot([0], [[True, False]]), "links a square table"),
+        (lambda: topology_plot([0], [0, 1]), "links a list of pairs"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(make, message):
@@ -266,4 +273,4 @@ def test_worst_tenths_of_several_runs_are_those_of_the_table():
     (mean, worst) = means(points)["a"]
     assert (mean, worst) == pytest.approx((0.4, 0.3))
     told = client_strip({"a": [0.1, 0.3, 0.5, 0.7]}, means={"a": (mean, worst)}).to_dict()
-    assert "a: mean 0.400, worst tenth 0.300" in told["description"]
+    assert "a: mean 40.00 %, worst tenth 30.00 %" in told["description"]

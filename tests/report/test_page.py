@@ -105,7 +105,7 @@ def test_the_statistics_are_the_comparisons_own(html):
     text = re.sub(r"<[^>]+>", " ", html.split('<script type="application/json"')[0])
     assert "SCAFFOLD is best: ahead of every other method over 3 seeds" in text
     assert "Holm-corrected" in text
-    assert re.search(r"<strong>8\d\.\d\d ± \d", html)  # the best, and surely so
+    assert re.search(r"<strong>8\d\.\d\d ± \d", html)  # the best, and proven so
 
 
 def test_what_cannot_be_trusted_is_escaped(tmp_path):
@@ -161,7 +161,7 @@ def test_one_global_number_has_no_pictures_of_clients(tmp_path):
     drawn = {re.sub(r"-\d+$", "", c) for c in charts(html)}
     assert not drawn & {"clients", "frontier"}
     assert {"curves", "cost", "reliability"} <= drawn
-    assert "the global test of 2 seeds" in picture_text(html, "reliability-0")
+    assert "global test data of 2 seeds" in picture_text(html, "reliability-0")
     words = html.split('<script type="application/json"')[0]
     assert "Every client" not in words
     assert "worst tenth" not in words

@@ -160,7 +160,7 @@ def test_dots_of_one_value_stand_apart_within_their_row():
 
 
 def test_of_a_loss_the_worst_are_the_largest():
-    marks = tables(client_strip({"a": np.arange(20.0)}, "loss", higher_is_better=False))[1]
+    marks = tables(client_strip({"a": np.arange(20.0)}, "loss"))[1]
     assert marks[1]["value"] == 18.5
 
 

@@ -5,8 +5,9 @@ import json
 import pytest
 from written_runs import append_round, config, write_comparison, write_run
 
+from unalike.compare.spec import comparison
 from unalike.errors import RunError
-from unalike.report.records import Reader, distinct, read_run
+from unalike.report.records import Reader, read_run
 
 
 def test_a_run_is_a_study_of_one(run_folder):
@@ -25,8 +26,8 @@ def test_a_comparison_keeps_its_labels_in_order(comparison_folder):
     assert study.title == "Two skews"
     assert study.methods == ["FedAvg", "FedProx", "SCAFFOLD"]
     assert study.partitions == ["dirichlet alpha=0.1", "dirichlet alpha=1"]
-    assert len(study.cells) == 18
-    assert study.plan["baseline"] == "FedAvg"
+    assert len(study.places) == 18
+    assert study.asked.baseline == "FedAvg"
 
 
 def test_a_folder_of_runs_tells_them_apart(tmp_path):
@@ -35,7 +36,7 @@ def test_a_folder_of_runs_tells_them_apart(tmp_path):
     write_run(config(tmp_path / "avg"))
     study = Reader(tmp_path).read()
     assert study.kind == "runs"
-    assert set(study.methods) == {"fedavg", "fedprox mu=0.1", "fedprox mu=1.0"}
+    assert set(study.methods) == {"fedavg", "fedprox mu=0.1", "fedprox mu=1"}
 
 
 def test_runs_that_differ_elsewhere_are_known_by_their_folder(tmp_path):
@@ -82,23 +83,36 @@ def test_only_what_changed_is_read_again(tmp_path):
     append_round(made, 2)
     assert reader.signature() != before
     new = reader.read()
-    assert new.cells[0].run is old.cells[0].run
-    assert len(new.cells[1].run.rounds) == 2
+    assert new.places[0].run is old.places[0].run
+    assert len(new.places[1].run.rounds) == 2
 
 
 def test_cells_that_have_not_begun_have_no_run(tmp_path):
     study = Reader(write_comparison(tmp_path / "c", finished=4)).read()
-    assert [c.run is not None for c in study.cells] == [True] * 4 + [False] * 14
+    assert [c.run is not None for c in study.places] == [True] * 4 + [False] * 14
     assert not study.finished
 
 
-def test_labels_name_what_differs():
-    same = {"name": "dirichlet", "clients": 20}
-    assert distinct([same, {**same, "clients": 30}, {"name": "iid"}]) == [
-        "dirichlet clients=20",
-        "dirichlet clients=30",
-        "iid",
+def test_runs_have_the_labels_that_a_comparison_of_them_has(tmp_path):
+    """Methods with settings, combinations and lists of numbers."""
+    methods = [
+        {"name": "fedprox", "mu": 0.1},
+        {"name": "fedprox", "mu": 1.0},
+        {"name": "fedavg", "plus": ["fedadam"]},
     ]
+    partitions = [
+        {"name": "mixed", "sizes": [2, 8]},
+        {"name": "mixed", "sizes": [5, 5]},
+        {"name": "dirichlet"},
+    ]
+    made = comparison({"compare": {"methods": methods, "partitions": partitions, "seeds": 1}})
+    for cell in made.cells:
+        changed = cell.config.run.model_copy(update={"folder": str(tmp_path / cell.id)})
+        write_run(cell.config.model_copy(update={"run": changed}))
+    study = Reader(tmp_path).read()
+    assert set(study.methods) == set(made.labels)
+    assert set(study.partitions) == set(made.conditions)
+    assert "mixed sizes=2/8" in study.partitions
 
 
 @pytest.mark.parametrize(
@@ -107,8 +121,8 @@ def test_labels_name_what_differs():
         ({}, r"has no records: give the folder of a run \(with config.json\)"),
         ({"config.json": "{"}, "config.json' is damaged"),
         ({"config.json": "[]"}, "config.json' is not a configuration"),
-        ({"compare.json": '{"cells": [{"id": "a"}]}'}, "is not the plan of a comparison"),
-        ({"compare.json": "[]"}, "is not the plan of a comparison"),
+        ({"compare.json": '{"format": 1, "cells": [{"id": "a"}]}'}, r"is damaged \('config'\)"),
+        ({"compare.json": "[]"}, "was written by another version of unalike"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, files, message):
@@ -142,6 +156,6 @@ def test_cells_that_failed_are_read_with_their_reasons(tmp_path):
 
 
 def test_a_cell_has_its_planned_configuration_until_it_begins(tmp_path):
-    first, *_, last = Reader(write_comparison(tmp_path, finished=1)).read().cells
+    first, *_, last = Reader(write_comparison(tmp_path, finished=1)).read().places
     assert first.config is first.run.config
     assert (last.run, last.config["rounds"], last.config["seed"]) == (None, 6, 2)

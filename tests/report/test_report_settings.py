@@ -20,7 +20,7 @@ def by_label(study):
 def test_methods_are_described_with_their_settings(tmp_path):
     write_run(config(tmp_path, method={"name": "fedprox", "mu": 0.5}, plus=[{"name": "fedadam"}]))
     (method,) = settings.methods(Reader(tmp_path).read())
-    assert method.label == "fedprox + fedadam"
+    assert method.label == "fedprox+fedadam"
     assert [name for name, _, _ in method.parts] == ["fedprox", "fedadam"]
     assert ("fedprox.mu", "0.5") in method.settings
     assert "arXiv 1812.06127" in method.parts[0][2]

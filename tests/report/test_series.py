@@ -21,18 +21,18 @@ def test_curves_hold_every_round_of_every_cell_and_the_bytes_until_then(study):
     assert len(rows) == 3 * 3 * 6
     first = [r for r in rows if r["method"] == "FedAvg"][:6]
     assert [r["bytes"] for r in first] == [2000, 5000, 9000, 14000, 20000, 27000]
-    line = json.loads((study.cells[0].run.folder / "rounds.jsonl").read_text().splitlines()[2])
+    line = json.loads((study.places[0].run.folder / "rounds.jsonl").read_text().splitlines()[2])
     assert first[2]["accuracy"] == line["metrics"]["local"]["accuracy"]["mean"]
 
 
 def test_the_judged_round_is_the_selected_one(study):
-    run = study.cells[0].run
+    run = study.places[0].run
     assert series.judged(study, run)["round"] == run.summary["selected"]["round"]
     assert series.judged(replace(study, chosen="last"), run)["round"] == 6
 
 
 def test_without_a_selected_round_the_last_is_judged(study):
-    run = replace(study.cells[0].run, summary={**study.cells[0].run.summary, "selected": None})
+    run = replace(study.places[0].run, summary={**study.places[0].run.summary, "selected": None})
     assert series.judged(study, run)["round"] == 6
 
 
@@ -79,12 +79,16 @@ def test_a_missing_section_falls_back_to_one_that_is_there(study):
 
 def test_a_single_run_is_drawn_by_its_tests(run_folder):
     rows = series.tests(Reader(run_folder).read())
-    assert {r["method"] for r in rows} == {"validation", "clients' own test", "global test"}
+    assert {r["method"] for r in rows} == {
+        "validation data",
+        "clients' own test data",
+        "global test data",
+    }
     assert len(rows) == 18
 
 
 def test_client_rows_know_data_part_and_results(run_folder):
-    run = Reader(run_folder).read().cells[0].run
+    run = Reader(run_folder).read().places[0].run
     rows = series.client_rows(run)
     assert len(rows) == 12
     assert sum(r["rounds"] for r in rows) == 6 * 5
@@ -92,3 +96,7 @@ def test_client_rows_know_data_part_and_results(run_folder):
     last = run.clients(6)["local"]["accuracy"]
     assert [r["accuracy"] for r in rows] == last
     assert {r["last weight"] for r in rows} <= {0.2, None}
+    assert "mark" not in rows[0]
+    marks = [["alpha = 50", "turned by 90"], [], *[["alpha = 50"]] * 10]
+    rows = series.client_rows(replace(run, data={**run.data, "marks": marks}))
+    assert [r["mark"] for r in rows[:3]] == ["alpha = 50, turned by 90", "", "alpha = 50"]

@@ -70,7 +70,7 @@ def test_attackers_answer_surveys_from_the_labels_they_train_on() -> None:
     partition = {"name": "dirichlet", "clients": 10, "alpha": 0.3}
     flip = {"name": "label_flip", "number": 2}
     made = experiment(config(method={"name": "feddisco"}, partition=partition, attack=flip))
-    counts = made.states[0].survey["label_counts"]
+    counts = made.course.begin().state.survey["label_counts"]
     true = torch.from_numpy(made.federation.counts).to(counts)
     for i in range(10):
         expected = true[i].flip(0) if i in made.attackers else true[i]

@@ -6,31 +6,17 @@ import pytest
 from command_line import Unalike, mistake
 
 CODE = '''
-from dataclasses import dataclass, replace
-from typing import ClassVar
-
-from pydantic import Field
-from unalike.algorithms.method import Method
-from unalike.parts.mixing.base import Memoryless
+from unalike.extend import Weighed, WeightRule, setting
 
 
-@dataclass(frozen=True)
-class Power(Memoryless):
-    exponent: float
+class PowerMethod(WeightRule):
+    """Sizes to a power."""
+
+    exponent: float = setting(1.0, "of the sizes", ge=0)
 
     def weights(self, state, cohort):
         p = cohort.share**self.exponent
-        return p / p.sum(), state
-
-
-class PowerMethod(Method):
-    """Sizes to a power."""
-
-    slot: ClassVar[str] = "weights"
-    exponent: float = Field(default=1.0, ge=0, description="of the sizes")
-
-    def change(self, draft):
-        return replace(draft, mixing=Power(self.exponent))
+        return Weighed(p / p.sum(), state)
 
 
 class NoMethod:
@@ -108,7 +94,7 @@ def test_it_is_compared(place: Path, unalike: Unalike):
     [
         ("method.file=none.py", "method.file names 'none.py', which does not exist"),
         ("method.attribute=Power2", "has no function or class 'Power2'; name it by method.attr"),
-        ("method.attribute=NoMethod", "must be a class made from unalike.algorithms.method.Method"),
+        ("method.attribute=NoMethod", "must be a class made from unalike.extend.Method"),
         ("method.settings={exponent=-1.0}", "'method.settings.exponent' must be"),
         ("method.settings={power=2}", "unknown PowerMethod setting 'power': valid names are"),
     ],

@@ -218,7 +218,7 @@ def test_a_request_to_stop_is_heard_once_the_round_is_done(
     if rounds == (6,):  # nothing is left to stop
         start(config, asking)
     else:
-        with pytest.raises(Interrupted, match=f"go on with: unalike resume {place}") as stopped:
+        with pytest.raises(Interrupted, match=f"continue with: unalike resume {place}") as stopped:
             start(config, asking)
         # Asked twice, the checkpoint of this round is no longer written.
         assert stopped.value.done == (2 if len(rounds) == 2 else rounds[0])
@@ -278,7 +278,7 @@ def test_ctrl_c(times: int, tmp_path: Path):
             time.sleep(0.005)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert f"go on with: unalike resume {place}" in said
+    assert f"continue with: unalike resume {place}" in said
     assert "stopping after this round" in said
     assert "Traceback" not in said
     assert 3 <= len(read_lines(place / "rounds.jsonl")) < 20
@@ -286,7 +286,7 @@ def test_ctrl_c(times: int, tmp_path: Path):
     assert_same_run(whole(tmp_path / "whole", long("superfed_mm")), place)
 
 
-def test_a_stage_that_is_interrupted_names_the_folder_of_the_whole_run(tmp_path: Path):
+def test_a_run_of_stages_is_resumed_between_them(tmp_path: Path):
     place = tmp_path / "run"
     changes: dict[str, Any] = {
         "rounds": 2,
@@ -295,10 +295,10 @@ def test_a_stage_that_is_interrupted_names_the_folder_of_the_whole_run(tmp_path:
         "local": {"epochs": 0.2, "optimizer": "adam", "lr": 1e-3},
     }
     config = parse(raw(place, changes))
-    with pytest.raises(Interrupted, match=f"go on with: unalike resume {place}$"):
+    with pytest.raises(Interrupted, match=f"continue with: unalike resume {place}$"):
         start(config, Asking(signal.SIGINT, (1,)))
-    with pytest.raises(Interrupted, match=f"go on with: unalike resume {place}$"):
+    with pytest.raises(Interrupted, match=f"continue with: unalike resume {place}$"):
         resume(place, Asking(signal.SIGINT, (2,)))  # between the stages
-    assert not (place / "rounds.jsonl").exists()
+    assert not (place / "summary.json").exists()
     resume(place)
     assert_same_run(whole(tmp_path / "whole", changes), place)

@@ -1,14 +1,11 @@
 """Two stages in one run: the VAE that measures the clients, then the run that it measures for."""
 
-import json
 import signal
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from unalike.errors import ConfigError
-from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
 from unalike.run.folder import read_json, read_lines
@@ -35,45 +32,69 @@ def staged(tmp_path_factory):
     return start(config(tmp_path_factory.mktemp("runs") / "staged"))
 
 
+def stage(folder, number):
+    """The records of one stage, numbered from 1, without what only a run of stages has."""
+    records = [r for r in read_lines(folder / "rounds.jsonl") if r["stage"] == number]
+    first = records[0]["round"] - 1
+    return [{**r, "round": r["round"] - first, "stage": 1} for r in records]
+
+
+def plain(folder):
+    return [{"round": r["round"], "stage": 1, **r} for r in read_lines(folder / "rounds.jsonl")]
+
+
 def test_first_stage_is_fedavg_from_the_same_start(staged, tmp_path):
-    """The same settings but for the method; a run of its own, with its own summary."""
-    plain = start(config(tmp_path / "plain", method={"name": "fedavg"}))
-    first = staged / "first"
-    assert read_lines(first / "rounds.jsonl") == read_lines(plain / "rounds.jsonl")
-    a, b = load_file(first / "model.safetensors"), load_file(plain / "model.safetensors")
-    assert all(torch.equal(a[k], b[k]) for k in a)
+    """The same settings but for the method."""
+    alone = start(config(tmp_path / "plain", method={"name": "fedavg"}))
+    assert stage(staged, 1) == plain(alone)
 
 
-def test_second_stage_is_a_run_with_that_encoder(staged, tmp_path):
-    """From a fresh model, with weights that never change."""
-    method = {**RAW["method"], "encoder": str(staged / "first")}
+def test_second_stage_weighs_by_what_the_first_one_learned(staged, tmp_path):
+    """From a fresh model, with weights that never change: those of a run with that encoder."""
+    alone = start(config(tmp_path / "plain", method={"name": "fedavg"}))
+    method = {**RAW["method"], "encoder": str(alone)}
     apart = start(config(tmp_path / "apart", method=method))
-    assert read_lines(staged / "rounds.jsonl") == read_lines(apart / "rounds.jsonl")
-    weights = [r["weights"] for r in read_lines(staged / "rounds.jsonl")]
-    assert weights[0] == weights[1] == weights[2]
-    assert weights[0] != read_lines(staged / "first" / "rounds.jsonl")[0]["weights"]
+    ours, theirs = stage(staged, 2), plain(apart)
+    assert [r["weights"] for r in ours] == [r["weights"] for r in theirs]
+    assert ours[0]["weights"] == ours[1]["weights"] == ours[2]["weights"]
+    assert ours[0]["weights"] != stage(staged, 1)[0]["weights"]
 
 
-def test_traffic_of_both_stages_and_of_the_encoder_counts(staged):
-    """Before round 1: all that stage one sent, the encoder to each client, a number back."""
-    first, both = read_json(staged / "first" / "summary.json"), read_json(staged / "summary.json")
+def test_traffic_of_both_stages_and_of_the_encoder_counts(staged, tmp_path):
+    """Before its first round the second stage sends the encoder to each client, who answer."""
+    alone = start(config(tmp_path / "plain", method={"name": "fedavg"}))
+    one, both = read_json(alone / "summary.json"), read_json(staged / "summary.json")
     model = load_file(staged / "model.safetensors")
     encoder = 4 * sum(v.numel() for k, v in model.items() if k.startswith("encoder."))
-    records = read_lines(staged / "rounds.jsonl")
     survey = 4 * (encoder + 4)
-    assert records[0]["bytes_before"] == total(first) + survey
-    assert [r["bytes_before"] for r in records[1:]] == [0, 0]
-    assert total(both) == 2 * total(first) + survey
-    assert both["bytes_peak"] == first["bytes_peak"]
-    assert both["samples"] == 2 * first["samples"]
-    assert both["messages"] == 2 * first["messages"] + 8
+    assert [r["bytes_before"] for r in read_lines(staged / "rounds.jsonl")] == [0] * 3 + [
+        survey,
+        0,
+        0,
+    ]
+    assert total(both) == 2 * total(one) + survey
+    assert both["bytes_peak"] == one["bytes_peak"]
+    assert both["samples"] == 2 * one["samples"]
+    assert both["messages"] == 2 * one["messages"] + 8
+    assert both["rounds"] == 6
 
 
-def test_a_file_brings_no_history(staged, tmp_path):
+def test_the_round_is_selected_from_the_last_stage(staged):
+    """What comes before is not the method's model."""
+    assert read_json(staged / "summary.json")["selected"]["round"] > 3
+
+
+def test_a_run_it_builds_on_counts_and_a_file_brings_no_history(staged, tmp_path):
     """Only a run folder says what its training cost."""
-    encoder = str(staged / "first" / "model.safetensors")
-    done = start(config(tmp_path / "file", method={**RAW["method"], "encoder": encoder}))
-    assert total(read_json(done / "summary.json")) < total(read_json(staged / "summary.json"))
+    alone = start(config(tmp_path / "plain", method={"name": "fedavg"}))
+    folder = {**RAW["method"], "encoder": str(alone)}
+    file = {**RAW["method"], "encoder": str(alone / "model.safetensors")}
+    one, other = (
+        read_json(start(config(tmp_path / name, method=m)) / "summary.json")
+        for name, m in (("folder", folder), ("file", file))
+    )
+    assert total(one) == total(read_json(staged / "summary.json"))
+    assert total(one) - total(other) == total(read_json(alone / "summary.json"))
 
 
 class StopAt(Silent):
@@ -95,18 +116,17 @@ def test_interrupted_in_either_stage_it_ends_the_same(staged, tmp_path, rounds):
     with pytest.raises(Interrupted):
         start(config(folder), StopAt(rounds))
     assert not (folder / "summary.json").exists()
-    assert (folder / "first" / "summary.json").exists() == (rounds > 3)
     resume(folder)
-    for name in ("rounds.jsonl", "clients.jsonl", "first/rounds.jsonl", "summary.json"):
+    for name in ("rounds.jsonl", "clients.jsonl", "model.safetensors", "summary.json"):
         assert (folder / name).read_bytes() == (staged / name).read_bytes(), name
 
 
-def test_other_methods_beside_it_run_in_both_stages(tmp_path):
+def test_other_methods_beside_it_act_in_both_stages(staged, tmp_path):
     """The first stage has them without the weights."""
-    done = start(config(tmp_path / "both", plus=[{"name": "fedprox", "mu": 0.1}]))
-    first = json.loads((done / "first" / "config.json").read_text())
-    assert first["method"]["name"] == "fedprox"
-    assert first["plus"] == []
+    done = start(config(tmp_path / "both", plus=[{"name": "fedprox", "mu": 10.0}]))
+    alone = start(config(tmp_path / "prox", method={"name": "fedprox", "mu": 10.0}))
+    assert stage(done, 1) == plain(alone)
+    assert stage(done, 2)[-1]["metrics"] != stage(staged, 2)[-1]["metrics"]
 
 
 def test_mistakes_in_the_second_stage_are_found_before_the_first(tmp_path):
@@ -119,17 +139,11 @@ def test_mistakes_in_the_second_stage_are_found_before_the_first(tmp_path):
 def test_a_classifier_needs_an_encoder_from_elsewhere(staged, tmp_path):
     """Its own model cannot be the first stage's; a trained VAE of the same data can."""
     model = {"name": "mlp", "hidden": [8]}
-    with pytest.raises(ConfigError, match="'mlp' is none: train one"):
+    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is none"):
         start(config(tmp_path / "wrong", model=model))
-    method = {**RAW["method"], "encoder": str(staged / "first")}
+    method = {**RAW["method"], "encoder": str(staged)}
     done = start(config(tmp_path / "classifier", model=model, method=method))
     assert "accuracy" in read_json(done / "summary.json")["last"]["local"]
-
-
-def test_without_a_run_there_is_no_first_stage():
-    """The library's building blocks say what they lack."""
-    with pytest.raises(ConfigError, match="needs a trained autoencoder here"):
-        experiment(parse(RAW))
 
 
 def test_refreshed_weights_need_no_second_run(tmp_path):
@@ -142,7 +156,7 @@ def test_refreshed_weights_need_no_second_run(tmp_path):
     records = read_lines(whole / "rounds.jsonl")
     assert read_lines(tmp_path / "cut" / "rounds.jsonl") == records
     assert records[0]["weights"] != records[1]["weights"] == records[2]["weights"]
-    assert not (whole / "first").exists()
+    assert "stage" not in records[0]
 
 
 def test_fallbacks_are_noted_in_the_record(tmp_path):

@@ -264,3 +264,16 @@ def test_an_autoencoder_keeps_its_options_on_the_way() -> None:
     model = MODELS["vae"](latent=3, beta=2.0, judge="mean")
     made = Autoencoding(Network(model.build((4,), 1)), **model.options())
     assert (made.latent, made.beta, made.sampled, made.draws) == (3, 2.0, False, 0)
+
+
+@pytest.mark.parametrize("name", ["multiclass", "binary", "characters"])
+@pytest.mark.parametrize("how", ["votes", "probabilities"])
+def test_a_member_that_diverged_spoils_the_ensemble(name: str, how: str) -> None:
+    """It has no vote that could be outvoted, so that judging the ensemble ends the run."""
+    task, w, batch = sample(name)
+    out = task.outputs(w, batch.x, torch.zeros(5, 0))
+    wild = out.clone()
+    wild[0] = torch.nan
+    found = task.merge(iter([out, wild, out]), how)
+    assert not torch.isfinite(found[0]).any()
+    assert torch.isfinite(found[1:]).all()

@@ -8,10 +8,11 @@ import pytest
 
 from unalike.errors import ConfigError, RunWarning, warned
 from unalike.run.config import parse
+from unalike.run.dotted import flat
 from unalike.run.execute import Silent, resume, start
 from unalike.run.folder import read_json, read_lines
 from unalike.track import mirror
-from unalike.track.base import flat, numbers
+from unalike.track.base import numbers
 
 TINY = {
     "rounds": 3,
@@ -157,7 +158,7 @@ def test_mlflow(tmp_path, monkeypatch):
     assert calls[:3] == ["get_experiment_by_name", "create_experiment", "create_run"]
     params = [kwargs["params"] for name, _, kwargs in client.calls if "params" in kwargs]
     assert all(len(p) <= 100 for p in params)
-    settings = {k: str(v) for k, v in flat(config.resolved()).items()}
+    settings = {k: str(v) for k, v in flat(config.resolved(), lists=True).items()}
     assert {k: v for p in params for k, v in p} == settings
     logged = [kwargs["metrics"] for _, _, kwargs in client.calls if "metrics" in kwargs]
     assert [{step for _, _, step in one} for one in logged] == [{1}, {2}, {3}]

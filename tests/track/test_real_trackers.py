@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from unalike.run.config import parse
+from unalike.run.dotted import flat
 from unalike.run.execute import Silent, resume, start
 from unalike.run.folder import read_json, read_lines
-from unalike.track.base import flat
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,7 +82,7 @@ def test_mlflow_holds_each_round_once_although_the_run_was_interrupted(mlflow, t
     folder = interrupted(config)
     client, (run,) = tracked(mlflow, "hospitals")
     assert (run.info.run_name, run.info.status) == ("a", "FINISHED")
-    assert run.data.params == {k: str(v) for k, v in flat(config.resolved()).items()}
+    assert run.data.params == {k: str(v) for k, v in flat(config.resolved(), lists=True).items()}
     history = {name: client.get_metric_history(run.info.run_id, name) for name in NAMES}
     assert all([p.step for p in points] == [1, 2, 3] for points in history.values())
     found = {step: [history[name][step - 1].value for name in NAMES] for step in (1, 2, 3)}

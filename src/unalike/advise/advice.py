@@ -12,7 +12,8 @@ from unalike.advise.entrants import BASELINE, PERSONAL
 from unalike.advise.tournament import Outcome, Result
 from unalike.advise.words import counted
 from unalike.compare.statistics import Paired, outcome, paired
-from unalike.compare.tables import size
+from unalike.metrics.catalogue import metric
+from unalike.tables.format import interval, signed, size
 
 Goal = Literal["shared", "personal"]
 SECTION = {"shared": "global", "personal": "local"}  # the test that answers to a goal
@@ -133,12 +134,13 @@ def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> A
 
 
 def _evidence(found: Outcome, leader: Finalist, goal: Goal) -> tuple[bool, str]:
-    """Whether the leader is surely better than the baseline, and what says so."""
+    """Whether the leader is better than the baseline beyond chance, and what says so."""
     section, (results, seeds) = SECTION[goal], finals(found)
     nobody, led = RIVALS[goal]
     told = f"over {counted(len(seeds), 'seed')} of {counted(results[0].rounds, 'round')}"
     if leader.method == BASELINE:
-        return True, f"{BASELINE}: {nobody} had a better validation {found.metric} {told}."
+        title = metric(found.metric).title
+        return True, f"{BASELINE}: {nobody} had a better validation {title} {told}."
     led = f"no clear winner: {leader.method} {led} on validation rows {told}, but"
     difference = leader.versus[section]
     if difference is None:
@@ -146,8 +148,9 @@ def _evidence(found: Outcome, leader: Finalist, goal: Goal) -> tuple[bool, str]:
     if difference.low is None or difference.high is None:
         return False, f"{led} one seed says nothing about chance; give more --minutes or --seeds."
     shown = (
-        f"{difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}) "
-        f"in {section} test {found.metric}"
+        f"{signed(difference.mean, found.metric)} "
+        f"(95 % interval {interval(difference.low, difference.high, found.metric)}) "
+        f"in {section} test {metric(found.metric).head}"
     )
     if outcome(difference, found.higher) == "win":
         return True, f"{leader.method}: against {BASELINE} it came to {shown} {told}."

@@ -1,18 +1,18 @@
-"""Advice as rows of tables, as a Markdown page and as JSON."""
+"""Advice as tables, as a Markdown page and as JSON."""
 
 from typing import Any
 
 from unalike.advise.advice import TITLES, Advice, Finalist, finals
-from unalike.advise.entrants import PERSONAL, Lineup
+from unalike.advise.entrants import BASELINE, PERSONAL, Lineup
 from unalike.advise.tournament import INTERRUPTED, TIME, Outcome
 from unalike.advise.words import counted
-from unalike.compare.render import in_markdown
-from unalike.compare.statistics import Paired
-from unalike.compare.tables import size
+from unalike.compare.tables import EMPTY, difference
 from unalike.federation.skew import Skew
-from unalike.report.tables import Row, comparison_markdown
+from unalike.metrics.catalogue import head
+from unalike.tables.cells import score, size, words
+from unalike.tables.markdown import in_markdown, markdown
+from unalike.tables.model import Table
 
-DIFFERENCES = "Difference to fedavg on test rows [95 % interval]"
 REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it go on."}
 CAVEAT = (
     "Methods ran with their default settings and were chosen on validation rows only; tests are "
@@ -21,41 +21,62 @@ CAVEAT = (
 )
 
 
-def rung_rows(found: Outcome) -> list[Row]:
+def tables(found: Outcome, lines: list[Finalist], rounds: int) -> list[Table]:
+    """Scores by rung, tests of the finalists, their differences; as far as there are any."""
+    out = [_rungs(found)] if found.results else []
+    if lines:
+        out.append(_finals(lines, rounds, found.metric))
+    if any(any(f.versus.values()) for f in lines):
+        out.append(_differences(lines, found.metric))
+    return out
+
+
+def _rungs(found: Outcome) -> Table:
     """Validation scores, one line a method, one column a rung; means over finished seeds."""
     columns = [found.means(number) for number in range(len(found.plan))]
     order: dict[str, None] = {}  # who came furthest, then who scored best there
     for column in reversed(columns):
         order |= dict.fromkeys(m for m in found.best_first(column) if m not in order)
-    return [
-        {"method": method, "models": _kind(method)}
-        | {counted(r, "round"): c.get(method) for r, c in zip(found.plan, columns, strict=True)}
+    rows = [
+        [
+            words(method),
+            words(_kind(method)),
+            *(score(c.get(method), found.metric) for c in columns),
+        ]
         for method in order
     ]
+    heads = ["method", "models", *(counted(r, "round") for r in found.plan)]
+    return Table(f"Validation {head(found.metric)} by rung", heads, rows)
 
 
-def final_rows(lines: list[Finalist], rounds: int) -> list[Row]:
+def _finals(lines: list[Finalist], rounds: int, metric: str) -> Table:
     """Tests of the finalists and what they would send."""
-    return [
-        {
-            "method": f.method,
-            "validation": f.validation,
-            "local": f.local,
-            "global": f.shared,
-            "worst 10%": f.worst10,
-            f"sent in {counted(rounds, 'round')}": size(f.bytes),
-        }
+    rows = [
+        [
+            words(f.method),
+            *(score(value, metric) for value in (f.validation, f.local, f.shared)),
+            score(f.worst10, metric, "worst10"),
+            size(f.bytes),
+        ]
         for f in lines
     ]
+    sent = f"sent in {counted(rounds, 'round')}"
+    heads = ["method", "validation", "local", "global", head(metric, "worst10"), sent]
+    return Table(f"Test {head(metric)}", heads, rows)
 
 
-def difference_rows(lines: list[Finalist]) -> list[Row]:
+def _differences(lines: list[Finalist], metric: str) -> Table:
     """Differences to the baseline over the same seeds, with 95 % intervals."""
-    return [
-        {"method": f.method, **{section: _interval(d) for section, d in f.versus.items()}}
+    rows = [
+        [
+            words(f.method),
+            *(EMPTY if v is None else difference(v, metric) for v in f.versus.values()),
+        ]
         for f in lines
         if any(f.versus.values())
     ]
+    title = f"Difference to {BASELINE} in test {head(metric)} [95 % interval]"
+    return Table(title, ["method", *lines[0].versus], rows)
 
 
 def notes(found: Outcome, rounds: int) -> list[str]:
@@ -88,8 +109,8 @@ def no_advice(found: Outcome) -> str:
     return f"There is no advice: no seed of the first rung was finished by all methods. {remedy}"
 
 
-def markdown(
-    words: list[str],
+def page(
+    skew: list[str],
     entered: Lineup,
     found: Outcome,
     lines: list[Finalist],
@@ -99,13 +120,9 @@ def markdown(
     """The whole advice as a page."""
     said = [f"**{TITLES[a.goal]}.** {in_markdown(f'{a.sentence} {a.cost}')}" for a in advice]
     parts = ["# Advice", *(said or [no_advice(found)]), *map(in_markdown, notes(found, rounds))]
-    parts += ["## Skew", " ".join(words)]
-    if found.results:
-        parts += [f"## Validation {found.metric} by rung", comparison_markdown(rung_rows(found))]
-    if lines:
-        parts += [f"## Test {found.metric}", comparison_markdown(final_rows(lines, rounds))]
-    if differences := difference_rows(lines):
-        parts += [f"## {DIFFERENCES}", comparison_markdown(differences)]
+    parts += ["## Skew", " ".join(skew)]
+    for table in tables(found, lines, rounds):
+        parts += [f"## {in_markdown(table.title)}", markdown([table._replace(title="")])]
     out = {**entered.left_out, **found.failed}
     if out:
         reasons = [f"- {in_markdown(f'{name}: {why}')}" for name, why in out.items()]
@@ -146,11 +163,3 @@ def _plain(line: Finalist) -> dict[str, Any]:
 
 def _kind(method: str) -> str:
     return "personal" if method in PERSONAL else "shared"
-
-
-def _interval(difference: Paired | None) -> str | None:
-    if difference is None:
-        return None
-    if difference.low is None or difference.high is None:
-        return f"{difference.mean:+.3f}"
-    return f"{difference.mean:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}]"

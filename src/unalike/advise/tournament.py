@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import EARLY, Cost, field_sizes, rungs, survivors
 from unalike.advise.words import counted
-from unalike.engine.evaluate import LOWER_IS_BETTER
 from unalike.errors import UnalikeError
+from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
 from unalike.run.config import Config
 from unalike.run.folder import read_json, read_lines
@@ -57,7 +57,7 @@ class Outcome:
     @property
     def higher(self) -> bool:
         """Whether more of the metric is better."""
-        return self.metric not in LOWER_IS_BETTER
+        return higher(self.metric)
 
     def rung(self, number: int) -> list[Result]:
         """The runs of one rung."""

@@ -6,6 +6,7 @@ classes end at 1.0, so there only the share of that is said.
 """
 
 from unalike.federation.skew import Skew
+from unalike.report.skew import cell
 
 WEAK = 1.0
 STRONG = 1.2
@@ -20,7 +21,8 @@ def in_words(skew: Skew) -> list[str]:
 
 def _labels(skew: Skew) -> str:
     value, most = skew.emd, 2 - 2 / skew.classes  # the most that equal classes allow
-    found = f"EMD {value:.2f}; with {skew.classes} equal classes it ends at {most:.2f}"
+    emd, end = cell("emd", value).text, cell("emd", most).text
+    found = f"EMD {emd}; with {skew.classes} equal classes it ends at {end}"
     if most < STRONG:
         return (
             f"Label skew of {value / most:.0%} of the most ({found}); the bounds that studies "
@@ -37,7 +39,15 @@ def _labels(skew: Skew) -> str:
 
 
 def _sizes(skew: Skew) -> str:
-    found = f"Gini {skew.gini:.2f}, {skew.smallest:.0f} to {skew.largest:.0f} training examples"
+    gini, least, most = (
+        cell(name, value).text
+        for name, value in (
+            ("gini", skew.gini),
+            ("smallest", skew.smallest),
+            ("largest", skew.largest),
+        )
+    )
+    found = f"Gini {gini}, {least} to {most} training examples"
     if skew.gini < UNEVEN:
         return f"Little quantity skew ({found})."
     if skew.gini < LOPSIDED:

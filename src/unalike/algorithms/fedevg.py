@@ -3,7 +3,7 @@
 E(x, y) = -f(x)[y], f the logits of a classifier
 client: a fresh model; per minibatch R Langevin steps on its copy of the synthetic set, then
         minimise mean E(real) - mean E(refined) + CE(real) + c CE(downloaded)
-        sends u = dE/dx and a = exp(sign f(x)[y]) at the downloaded set
+        sends a u and a,  u = dE/dx and a = exp(sign f(x)[y]) at the downloaded set
 server: x <- x - beta_t sum_k p_k a_k u_k / sum_k p_k a_k + delta noise         (Langevin step)
 
 With ReLU or max-pooling u is a step function of the weights: where a rounding error turns a single
@@ -12,24 +12,23 @@ With a smooth network (the authors' SiLU) the same error stays as small as it wa
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from unalike import rng, tree
+from unalike import rng
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, Slot
-from unalike.batches import Batch, Batches
+from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.gradient import gradient
 from unalike.models.spectral import without_spectral_norm
+from unalike.parts.energy import Energy
 from unalike.parts.judge import trained_on
-from unalike.parts.optim import Adam, Optimizer
-from unalike.rng import ClientStream, Key, Stream
+from unalike.parts.optim import Adam
+from unalike.rng import ClientStream, Key
 from unalike.settings import setting
 from unalike.tasks import MultiClass
 from unalike.traits import Trait
@@ -45,26 +44,10 @@ class Synthetic(NamedTuple):
 
 
 class Up(NamedTuple):
-    """Per synthetic example: the energy's gradient and the client's say in it."""
+    """Per synthetic example: a u, the gradient times the client's say in it, and a, that say."""
 
     gradient: Tensor
     weight: Tensor
-
-
-class Fit(NamedTuple):
-    """An energy model in training, and a client's own copy of the synthetic set."""
-
-    theta: Params
-    buffers: Params
-    refined: Tensor
-    opt: Any
-
-
-class Given(NamedTuple):
-    """What a step reads and does not change."""
-
-    down: Synthetic
-    rate: Tensor
 
 
 @dataclass(frozen=True)
@@ -72,25 +55,18 @@ class FedEvg(Stateless):
     """Federated energy-based generation.
 
     ``task`` is the classifier that is trained on the synthetic set to judge it, without the
-    spectral norm that ``energies``, the clients' network, may have.
+    spectral norm that the clients' network, that of ``energy``, may have.
     """
 
     task: MultiClass
-    energies: MultiClass
+    energy: Energy
     shape: tuple[int, ...]
     classes: int
     rounds: int
-    opt: Optimizer = Adam(1e-3, b1=0.5, weight_decay=1e-4)
     per_class: int = 10
-    chain: int = 1  # R
-    chain_step: float = 1.0  # gamma
-    chain_noise: float = 0.01  # sigma
-    synthetic_ce: float = 0.1
     step_first: float = 10.0
     step_last: float = 0.01
     noise: float = 0.01  # delta
-    clip_gradient: float = 3.0
-    clip_pixels: bool = True
     judge_epochs: int = 100
     personal_models: ClassVar[bool] = False
 
@@ -99,62 +75,14 @@ class FedEvg(Stateless):
         y = torch.arange(self.classes).repeat_interleave(self.per_class)
         return Synthetic(rng.normal(key, len(y), *self.shape).to(next(iter(w.values())).dtype), y)
 
-    def energy(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
-        """The joint energy of each example."""
-        return -self.energies.logits(w, x).gather(1, y[:, None])[:, 0]
-
-    def slope(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
-        """The energy's gradient at each example, clipped."""
-        g, _ = gradient(lambda x: (self.energy(w, x, y).sum(), ()), x)
-        return g.clamp(-self.clip_gradient, self.clip_gradient)
-
-    def refine(self, at: Fit, batch: Batch, given: Given) -> Fit:
-        """Langevin steps on some of the synthetic set, then one step of the energy model."""
-        down, count = given.down, len(given.down.y)
-        size = min(len(batch.real), count)
-        chosen = rng.permutation(rng.fold_in(batch.key, Stream.METHOD), count)[:size]
-        # A short batch pairs with as few synthetic examples; the others sit this step out.
-        used = (torch.arange(size, device=chosen.device) < batch.real.sum()).to(at.refined.dtype)
-        x, y = at.refined[chosen], down.y[chosen]
-        for i in range(self.chain):
-            noise = rng.normal(rng.fold_in(batch.key, Stream.CHAIN + i), *x.shape)
-            g = self.slope({**at.theta, **at.buffers}, x, y)
-            x = x - self.chain_step * g + self.chain_noise * noise
-        x = x.clamp(0, 1) if self.clip_pixels else x
-
-        def objective(theta):  # type: ignore[no-untyped-def]
-            w = {**theta, **at.buffers}
-            ce, new = self.energies.loss(w, batch)
-            n = batch.real.sum().clamp(min=1)
-            real = (self.energy(w, batch.x, batch.y) * batch.real).sum() / n
-            fake = (self.energy(w, x, y) * used).sum() / used.sum().clamp(min=1)
-            old = F.cross_entropy(self.energies.logits(w, down.x[chosen]), y, reduction="none")
-            old = (old * used).sum() / used.sum().clamp(min=1)
-            return real - fake + ce + self.synthetic_ce * old, new
-
-        g, buffers = gradient(objective, at.theta, passes=3)  # real, refined, downloaded
-        theta, opt = self.opt.update(g, at.opt, at.theta, given.rate)
-        mask = used.reshape(-1, *[1] * (x.ndim - 1)) > 0
-        x = torch.where(mask, x, at.refined[chosen])
-        return Fit(theta, buffers, at.refined.index_copy(0, chosen, x), opt)
-
     def client(
-        self,
-        down: Synthetic,
-        mine: tuple[()],
-        data: Batches,
-        ctx: Ctx,
-        start: Params | None = None,
-    ) -> tuple[Up, dict[str, Tensor], tuple[()]]:
+        self, down: Synthetic, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
         """Fit an energy model from scratch and report its gradients at the synthetic set."""
-        fresh = self.energies.init(rng.fold_in(ctx.key, ClientStream.MODEL))
-        theta, buffers = self.energies.split(tree.map(lambda w: w.to(down.x.dtype), fresh))
-        at = Fit(theta, buffers, down.x, self.opt.init(theta))
-        end = data.fold(self.refine, at, Given(down, ctx.rate))
-        w = {**end.theta, **end.buffers}
-        weight = torch.exp(torch.sign(-self.energy(w, down.x, down.y)))
-        taken = data.gradients + len(down.y)
-        return Up(self.slope(w, down.x, down.y), weight), {"gradients": taken}, mine
+        x, y, key = down.x, down.y, rng.fold_in(ctx.key, ClientStream.MODEL)
+        w = self.energy.fit(key, x, y, data, ctx.rate)
+        u, a = self.energy.slope(w, x, y), torch.exp(torch.sign(-self.energy(w, x, y)))
+        return Up(u * self._beside(a), a), {"gradients": data.gradients + len(y)}, mine
 
     def upload_like(self, down: Synthetic) -> Up:
         """As many gradients as synthetic examples, and a number for each."""
@@ -162,16 +90,16 @@ class FedEvg(Stateless):
 
     def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
         """One Langevin step on the signed mixture of the clients' energies."""
-        mean = ups.mean(p, self._weighted)
-        step = mean.gradient / mean.weight[(...,) + (None,) * len(self.shape)]
+        mean = ups.mean(p)
+        step = mean.gradient / self._beside(mean.weight)
         noise = rng.normal(cohort.key.to(step.device), *step.shape)
         beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
         x = server.x - beta * step + self.noise * noise
-        return server._replace(x=x.clamp(0, 1) if self.clip_pixels else x)
+        return server._replace(x=self.energy.bounded(x))
 
-    def _weighted(self, up: Up) -> Up:
-        """Gradients times the say in them, so that both sums are linear."""
-        return Up(up.gradient * up.weight[(...,) + (None,) * len(self.shape)], up.weight)
+    def _beside(self, weight: Tensor) -> Tensor:
+        """A number of each example, to be used with its features."""
+        return weight[(...,) + (None,) * len(self.shape)]
 
     def personal(self, down: Synthetic, mine: tuple[()]) -> Params | None:
         """No weights travel: every client is judged by the classifier of ``model``."""
@@ -194,6 +122,7 @@ def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008
     return last if t >= rounds - 1 else first + (1 - f(t + 1) / f(t)) * (last - first)
 
 
+_ENERGY = {f.name for f in fields(Energy)} - {"task", "opt"}  # settings of the clients' part
 _DIVERGES = "authors' code; without it the first step diverges"
 
 
@@ -251,26 +180,19 @@ class FedEvgMethod(Method):
 
     def misfit(self, x: Tensor) -> str:
         """Real features must be where the synthetic ones are kept."""
-        if not (self.clip_pixels and len(x)):
-            return ""
-        low, high = float(x.min()), float(x.max())
-        if low >= 0 and high <= 1:
+        if not (self.clip_pixels and len(x)) or bool(((x >= 0) & (x <= 1)).all()):
             return ""
         return (
             f"method 'fedevg' keeps synthetic features in [0, 1] but those of the data go from "
-            f"{low:.3g} to {high:.3g}; set data.normalise = false or method.clip_pixels = false."
+            f"{x.min():.3g} to {x.max():.3g}; set data.normalise = false or method.clip_pixels = "
+            "false."
         )
 
     def _make(self, draft: Draft) -> FedEvg:
-        energies = draft.task
-        assert isinstance(energies, MultiClass), "checked by ``objection``"
-        classifier = replace(energies, network=energies.network.changed(without_spectral_norm))
-        return FedEvg(
-            classifier,
-            energies,
-            draft.shape,
-            draft.classes,
-            draft.rounds,
-            opt=Adam(self.lr, b1=0.5, weight_decay=1e-4),
-            **self.model_dump(exclude={"lr"}),
-        )
+        task = draft.task
+        assert isinstance(task, MultiClass), "checked by ``objection``"
+        classifier = replace(task, network=task.network.changed(without_spectral_norm))
+        adam = Adam(self.lr, b1=0.5, weight_decay=1e-4)
+        energy = Energy(task, adam, **self.model_dump(include=_ENERGY))
+        rest = self.model_dump(exclude=_ENERGY | {"lr"})
+        return FedEvg(classifier, energy, draft.shape, draft.classes, draft.rounds, **rest)

@@ -40,7 +40,7 @@ class FedNova(Method):
     traits = frozenset({Trait.STEP_IN_WEIGHTS})
     refuses = {
         **FOR_UPDATES,
-        Trait.ALTERS_UPLOADS: "its weights follow the local steps, and the noise on updates would",
+        Trait.ALTERS_UPLOADS: "its weights follow local steps, and so would the noise on updates",
         Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, and no others",
         Trait.SEVERAL_ROUNDS_IN_UPLOAD: "no step count tells how much work is in such an upload",
         Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",

@@ -6,14 +6,12 @@ from typing import ClassVar
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import BETWEEN_CLIENTS, Method, Slot
 from unalike.parts.private import EVERYTHING
-from unalike.traits import Trait
 
 
 class LocalOnly(Method):
     """Every client trains alone."""
 
     slot: ClassVar[Slot] = "private"
-    traits = frozenset({Trait.SENDS_NOTHING})
     refuses = dict.fromkeys(
         BETWEEN_CLIENTS, "every client trains alone, so there is nothing between clients to change"
     )

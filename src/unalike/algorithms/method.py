@@ -58,7 +58,7 @@ class Method(Settings):
 
 
 REPLACED_STEP: Mapping[Trait, str] = {
-    Trait.OWN_SERVER: "its optimizer replaces the step of FedAvg's server, of which there is none"
+    Trait.OWN_SERVER: "there is no step of FedAvg's server for its optimizer to replace"
 }
 ONE_LEARNER: Mapping[Trait, str] = {
     Trait.MANY_SERVERS: "one learner of the weights must see the losses of all clients"
@@ -119,10 +119,14 @@ class Party(NamedTuple):
         """Beside another method."""
         return self.called.removeprefix("method ")
 
+    def reason(self, other: "Party") -> str:
+        """What of another this one cannot live with; empty if it can."""
+        refused = self.method.refuses if self.method else {}
+        return next((refused[t] for t in refused if t in other.traits), "")
+
     def refusal(self, other: "Party") -> str:
         """Why the two do not go together, as a sentence; empty if they do."""
-        refused = self.method.refuses if self.method else {}
-        why = next((refused[t] for t in refused if t in other.traits), "")
+        why = self.reason(other)
         if not why:
             return ""
         if other.method is None:
@@ -132,6 +136,16 @@ class Party(NamedTuple):
 
 def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) -> Draft:
     """Apply the named methods in turn, or say why they do not go together."""
+    draft, parties = assembled(draft, methods, topology)
+    if why := next(objections(draft, parties), ""):
+        raise ConfigError(why)
+    return draft
+
+
+def assembled(
+    draft: Draft, methods: Sequence[tuple[str, Method]], topology: str
+) -> tuple[Draft, list[Party]]:
+    """The draft with all methods in it, whether they go together or not, and who they are."""
     parties = []
     for name, method in methods:
         after = method.change(draft)
@@ -140,9 +154,7 @@ def compose(draft: Draft, methods: Sequence[tuple[str, Method]], topology: str) 
         parties.append(Party(method.called.format(name), method, traits(method, draft, after)))
         draft = after
     parties.append(Party(f"topology '{topology}'", None, draft.topology.traits))
-    if why := next(objections(draft, parties), ""):
-        raise ConfigError(why)
-    return draft
+    return draft, parties
 
 
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:

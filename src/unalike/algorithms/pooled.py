@@ -13,7 +13,6 @@ class Pooled(Method):
     """One client holds all training data; tests stay per client."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.ONE_PLACE})
     refuses = dict.fromkeys(
         (*BETWEEN_CLIENTS, Trait.KEEPS_LEAVES),
         "all data are in one place, so there is nothing between clients to change",

@@ -8,26 +8,17 @@ from rich.text import Text
 
 from unalike.advise.advice import TITLES, advise, finalists
 from unalike.advise.entrants import lineup
-from unalike.advise.pages import (
-    DIFFERENCES,
-    as_dict,
-    difference_rows,
-    final_rows,
-    markdown,
-    no_advice,
-    notes,
-    rung_rows,
-)
+from unalike.advise.pages import as_dict, no_advice, notes, page, tables
 from unalike.advise.tournament import play
 from unalike.advise.words import in_words
 from unalike.errors import ConfigError, DataError, RunError
 from unalike.federation.data import VALIDATION, Federation
 from unalike.federation.skew import measure
-from unalike.report.tables import comparison_table
 from unalike.run.build import assemble, federation, task
 from unalike.run.config import Config, override, parse, read
 from unalike.run.folder import dumps, write
 from unalike.run.selecting import selection_metric
+from unalike.tables.terminal import terminal
 
 
 def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
@@ -58,16 +49,10 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     who = {one.name: one for one in entered.entrants}
     lines = finalists(found, lambda name: who[name].sends(data))
     advice = advise(found, lines, config.rounds)
-    page = markdown(words, entered, found, lines, advice, config.rounds)
-    write(folder / "advice.md", page)
+    write(folder / "advice.md", page(words, entered, found, lines, advice, config.rounds))
     record = as_dict(skew, words, entered, found, lines, advice)
     write(folder / "advice.json", dumps(record, indent=2))
-    if found.results:
-        console.print(comparison_table(rung_rows(found), f"Validation {metric} by rung"))
-    if lines:
-        console.print(comparison_table(final_rows(lines, config.rounds), f"Test {metric}"))
-    if differences := difference_rows(lines):
-        console.print(comparison_table(differences, DIFFERENCES))
+    console.print(terminal(tables(found, lines, config.rounds), console.width))
     for name, why in {**entered.left_out, **found.failed}.items():
         console.print(f"left out: {name}: {why}")
     for one in advice:

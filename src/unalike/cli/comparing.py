@@ -4,8 +4,8 @@ from os.path import isdir, isfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich import table as rich
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from unalike.cli import reporting
@@ -13,8 +13,10 @@ from unalike.compare import folder as place
 from unalike.compare.presets import about, names, text
 from unalike.compare.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
-from unalike.report.tables import Row, comparison_table
+from unalike.report.skew import short_table
 from unalike.run.folder import alone, read_json
+from unalike.tables.model import Table
+from unalike.tables.terminal import terminal
 
 if TYPE_CHECKING:
     from unalike.compare.conduct import Outcome
@@ -65,7 +67,7 @@ def source(target: str) -> tuple[str, str, bool]:
 def show_presets() -> None:
     """Every preset with its question."""
     console = Console()
-    table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
+    table = rich.Table(box=None, padding=(0, 2, 1, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name in names():
@@ -98,14 +100,13 @@ def _conduct(made: Comparison, folder: Path, processes: int) -> "Outcome":
 
 
 def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
-    from unalike.compare.render import terminal
-    from unalike.compare.tables import grids
+    from unalike.compare.tables import tables
 
     console = Console()
     if not outcome.analysis.lines:
         outcome.check(folder)  # there is nothing to show but why
-    console.print(_skew(made, folder))
-    console.print(terminal(grids(made, outcome.analysis), console.width))
+    shown = [_skew(made, folder), *tables(made, outcome.analysis)]
+    console.print(terminal(shown, console.width))
     console.print(f"tables and runs: {folder}", soft_wrap=True, markup=False)
     reporting.write(str(folder), None)
     outcome.check(folder)
@@ -113,18 +114,9 @@ def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
 
 def _skew(made: Comparison, folder: Path) -> Table:
     """How unalike the clients of each condition are, from its first run that has begun."""
-    rows: dict[str, Row] = {}
+    skews: dict[str, dict[str, float]] = {}
     for cell in made.cells:
         found = folder / cell.folder / "skew.json"
-        if cell.condition not in rows and found.is_file():
-            skew = read_json(found)["skew"]
-            sizes = f"{skew['smallest']:.0f} to {skew['largest']:.0f}"
-            rows[cell.condition] = {
-                "condition": cell.condition,
-                "clients": int(skew["clients"]),
-                "EMD": skew["emd"],
-                "JS": skew["js"],
-                "Hellinger": skew["hellinger"],
-                "sizes": sizes,
-            }
-    return comparison_table(list(rows.values()), "How unalike the clients are")
+        if cell.condition not in skews and found.is_file():
+            skews[cell.condition] = read_json(found)["skew"]
+    return short_table(skews, "How unalike the clients are")

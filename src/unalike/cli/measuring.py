@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Federation
 from unalike.federation.skew import Skew, measure
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.plots.canvas import SUFFIXES
-from unalike.report.tables import skew_table
+from unalike.report.skew import skew_table
 from unalike.run.build import federation
 from unalike.run.config import override, parse, read
+from unalike.tables.cells import words
+from unalike.tables.model import Table
+from unalike.tables.terminal import terminal
 
 
 def measure_file(file: str | None, overrides: list[str], plot: str | None) -> None:
@@ -30,9 +31,10 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     console = Console()
     title = f"{config.data.name}, {config.partition.name}"
     drawn = "" if plot is None else _draw(data, found, title, Path(plot))
-    console.print(skew_table(found.as_dict(), f"Skew of {title}: training examples"))
-    for words in _outcome(data):
-        console.print(words, soft_wrap=True, markup=False, highlight=False)
+    table = skew_table({"value": found.as_dict()}, f"Skew of {title}: training examples")
+    console.print(terminal([table], console.width))
+    for said in _outcome(data):
+        console.print(said, soft_wrap=True, markup=False, highlight=False)
     if drawn:
         console.print(drawn, soft_wrap=True, markup=False)
 
@@ -58,28 +60,26 @@ def reach(target: float, clients: int, classes: int) -> None:
     """Print every setting of every sampler whose EMD is the target."""
     from unalike.federation.target import TARGETED, settings_for
 
-    table = Table(
-        title=f"EMD {target:g} with {clients} clients and {classes} classes", title_justify="left"
-    )
-    table.add_column("partition", no_wrap=True)
-    table.add_column("settings")
-    found: list[str] = []
+    rows, found = [], []
     for sampler in TARGETED:
         try:
             settings = settings_for(target, sampler, clients, classes)
         except ConfigError as error:
-            table.add_row(sampler, Text(str(error), "dim"))
+            rows.append([words(sampler), words(str(error))])
             continue
         for one in settings:
             values = one.model_dump(
                 include={"t", "f", "q", "target", "keep_one"}, exclude_none=True
             )
-            table.add_row(sampler, "  ".join(f"{k} = {_short(v)}" for k, v in values.items()))
+            chosen = "  ".join(f"{k} = {_short(v)}" for k, v in values.items())
+            rows.append([words(sampler), words(chosen)])
             found.append(_override(sampler, clients, values))
     if not found:
         raise _unreachable(target, clients, classes)
     console = Console()
-    console.print(table)
+    title = f"EMD {target:g} with {clients} clients and {classes} classes"
+    table = Table(title, ["partition", "settings"], rows)
+    console.print(terminal([table], console.width))
     console.print(f"for example: unalike skew --set {found[0]}", soft_wrap=True)
 
 

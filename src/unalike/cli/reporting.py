@@ -2,14 +2,16 @@
 
 from rich.console import Console
 
+from unalike.tables.format import size
+
 
 def write(folder: str, output: str | None) -> None:
     """Write the page and say where it is."""
     from unalike.report.html import write_report
 
     path = write_report(folder, output)
-    size = path.stat().st_size / 1e6
-    Console(markup=False).print(f"report: {path} ({size:.1f} MB)", soft_wrap=True)
+    shown = f"report: {path} ({size(path.stat().st_size)})"
+    Console(markup=False).print(shown, soft_wrap=True)
 
 
 def serve(folder: str, port: int) -> None:

@@ -6,10 +6,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from unalike.cli.outcome import number, plain_table
+from unalike.metrics.catalogue import head, metric
 from unalike.run.config import read
 from unalike.run.selecting import selection_metric
 from unalike.run.toml import as_toml
+from unalike.tables.cells import score, whole, words
+from unalike.tables.format import with_unit
+from unalike.tables.model import Cell, Table
+from unalike.tables.terminal import terminal
 from unalike.tune.space import Tuning, tuning
 from unalike.tune.study import best, optuna, search, short
 
@@ -34,24 +38,36 @@ def tune(file: str, overrides: list[str], folder: str | None) -> None:
 
 
 def _conclude(console: Console, made: Tuning, records: list[dict[str, Any]], folder: Path) -> None:
-    metric = selection_metric(made.config)
+    name = selection_metric(made.config)
+    title = metric(name).title
     winner = best(records)
     done = sorted((r for r in records if r["score"] is not None), key=lambda r: r["trial"])
     pruned, failed = (sum(r["state"] == s for r in records) for s in ("pruned", "failed"))
-    heads = ["trial", *made.space, metric]
     rows = [
-        [str(r["trial"]), *(short(r["settings"][k]) for k in made.space), number(r["score"])]
+        [
+            whole(r["trial"]),
+            *(_setting(r["settings"][key]) for key in made.space),
+            score(r["score"], name),
+        ]
         for r in _shown(done, winner)
     ]
-    console.print(plain_table(heads, rows, f"Trials by validation {metric}, mean over clients"))
+    heads = ["trial", *made.space, head(name)]
+    trials = Table(f"Trials by validation {title}, mean over clients", heads, rows)
+    console.print(terminal([trials], console.width))
     console.print(
         f"{len(records)} trials: {len(done)} finished, {pruned} pruned, {failed} could not be "
         "trained; test rows took no part in the choice"
     )
-    console.print(f"best: trial {winner['trial']}, validation {metric} {winner['score']:.4f}")
+    best_score = with_unit(winner["score"], name)
+    console.print(f"best: trial {winner['trial']}, validation {title} {best_score}")
     console.print(as_toml(made.changed(winner["settings"])))
     console.print(f"run it: unalike run {folder / 'best.toml'}", soft_wrap=True)
     console.print(f"files: {folder}", soft_wrap=True)
+
+
+def _setting(value: Any) -> Cell:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return Cell(value, short(value)) if number else words(short(value))
 
 
 def _shown(done: list[dict[str, Any]], winner: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,9 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from unalike.cli.outcome import SECTIONS, number
+from unalike.compare.labels import combined
 from unalike.federation.data import Examples
+from unalike.metrics.catalogue import TESTS, head
+from unalike.report.outcome import main_metric
+from unalike.report.skew import cell
 from unalike.run.build import Experiment
+from unalike.tables.format import number, whole
 
 EVERY = 5.0  # seconds between two lines of a log
 
@@ -36,7 +40,7 @@ class View:
         """Say what is about to run and start the bar."""
         config, self.done, self.told = made.config, done, time.monotonic()
         self.rounds = made.course.rounds
-        self.name = " + ".join([config.method.name, *(m.name for m in config.plus)])
+        self.name = combined([config.method.name, *(m.name for m in config.plus)])
         if self.introduce:
             self._introduce(made, skew, folder)
         if done == self.rounds:
@@ -50,12 +54,16 @@ class View:
         sim, config = made.simulation, made.config
         self._say(
             f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
-            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device}"
+            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device} "
+            f"({made.engine})"
         )
         self._say(_read(made.federation.examples))
+        emd, js, least, most = (
+            cell(name, skew[name]).text for name in ("emd", "js", "smallest", "largest")
+        )
         self._say(
-            f"skew of {config.partition.name}: EMD {skew['emd']:.3f}, Jensen-Shannon "
-            f"{skew['js']:.3f}, clients of {skew['smallest']:.0f} to {skew['largest']:.0f} examples"
+            f"skew of {config.partition.name}: EMD {emd}, Jensen-Shannon {js}, "
+            f"clients of {least} to {most} examples"
         )
         for outcome in made.federation.outcomes:
             self._say(str(outcome))
@@ -106,13 +114,17 @@ def _read(examples: Examples) -> str:
     each = " x ".join(map(str, shape))
     if len(shape) == 1:
         each += " features" if examples.x.is_floating_point() else " symbols"
-    test = "" if examples.test_y is None else f" and {len(examples.test_y):,} for testing"
-    return f"read {len(examples):,} examples{test}, each {each}, of {examples.classes} classes"
+    test = "" if examples.test_y is None else f" and {whole(len(examples.test_y))} for testing"
+    many = whole(len(examples))
+    return f"read {many} examples{test}, each {each}, of {examples.classes} classes"
 
 
 def scores(record: dict[str, Any]) -> str:
     """The round's accuracies in a few words; losses where there is no accuracy."""
     metrics = record["metrics"] or {}
-    found = {section: metrics[section] for section in SECTIONS if section in metrics}
-    shown = {s: m["accuracy"] if "accuracy" in m else m["loss"] for s, m in found.items()}
-    return "  ".join(f"{section} {number(spread['mean'])}" for section, spread in shown.items())
+    found = {section: metrics[section] for section in TESTS if section in metrics}
+    if not found:
+        return ""
+    main = main_metric(next(iter(found.values())))
+    shown = [f"{s} {number(m.get(main, {}).get('mean'), main)}" for s, m in found.items()]
+    return "  ".join([head(main), *shown])

@@ -1,43 +1,36 @@
-"""From finished cells to what may be said of them: one line a method and condition.
+"""From finished cells to the numbers that may be claimed: one line a method and condition.
 
 A method leads a condition by its mean over the seeds that all methods have. It is called the best
 only if its paired difference to every other method has an interval without zero and stays
 significant after Holm's correction over these, and its difference to the baseline also among the
 differences of all methods to the baseline. Otherwise, and as long as a cell is missing, there is no
-clear winner, and no number is set in bold.
+clear winner, and no number is set in bold. ``wording`` says all this in sentences.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
-from unalike.compare.settings import Budget, Judging
+from unalike.compare.settings import Judging
 from unalike.compare.spec import Comparison
-from unalike.compare.statistics import (
-    ALPHA,
-    Outcome,
-    Paired,
-    Summary,
-    holm,
-    least_p,
-    outcome,
-    paired,
-    summarise,
-)
-from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.compare.statistics import Outcome, Paired, Summary, holm, outcome, paired, summarise
+from unalike.metrics.catalogue import POOLED, higher
 
 Record = dict[str, Any]
-MORE = 1.01  # a share of the baseline's use from which on a method is said to have used more
-LESS = 0.9  # a share of the budget below which a method is said to have left some of it
-FEW = 20  # seeds below which the bootstrap's intervals are clearly too narrow
-TESTS = {
-    "t": "paired t-test",
-    "hall": "paired t-test guarded against skew",
-    "wilcoxon": "Wilcoxon's signed-rank test",
-}
+Standing = Literal["best", "close", "equal", "missing", "one seed"]
+MORE = 1.01  # times the baseline's use from which on a method is said to have used more
+LESS = 0.9  # times the budget below which a method is said to have left some of it
 LEDGER = ("bytes", "samples", "rounds")
+
+
+class Use(NamedTuple):
+    """How often a method used up what it was given, or what the baseline used."""
+
+    of: str  # bytes, samples or rounds
+    times: float  # infinite if that was nothing
+    budget: bool  # whether it is compared with a stated budget, not with the baseline
 
 
 @dataclass(frozen=True)
@@ -55,8 +48,8 @@ class Line:
     p: float | None  # corrected
     outcome: Outcome | None
     best: bool
-    more: str  # what it used more of, in words
-    less: str  # what it left of the budget, in words
+    more: list[Use]  # than its budget or the baseline
+    less: list[Use]  # than its budget
 
     @property
     def differs(self) -> bool:
@@ -66,12 +59,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A condition in one sentence."""
+    """Who leads a condition, and how far that may be claimed."""
 
     condition: str
     leader: str
-    clear: bool
-    sentence: str
+    standing: Standing
+    seeds: int  # that all methods with results have
+    p: float | None = None  # the largest that counts, corrected
+    rivals: list[str] = field(default_factory=list)  # whom the leader is not proven to beat
+
+    @property
+    def clear(self) -> bool:
+        """Whether the leader is the best beyond chance."""
+        return self.standing == "best"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ class Analysis:
 
     lines: list[Line]
     verdicts: list[Verdict]
-    notes: list[str]
 
     def at(self, condition: str) -> list[Line]:
         """The lines of one condition."""
@@ -106,8 +105,8 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
         versus = _against_baseline(made, values)
         adjusted = holm([None if v is None else v.p for v in versus.values()])
         p = dict(zip(versus, adjusted, strict=True))
-        asked = _asked(made, condition)
-        verdict = _verdict(made, condition, values, asked, p)
+        seeds = asked(made, condition)
+        verdict = _verdict(made, condition, values, seeds, p)
         if verdict is not None:
             verdicts.append(verdict)
         lines += [
@@ -115,7 +114,7 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
                 label,
                 condition,
                 values[label],
-                asked[label],
+                seeds[label],
                 summarise(list(values[label].values()), made.judging.interval),
                 _beside(rs, made.judging),
                 _ledger(rs),
@@ -128,10 +127,10 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
             )
             for label, rs in groups.items()
         ]
-    return Analysis(lines, verdicts, [*_notes(made, lines), *_missing(made, lines)])
+    return Analysis(lines, verdicts)
 
 
-def _asked(made: Comparison, condition: str) -> dict[str, int]:
+def asked(made: Comparison, condition: str) -> dict[str, int]:
     """For how many seeds each method was asked for."""
     return Counter(c.label for c in made.cells if c.condition == condition)
 
@@ -144,11 +143,6 @@ def _against_baseline(
         label: _paired(mine, base, made.judging) if base and label != made.baseline else None
         for label, mine in values.items()
     }
-
-
-def higher(metric: str) -> bool:
-    """Whether more of the metric is better."""
-    return metric not in LOWER_IS_BETTER
 
 
 def _values(records: Sequence[Record]) -> dict[int, float]:
@@ -178,15 +172,9 @@ def _verdict(
     sign = 1 if higher(made.judging.metric) else -1
     leader, *others = sorted(there, key=lambda k: -sign * sum(there[k][s] for s in seeds))
     if any(len(there.get(label, ())) < n for label, n in asked.items()):
-        which = f"the {len(seeds)} seeds" if len(seeds) > 1 else "the one seed"
-        sentence = (
-            f"{leader} leads over {which} that all methods with results have; no winner is called "
-            "while cells are missing."
-        )
-        return Verdict(condition, leader, False, sentence)
+        return Verdict(condition, leader, "missing", len(seeds))
     if len(seeds) < 2:
-        sentence = f"{leader} leads; no test, since one seed says nothing about chance."
-        return Verdict(condition, leader, False, sentence)
+        return Verdict(condition, leader, "one seed", 1)
     tests = [_paired(there[leader], there[o], made.judging) for o in others]
     p = [1.0 if x is None else x for x in holm([t.p for t in tests])]
     for i, o in enumerate(others):  # two tables must not contradict each other
@@ -196,29 +184,18 @@ def _verdict(
     pairs = [t._replace(p=x) for t, x in zip(tests, p, strict=True)]
     close = [i for i, pair in enumerate(pairs) if outcome(pair, sign > 0) != "win"]
     if not any(pair.mean or pair.p != 1 for pair in pairs):
-        return Verdict(condition, leader, False, "no difference: all methods have the same mean.")
+        return Verdict(condition, leader, "equal", len(seeds))
     if not close:
-        sentence = (
-            f"{leader} is best: ahead of every other method over {len(seeds)} seeds "
-            f"(largest corrected p = {max(p):.2g})."
-        )
-        return Verdict(condition, leader, True, sentence)
-    worst = max(p[i] for i in close)
-    why = f"p = {worst:.2g}" if worst >= ALPHA else "an interval has a zero"
-    names = _listed([others[i] for i in close])
-    sentence = f"no clear winner: {leader} leads, but not surely over {names} ({why})."
-    return Verdict(condition, leader, False, sentence)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+        return Verdict(condition, leader, "best", len(seeds), max(p))
+    worst, rivals = max(p[i] for i in close), [others[i] for i in close]
+    return Verdict(condition, leader, "close", len(seeds), worst, rivals)
 
 
 def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | None]:
     """Means over seeds of the fairness and calibration of the compared metric."""
     sections = [r["metrics"].get(judging.section, {}) for r in records]
     own = [s[judging.metric] for s in sections if judging.metric in s]
-    spread = judging.section != "global"  # one test set has no spread over clients
+    spread = judging.section != POOLED
     return {
         "worst10": _mean(m["worst10"] for m in own) if spread else None,
         "gini": _mean(m["gini"] for m in own) if spread else None,
@@ -232,30 +209,29 @@ def _ledger(records: Sequence[Record]) -> dict[str, float]:
     return {name: _mean(r["ledger"][name] for r in records) or 0.0 for name in names}
 
 
-def _more(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> str:
-    """What a method used more of than its budget or the baseline, in words."""
+def _more(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> list[Use]:
+    """What a method used more of than its budget or the baseline."""
     mine, base = _ledgers(label, groups, made)
-    words = []
-    budget: Budget = made.budget
+    out, budget = [], made.budget
     for name in LEDGER:
         limit = budget.amount if name == budget.kind and budget.amount is not None else None
         if limit is not None and mine[name] > limit:
-            words.append(f"{_times(mine[name] / limit)} the budget of {name}")
+            out.append(Use(name, mine[name] / limit, budget=True))
         elif base is not None and label != made.baseline and mine[name] > MORE * base[name]:
-            ratio = _times(mine[name] / base[name]) if base[name] else "more than"
-            words.append(f"{ratio} the {name} of {made.baseline}")
-    return " and ".join(words)
+            times = mine[name] / base[name] if base[name] else math.inf
+            out.append(Use(name, times, budget=False))
+    return out
 
 
-def _less(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> str:
-    """What a method left of a budget of samples or bytes, in words."""
+def _less(label: str, groups: Mapping[str, Sequence[Record]], made: Comparison) -> list[Use]:
+    """What a method left of a budget of samples or bytes."""
     mine, base = _ledgers(label, groups, made)
     kind = made.budget.kind
     if kind == "rounds" or (made.budget.amount is None and base is None):
-        return ""
+        return []
     limit = made.budget.amount or (base or {}).get(kind, 0.0)
-    share = mine[kind] / limit if limit else 1.0
-    return f"only {100 * share:.2g} % of the budget of {kind}" if share < LESS else ""
+    times = mine[kind] / limit if limit else 1.0
+    return [Use(kind, times, budget=True)] if times < LESS else []
 
 
 def _ledgers(
@@ -269,56 +245,6 @@ def _ledgers(
     both = ([r for r in records if r["seed"] in seeds] for records in (mine, base))
     one, other = map(_ledger, both)
     return one, other
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.3g} times" if ratio >= MORE else f"{100 * (ratio - 1):.2g} % more than"
-
-
-def _notes(made: Comparison, lines: Sequence[Line]) -> list[str]:
-    """What a reader must know about the tests."""
-    if not lines:
-        return []
-    judging, n = made.judging, max(line.summary.n for line in lines)
-    if n < 2:
-        return ["One seed: no spread, no interval and no test; raise compare.seeds."]
-    test = TESTS[judging.test]
-    kind = "Student's t" if judging.interval == "t" else "the bootstrap"
-    spread = f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}"
-    if not any(line.versus for line in lines):
-        begun = any(line.label == made.baseline for line in lines)
-        why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
-        return [f"{spread}; no test, since {why}."]
-    notes = [
-        f"{spread}; p by the {test} on differences to {made.baseline} with the same seed, "
-        "Holm-corrected over the methods."
-    ]
-    others = len(made.labels) - 1
-    least = others * least_p(n, judging.test)
-    if least >= ALPHA:
-        among = "" if others == 1 else f" and {others} differences"
-        notes.append(
-            f"With {n} seeds{among} {test} cannot give less than p = {min(least, 1.0):.2g}; use "
-            f"at least {2 + math.floor(math.log2(others / ALPHA))} seeds."
-        )
-    if judging.interval == "bootstrap" and n < FEW:
-        notes.append(
-            f"The bootstrap's intervals are too narrow with fewer than {FEW} seeds; "
-            "compare.interval = 't' has wider ones."
-        )
-    return notes
-
-
-def _missing(made: Comparison, lines: Sequence[Line]) -> list[str]:
-    """Which methods lack seeds."""
-    there = {(line.label, line.condition): line.summary.n for line in lines}
-    few: list[str] = []
-    for condition in made.conditions if lines else []:
-        for label, n in _asked(made, condition).items():
-            found = there.get((label, condition), 0)
-            if found < n:
-                few.append(f"{label} on {condition} has {found or 'none'} of {n} seeds")
-    return [f"Missing: {_listed(few)}. Tests use the seeds that both methods have."] if few else []
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

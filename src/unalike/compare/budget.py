@@ -2,8 +2,8 @@
 
 The number of rounds must be known in advance, because schedules depend on it (phase-shift collects
 everybody in the last round, learning rates decay over all rounds). Messages have declared forms,
-who takes part in which round is a pure function, and one client that trains on two examples tells
-how often a method differentiates an example.
+who takes part in which round is a pure function, and one client that trains on a few examples
+tells how often a method differentiates one.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from unalike import tree
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import Traffic, opening, traffic
-from unalike.engine.loop import Loop, Messages
+from unalike.engine.loop import Loop, Messages, State
+from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
 from unalike.run.build import Experiment, experiment, program
@@ -27,7 +28,7 @@ TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole rou
 class Use(NamedTuple):
     """What rounds cost."""
 
-    samples: int = 0
+    samples: int = 0  # whose gradient is taken, as often as it is
     bytes: int = 0
 
     def __add__(self, other: tuple[int, ...]) -> "Use":  # type: ignore[override]
@@ -41,7 +42,8 @@ class Trial(NamedTuple):
     loop: Loop
     messages: Messages
     statistics: int  # how many numbers an answer reports
-    gradients: float  # per example that is drawn
+    slope: float  # gradients for each example that is drawn,
+    offset: float  # and for each client of a round, whatever it draws
     before: Traffic  # when it begins
 
 
@@ -49,7 +51,7 @@ class Forecast:
     """What every round of an experiment will use if no client fails."""
 
     def __init__(self, made: Experiment) -> None:
-        """Trains one client on two examples; the experiment cannot be used afterwards."""
+        """Trains one client on a few examples; the experiment cannot be used afterwards."""
         self.course, self.n = made.course, made.course.transport.clients.n
         self.sizes, self.earlier = made.course.transport.clients.sizes, made.earlier
         self.trials = [self._tried(s) for s in range(len(made.course.program))]
@@ -60,17 +62,20 @@ class Forecast:
         loop = course.enter(stage, model)
         first = course.first(stage, model)
         state = loop.begin(first)
-        one = torch.zeros(1, dtype=torch.long)
-        plan = Plan(one, one, torch.ones(1, dtype=torch.bool), 2 / self.sizes[:1].double())
-        parts = list(course.transport.train(0, plan, loop.downs(state), loop.home))
-        messages = loop.messages(first)
-        done = parts[0].work
-        before = loop.asked
+        (two, answer), (four, _) = (self._worked(loop, state, n) for n in (2, 4))
+        slope = (four - two) / 2
+        messages, before = loop.messages(first), loop.asked
         if stage:
             handed = tree.size_bytes(messages.handed)
             before += opening(loop.recipe.topology, self.n, handed)
-        rate = done.gradients / max(done.samples, 1)
-        return Trial(loop, messages, len(parts[0].stats), rate, before)
+        return Trial(loop, messages, len(answer.stats), slope, two - 2 * slope, before)
+
+    def _worked(self, loop: Loop, state: State, examples: int) -> tuple[float, Replies]:
+        """(the gradients one client takes for so many examples, its answer)."""
+        one = torch.zeros(1, dtype=torch.long)
+        plan = Plan(one, one, torch.ones(1, dtype=torch.bool), examples / self.sizes[:1].double())
+        (part,) = self.course.transport.train(0, plan, loop.downs(state), loop.home)
+        return part.work.gradients, part
 
     def round(self, t: int, last: bool) -> Use:
         """Round ``t``, which is or is not the last of its stage."""
@@ -90,7 +95,8 @@ class Forecast:
         if t == start:
             cost += trial.before
         drawn = int(work(self.sizes[plan.ids], plan.epochs).sum())
-        use = Use(round(drawn * trial.gradients), cost.total)
+        taken = drawn * trial.slope + len(plan.ids) * trial.offset
+        use = Use(round(taken), cost.total)
         if t == 0 and self.earlier:
             sent = sum(v for k, v in self.earlier.items() if k.startswith("bytes_"))
             use += Use(int(self.earlier["gradients"]), int(sent))

@@ -7,12 +7,11 @@ from typing import NamedTuple
 from unalike.compare import frames
 from unalike.compare.analysis import Analysis, analyse
 from unalike.compare.budget import within
-from unalike.compare.render import latex, markdown
 from unalike.compare.results import Results, begun
 from unalike.compare.schedule import Schedule
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell, Comparison
-from unalike.compare.tables import grids
+from unalike.compare.tables import tables
 from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
@@ -24,6 +23,8 @@ from unalike.run.environment import cores
 from unalike.run.folder import alone, dumps, write
 from unalike.run.interrupts import interrupts
 from unalike.run.shape import Shape
+from unalike.tables.latex import latex
+from unalike.tables.markdown import markdown
 
 
 class Stopped(KeyboardInterrupt):
@@ -87,16 +88,11 @@ def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
     records = results.records
     analysis = analyse(made, records)
     if records:
-        tables, question = grids(made, analysis), made.judging.question
-        write(folder / "table.md", markdown(tables, question))
-        write(folder / "table.tex", latex(tables))
-        frames.save(folder, records, analysis)
-    said = {
-        "lines": frames.lines(analysis),
-        "verdicts": [vars(v) for v in analysis.verdicts],
-        "notes": analysis.notes,
-    }
-    write(folder / "statistics.json", dumps(said, indent=1))
+        shown = tables(made, analysis)
+        write(folder / "table.md", markdown(shown, made.judging.question))
+        write(folder / "table.tex", latex(shown))
+        frames.save(folder, made, records, analysis)
+    write(folder / "statistics.json", dumps(frames.statistics(made, analysis), indent=1))
     return analysis
 
 

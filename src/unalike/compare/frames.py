@@ -1,20 +1,20 @@
-"""Results as data frames, for CSV and Parquet."""
+"""Results as tables for programs, in CSV and Parquet: all digits, names as records have them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from unalike.compare import wording
 from unalike.compare.analysis import Analysis
+from unalike.compare.spec import Comparison
+from unalike.run.folder import write
+from unalike.tables.csv import csv
+from unalike.tables.model import Cell, Table
 
-if TYPE_CHECKING:
-    import polars as pl
 
-
-def cells(records: Iterable[dict[str, Any]]) -> "pl.DataFrame":
+def cells(records: Iterable[Mapping[str, Any]]) -> Table:
     """One row a cell: what it was, every metric of its chosen round, its ledger."""
-    import polars as pl
-
     rows = []
     for r in records:
         row = {k: r[k] for k in ("id", "label", "method", "partition", "condition", "seed")}
@@ -24,17 +24,15 @@ def cells(records: Iterable[dict[str, Any]]) -> "pl.DataFrame":
             for metric, numbers in metrics.items():
                 row |= {f"{section}_{metric}_{k}": _number(v) for k, v in numbers.items()}
         rows.append(row)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return _table(rows)
 
 
-def summary(analysis: Analysis) -> "pl.DataFrame":
+def summary(made: Comparison, analysis: Analysis) -> Table:
     """One row a method and condition, with intervals, tests and mean ledger."""
-    import polars as pl
-
-    return pl.DataFrame([_row(line) for line in lines(analysis)], infer_schema_length=None)
+    return _table([_row(line) for line in lines(made, analysis)])
 
 
-def lines(analysis: Analysis) -> list[dict[str, Any]]:
+def lines(made: Comparison, analysis: Analysis) -> list[dict[str, Any]]:
     """The lines of an analysis as plain data."""
     return [
         {
@@ -46,8 +44,8 @@ def lines(analysis: Analysis) -> list[dict[str, Any]]:
             "p_corrected": line.p,
             "outcome": line.outcome,
             "best": line.best,
-            "more": line.more,
-            "less": line.less,
+            "more": wording.more(line, made),
+            "less": wording.less(line),
             **line.beside,
             "ledger": line.ledger,
         }
@@ -55,11 +53,46 @@ def lines(analysis: Analysis) -> list[dict[str, Any]]:
     ]
 
 
-def save(folder: Path, records: Iterable[dict[str, Any]], analysis: Analysis) -> None:
+def statistics(made: Comparison, analysis: Analysis) -> dict[str, Any]:
+    """The whole analysis as plain data, with its sentences."""
+    verdicts = [
+        {
+            "condition": v.condition,
+            "leader": v.leader,
+            "clear": v.clear,
+            "sentence": wording.sentence(v),
+        }
+        for v in analysis.verdicts
+    ]
+    return {
+        "lines": lines(made, analysis),
+        "verdicts": verdicts,
+        "notes": wording.notes(made, analysis),
+    }
+
+
+def save(
+    folder: Path, made: Comparison, records: Iterable[Mapping[str, Any]], analysis: Analysis
+) -> None:
     """cells and summary, as CSV and Parquet."""
-    for name, frame in (("cells", cells(records)), ("summary", summary(analysis))):
-        frame.write_csv(folder / f"{name}.csv")
-        frame.write_parquet(folder / f"{name}.parquet")
+    import polars as pl
+
+    for name, table in (("cells", cells(records)), ("summary", summary(made, analysis))):
+        write(folder / f"{name}.csv", csv(table))
+        columns = {
+            head: [row[j].value for row in table.rows] for j, head in enumerate(table.columns)
+        }
+        pl.DataFrame(columns).write_parquet(folder / f"{name}.parquet")
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of unlike keys: a cell that a row lacks is empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return Table(
+        "",
+        columns,
+        [[Cell(v, "" if v is None else str(v)) for v in map(row.get, columns)] for row in rows],
+    )
 
 
 def _row(line: dict[str, Any]) -> dict[str, Any]:

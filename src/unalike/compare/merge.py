@@ -26,31 +26,5 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """The table in which a dotted key stands for the value.
-
-    >>> nested("local.lr", 0.1)
-    {'local': {'lr': 0.1}}
-    """
-    for name in reversed(key.split(".")):
-        value = {name: value}
-    return value
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables by dotted key: the inverse of ``nested``.
-
-    >>> flat({"local": {"lr": 0.1}, "rounds": 3})
-    {'local.lr': 0.1, 'rounds': 3}
-    """
-    out: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            out |= flat(value, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = value
-    return out
-
-
 def _renamed(below: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
     return "name" in over and below.get("name") not in (None, over["name"])

@@ -22,18 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from unalike.compare import settings as read
-from unalike.compare.merge import flat, merge
+from unalike.compare.merge import merge
 from unalike.compare.settings import Budget, CompareSettings, Judging
 from unalike.compare.variants import Variant, look_up, methods, overlap, partitions, swept
 from unalike.errors import ConfigError, unknown
+from unalike.metrics.catalogue import METRICS
 from unalike.run.config import Config, parse, refuse_data
+from unalike.run.dotted import flat
 from unalike.run.explain import check
 from unalike.run.overrides import override
 
-METRICS = (
-    *("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce"),
-    *("reconstruction", "kl"),  # of autoencoders
-)
 SCALE = "small"  # if a file has scales and none is asked for
 
 

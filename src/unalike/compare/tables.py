@@ -1,43 +1,27 @@
-"""The tables of a comparison as text, before anything is known of the medium.
+"""The tables of a comparison.
 
 A bold number is the best of its condition and proven so (see ``analysis``). A star marks a
 significant difference to the baseline, a dagger a method that used more than its share, a double
 dagger one that left some of it.
 """
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
-from unalike.compare.analysis import Analysis, Line, higher
+from unalike.compare import wording
+from unalike.compare.analysis import Analysis, Line
 from unalike.compare.spec import Comparison
 from unalike.compare.statistics import Paired, Summary
+from unalike.metrics.catalogue import head, metric
+from unalike.tables.cells import count, decimal, score, size, words
+from unalike.tables.format import NOTHING, interval, number, probability, signed
+from unalike.tables.model import Cell, Table
 
-NOTHING = "—"
 STAR, DAGGER, DOUBLE = "*", "†", "‡"
-SHARES = frozenset({"accuracy", "top5", "precision", "recall", "f1", "auroc"})  # shown in per cent
-NAMES = {"f1": "F1", "auroc": "AUROC", "ece": "ECE", "mce": "MCE", "top5": "top-5 accuracy"}
-TESTS = {"local": "clients' own test data", "global": "global test data", "new": "new clients"}
+EMPTY = Cell(None, NOTHING)
 
 
-class Entry(NamedTuple):
-    """One cell of a table."""
-
-    text: str
-    bold: bool = False
-
-
-class Grid(NamedTuple):
-    """One table: a column of names, then columns of numbers."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[Entry]]
-    notes: list[str]
-
-
-def grids(made: Comparison, analysis: Analysis) -> list[Grid]:
-    """All tables: methods by conditions, then every condition with its scores and differences."""
+def tables(made: Comparison, analysis: Analysis) -> list[Table]:
+    """All of them: methods by conditions, then every condition with its scores and differences."""
     out = [pivot(made, analysis)] if len(made.conditions) > 1 else []
     for condition in made.conditions:
         if analysis.at(condition):
@@ -47,7 +31,7 @@ def grids(made: Comparison, analysis: Analysis) -> list[Grid]:
     return out
 
 
-def pivot(made: Comparison, analysis: Analysis) -> Grid:
+def pivot(made: Comparison, analysis: Analysis) -> Table:
     """Methods down, conditions across, and each method's wins, ties and losses."""
     rows = []
     for label in made.labels:
@@ -55,104 +39,55 @@ def pivot(made: Comparison, analysis: Analysis) -> Grid:
         if not lines:
             continue
         numbers = [_score(lines.get(c), made.judging.metric) for c in made.conditions]
-        outcomes = [line.outcome for line in lines.values()]
-        tally = "/".join(str(outcomes.count(o)) for o in ("win", "tie", "loss"))
-        last = Entry(NOTHING if label == made.baseline else tally)
-        rows.append([Entry(_marked([*lines.values()])), *numbers, last])
-    notes = [f"{v.condition}: {v.sentence}" for v in analysis.verdicts]
-    notes += [*_legend(made), *analysis.notes, *_used(analysis.lines)]
+        last = EMPTY if label == made.baseline else _tally([*lines.values()])
+        rows.append([_method([*lines.values()]), *numbers, last])
+    notes = [f"{v.condition}: {wording.sentence(v)}" for v in analysis.verdicts]
+    notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, analysis.lines)]
     columns = ["method", *made.conditions, "win/tie/loss"]
-    return Grid(_title(made), columns, rows, notes)
+    return Table(_title(made), columns, rows, notes)
 
 
-def scores(made: Comparison, analysis: Analysis, condition: str) -> Grid:
+def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     """One condition: the compared number, its spread over clients, calibration, and the ledger."""
-    lines, metric = analysis.at(condition), made.judging.metric
+    lines, name = analysis.at(condition), made.judging.metric
     rows = [
         [
-            Entry(_marked([line])),
-            _score(line, metric),
-            Entry(number(line.beside["worst10"], metric)),
-            Entry(plain(line.beside["gini"], 3)),
-            Entry(plain(line.beside["ece"], 3)),
-            Entry(size(line.ledger["bytes"])),
-            Entry(count(line.ledger["samples"])),
-            Entry(f"{line.ledger['rounds']:.0f}"),
+            _method([line]),
+            _score(line, name),
+            score(line.beside["worst10"], name, "worst10"),
+            score(line.beside["gini"], name, "gini"),
+            score(line.beside["ece"], "ece"),
+            size(line.ledger["bytes"]),
+            count(line.ledger["samples"]),
+            decimal(line.ledger["rounds"], 0),
         ]
         for line in lines
     ]
-    notes = [v.sentence for v in analysis.verdicts if v.condition == condition]
-    notes += [*_legend(made), *analysis.notes, *_used(lines)]
-    columns = ["method", name(metric), "worst 10 %", "Gini", "ECE", "sent", "samples", "rounds"]
-    return Grid(_title(made, condition), columns, rows, notes)
+    notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
+    notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
+    spread = [head(name, "worst10"), head(name, "gini"), head("ece")]
+    columns = ["method", head(name), *spread, "sent", "samples", "rounds"]
+    return Table(_title(made, condition), columns, rows, notes)
 
 
-def differences(made: Comparison, analysis: Analysis, condition: str) -> Grid:
+def differences(made: Comparison, analysis: Analysis, condition: str) -> Table:
     """One condition: every method against the baseline, seed by seed."""
-    metric, rows = made.judging.metric, []
-    for line in analysis.at(condition):
-        v, s = line.versus, line.summary
-        rows.append(
-            [
-                Entry(line.label),
-                Entry(_interval(s, metric)),
-                Entry(NOTHING if v is None else _difference(v, metric)),
-                Entry(NOTHING if line.p is None else probability(line.p)),
-                Entry(NOTHING if v is None or v.effect is None else f"{v.effect:+.2f}"),
-                Entry(line.outcome or NOTHING),
-            ]
-        )
-    better = "more" if higher(metric) else "less"
-    title = f"{name(metric)} against {made.baseline}, {better} is better"
-    columns = [
-        "method",
-        "95 % interval",
-        "difference",
-        "p (Holm)",
-        "effect",
-        "result",
+    name = made.judging.metric
+    rows = [
+        [
+            words(line.label),
+            _interval(line.summary, name),
+            EMPTY if line.versus is None else difference(line.versus, name),
+            Cell(line.p, probability(line.p)),
+            _effect(line.versus),
+            words(line.outcome) if line.outcome else EMPTY,
+        ]
+        for line in analysis.at(condition)
     ]
-    return Grid(_title(made, condition, title), columns, rows, [])
-
-
-def name(metric: str) -> str:
-    """The metric with its unit."""
-    return f"{NAMES.get(metric, metric)} %" if metric in SHARES else NAMES.get(metric, metric)
-
-
-def number(value: float | None, metric: str) -> str:
-    """A value of the metric: per cent with two decimals, or four decimals."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    return f"{100 * value:.2f}" if metric in SHARES else f"{value:.4f}"
-
-
-def plain(value: float | None, decimals: int) -> str:
-    """A number without a unit."""
-    return NOTHING if value is None or math.isnan(value) else f"{value:.{decimals}f}"
-
-
-def probability(p: float) -> str:
-    """A p-value."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def size(amount: float) -> str:
-    """A number of bytes."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 999.5:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} TB"
-
-
-def count(amount: float) -> str:
-    """A large number in few characters."""
-    for unit in ("", "k", "M", "G"):
-        if amount < 999.5:
-            return f"{amount:.3g}{unit}"
-        amount /= 1000
-    return f"{amount:.3g}T"
+    better = "more" if metric(name).higher else "less"
+    title = f"{head(name)} against {made.baseline}, {better} is better"
+    columns = ["method", "95 % interval", "difference", "p (Holm)", "effect", "result"]
+    return Table(_title(made, condition, title), columns, rows)
 
 
 def spread(summary: Summary, metric: str) -> str:
@@ -161,28 +96,42 @@ def spread(summary: Summary, metric: str) -> str:
     return mean if summary.std is None else f"{mean} ± {number(summary.std, metric)}"
 
 
-def _score(line: Line | None, metric: str) -> Entry:
+def difference(versus: Paired, metric: str) -> Cell:
+    """With its sign and interval."""
+    text = signed(versus.mean, metric)
+    if versus.low is not None:
+        text = f"{text} {interval(versus.low, versus.high, metric)}"
+    return Cell(versus.mean, text)
+
+
+def _score(line: Line | None, metric: str) -> Cell:
     if line is None or not line.summary.n:
-        return Entry(NOTHING)
-    star = STAR if line.differs else ""
+        return EMPTY
     few = f" (n = {line.summary.n})" if line.summary.n < line.asked else ""
-    return Entry(spread(line.summary, metric) + star + few, line.best)
+    mark = (STAR if line.differs else "") + few
+    return Cell(line.summary.mean, spread(line.summary, metric), line.best, mark)
 
 
-def _interval(s: Summary | Paired, metric: str) -> str:
+def _interval(s: Summary, name: str) -> Cell:
     low, high = s.low, s.high
     if low is None or high is None:
-        return NOTHING
-    if isinstance(s, Summary) and metric in SHARES:  # no mean of shares lies outside
+        return EMPTY
+    if metric(name).share:  # no mean of shares lies outside
         low, high = max(low, 0.0), min(high, 1.0)
-    return f"[{number(low, metric)}, {number(high, metric)}]"
+    return Cell(low, interval(low, high, name))
 
 
-def _difference(v: Paired, metric: str) -> str:
-    """With its sign and interval."""
-    text = number(v.mean, metric)
-    sign = "" if text.startswith("-") or text == NOTHING else "+"
-    return f"{sign}{text}" if v.low is None else f"{sign}{text} {_interval(v, metric)}"
+def _effect(versus: Paired | None) -> Cell:
+    if versus is None or versus.effect is None:
+        return EMPTY
+    return Cell(versus.effect, f"{versus.effect:+z.2f}")
+
+
+def _tally(lines: Sequence[Line]) -> Cell:
+    """Wins, ties and losses; sorted by how many more were won than lost."""
+    outcomes = [line.outcome for line in lines]
+    won, tied, lost = (outcomes.count(o) for o in ("win", "tie", "loss"))
+    return Cell(won - lost, f"{won}/{tied}/{lost}")
 
 
 def _title(made: Comparison, *parts: str) -> str:
@@ -190,41 +139,24 @@ def _title(made: Comparison, *parts: str) -> str:
 
 
 def _legend(made: Comparison) -> list[str]:
-    """What the numbers are, at which budget, and what the marks mean."""
-    j, budget = made.judging, made.budget
-    which = "the round selected on validation data" if j.round == "selected" else "the last round"
-    how = "" if j.statistic == "mean" else f" ({j.statistic.replace('_', ' ')} over clients)"
-    what = name(j.metric).removesuffix(" %")
-    words = {"rounds": "rounds", "samples": "local samples", "bytes": "bytes"}[budget.kind]
-    amount = ""
-    if budget.amount is not None:
-        text = size(budget.amount) if budget.kind == "bytes" else count(budget.amount)
-        amount = f" ({text})"
-    equal = "methods set their own rounds" if own_rounds(made) else f"at equal {words}{amount}"
-    return [
-        f"{what[0].upper()}{what[1:]}{how} on {TESTS[j.section]} in {which}, {equal}.",
-        f"Bold: best, and surely so. {STAR}: differs from {made.baseline} (corrected p < 0.05).",
-    ]
+    """What the numbers are, and what the marks mean."""
+    marks = (
+        "Bold: significantly better than every other method. "
+        f"{STAR}: differs from {made.baseline} (corrected p < 0.05)."
+    )
+    return [wording.legend(made), marks]
 
 
-def own_rounds(made: Comparison) -> bool:
-    """Whether rounds are what methods get the same of, but some of them set their own."""
-    rounds: dict[str, set[int]] = {}
-    for cell in made.cells:
-        rounds.setdefault(cell.condition, set()).add(cell.config.rounds)
-    return made.budget.kind == "rounds" and any(len(found) > 1 for found in rounds.values())
-
-
-def _marked(lines: Sequence[Line]) -> str:
+def _method(lines: Sequence[Line]) -> Cell:
     marks = DAGGER * any(line.more for line in lines) + DOUBLE * any(line.less for line in lines)
-    return f"{lines[0].label} {marks}".rstrip()
+    return words(lines[0].label, f" {marks}" if marks else "")
 
 
-def _used(lines: Sequence[Line]) -> list[str]:
+def _used(made: Comparison, lines: Sequence[Line]) -> list[str]:
     """Footnotes on methods that used more, or less, than their share."""
     return [
-        *_footnotes(DAGGER, lines, [line.more for line in lines]),
-        *_footnotes(DOUBLE, lines, [line.less for line in lines]),
+        *_footnotes(DAGGER, lines, [wording.more(line, made) for line in lines]),
+        *_footnotes(DOUBLE, lines, [wording.less(line) for line in lines]),
     ]
 
 
@@ -237,9 +169,12 @@ def _footnotes(mark: str, lines: Sequence[Line], uses: Sequence[str]) -> list[st
     everywhere = len({line.condition for line in lines})
     alike: dict[str, list[str]] = {}
     for label, said in out.items():
-        words = [
-            what if len(where) == everywhere else f"{what} ({', '.join(where)})"
-            for what, where in said.items()
-        ]
-        alike.setdefault("; ".join(words), []).append(label)
+        alike.setdefault(_where(said, everywhere), []).append(label)
     return [f"{mark} {', '.join(labels)} used {words}." for words, labels in alike.items()]
+
+
+def _where(said: Mapping[str, Sequence[str]], everywhere: int) -> str:
+    return "; ".join(
+        what if len(where) == everywhere else f"{what} ({', '.join(where)})"
+        for what, where in said.items()
+    )

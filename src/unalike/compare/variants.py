@@ -8,10 +8,11 @@ from itertools import product
 from typing import Any
 from unicodedata import normalize
 
-from unalike.compare.merge import flat, merge, nested
+from unalike.compare.labels import combined, labels, setting
+from unalike.compare.merge import merge
 from unalike.errors import ConfigError, unknown
 from unalike.run.config import tables
-from unalike.settings import digits
+from unalike.run.dotted import flat, nested
 
 METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")
@@ -50,7 +51,7 @@ def methods(entries: Sequence[Any], base: Mapping[str, Any]) -> list[Variant]:
         if "topology" in extra:
             changes["topology"] = _one(f"{key}[{i}].topology", extra["topology"])
         changes = merge(_set(f"{key}[{i}].set", extra, SHARED, COMMON), changes)
-        name = "+".join([str(given["name"]), *(str(_table(p).get("name")) for p in plus)])
+        name = combined([str(given["name"]), *(str(_table(p).get("name")) for p in plus)])
         sets = frozenset(flat(changes))
         out.append(Variant(str(extra.get("label", "")), name, changes, sets))
     return _labelled(out, key)
@@ -137,7 +138,7 @@ def _spread(variant: Variant, values: Mapping[str, list[Any]], sep: str, cut: in
         changes = variant.changes
         for key, value in chosen.items():
             changes = merge(changes, nested(key, value))
-        words = [variant.label, *(f"{k[cut:]}={_text(v)}" for k, v in chosen.items())]
+        words = [variant.label, *(setting(k[cut:], v) for k, v in chosen.items())]
         out.append(replace(variant, label=sep.join(words), changes=changes, sweep=chosen))
     return out
 
@@ -201,14 +202,10 @@ def _set(key: str, extra: Mapping[str, Any], refused: Iterable[str], why: str) -
 
 
 def _labelled(variants: Sequence[Variant], key: str) -> list[Variant]:
-    """Variants with a label each: their name, and what sets those of one name apart."""
-    out: list[Variant] = []
-    for v in variants:
-        alike = [flat(o.changes) for o in variants if o.name == v.name and not o.label]
-        mine = flat(v.changes)
-        apart = [k for k in mine if any(o.get(k, ...) != mine[k] for o in alike)]
-        words = [v.name, *(f"{k.rpartition('.')[2]}={_text(mine[k])}" for k in apart)]
-        out.append(replace(v, label=v.label or " ".join(words)))
+    """Variants with a label each: that of the file, or one that sets them apart."""
+    unnamed = [v for v in variants if not v.label]
+    made = iter(labels([v.name for v in unnamed], [flat(v.changes) for v in unnamed]))
+    out = [replace(v, label=v.label or next(made)) for v in variants]
     for i, v in enumerate(out):
         if any(v.label == o.label for o in out[:i]):
             raise ConfigError(f"'{key}' has two entries called '{v.label}'; give one a label.")
@@ -231,14 +228,6 @@ def _list(key: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or not all(isinstance(v, str | Mapping) for v in value):
         raise ConfigError(f"'{key}' must be a list of names or tables, got {value!r}.")
     return value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return digits(value)
-    if isinstance(value, list):
-        return "/".join(map(_text, value))
-    return str(value)
 
 
 def look_up(label: str, variants: Sequence[Variant]) -> Variant:

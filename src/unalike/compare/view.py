@@ -7,13 +7,17 @@ from typing import Protocol
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Table as Layout
 from rich.text import Text
 
 from unalike.compare.results import score
 from unalike.compare.spec import Cell, Comparison
-from unalike.compare.tables import NOTHING, name, number
 from unalike.compare.worker import Event
+from unalike.metrics.catalogue import head
+from unalike.tables import cells
+from unalike.tables.format import number
+from unalike.tables.model import Table
+from unalike.tables.terminal import terminal
 
 EVERY = 10.0  # seconds between two lines about rounds in a log
 
@@ -133,22 +137,20 @@ class LiveView:
     def _drawn(self) -> RenderableType:
         p, made = self.progress, self.progress.made
         metric = made.judging.metric
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        table.add_column("method")
-        for column in ("cells", f"done: {name(metric)}", f"running: {name(metric)}"):
-            table.add_column(column, justify="right")
+        rows = []
         for label in made.labels:
             done, total, mean, running = p.mean(label)
-            table.add_row(
-                Text(label), f"{done}/{total}", number(mean, metric), number(running, metric)
-            )
+            scores = [cells.score(value, metric) for value in (mean, running)]
+            rows.append([cells.words(label), cells.of(done, total), *scores])
+        columns = ["method", "cells", f"done: {head(metric)}", f"running: {head(metric)}"]
+        table = terminal([Table("", columns, rows)], self.console.width)
         total = len(made.cells)
         left = f", about {p.remaining} left" if p.remaining else ""
         failed = f", {len(p.failed)} failed" if p.failed else ""
         bar = ProgressBar(total=total, completed=len(p.values) + sum(p.at.values()), width=20)
-        head = Table.grid(padding=(0, 1))
-        head.add_row(bar, Text(f"{len(p.values)} of {total} cells done{failed}{left}"))
-        return Group(head, table)
+        line = Layout.grid(padding=(0, 1))
+        line.add_row(bar, Text(f"{len(p.values)} of {total} cells done{failed}{left}"))
+        return Group(line, table)
 
 
 class LogView:
@@ -173,13 +175,13 @@ class LogView:
         left = f", about {p.remaining} left" if p.remaining else ""
         count = f"{len(p.values)}/{len(p.made.cells)}"
         if event.kind == "done":
-            shown = f"{name(metric)} {number(value, metric)}"
+            shown = f"{head(metric)} {number(value, metric)}"
             self._print(f"{count} {cell.id}: {shown}{left}")
         elif event.kind == "failed":
             self._print(f"cell {cell.id} failed: {event.text}")
         elif time.monotonic() - self.told > EVERY:
-            shown = number(p.now.get(cell.id), metric)
-            shown = "" if shown == NOTHING else f", {name(metric)} {shown}"
+            now = p.now.get(cell.id)
+            shown = "" if now is None else f", {head(metric)} {number(now, metric)}"
             self._print(f"{count} {cell.id}: round {event.round}/{event.rounds}{shown}{left}")
 
     def stopping(self) -> None:

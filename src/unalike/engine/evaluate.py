@@ -17,13 +17,12 @@ from unalike.engine.course import Course
 from unalike.engine.judging import merged, outputs, side_by_side
 from unalike.engine.loop import State
 from unalike.metrics.calibration import Reliability
+from unalike.metrics.catalogue import SECTIONS, higher
 from unalike.metrics.fairness import summarise
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 Ensemble = Literal["probabilities", "votes", "weights"]
-SECTIONS = ("train", "validation", "local", "global", "new")  # in the order of the records
-LOWER_IS_BETTER = frozenset({"loss", "ece", "mce", "reconstruction", "kl"})
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,7 @@ def _bins(diagram: Reliability) -> dict[str, list[float]]:
 def _spread(metrics: dict[str, Tensor]) -> dict[str, dict[str, float]]:
     sizes = metrics["n"].numpy()
     return {
-        name: summarise(
-            values.numpy(), sizes, higher_is_better=name not in LOWER_IS_BETTER
-        ).as_dict()
+        name: summarise(values.numpy(), sizes, higher_is_better=higher(name)).as_dict()
         for name, values in metrics.items()
         if name != "n"
     }

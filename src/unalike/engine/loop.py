@@ -25,6 +25,7 @@ from unalike.uploads import NotSummed, Stacked, Uploads
 
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
+INSANE = 1e6  # times its own length that a model may grow in a round
 HELD = 256 << 20  # bytes of uploads that are held rather than summed as they come
 
 
@@ -223,11 +224,22 @@ class Loop:
                 notes,
             )
             cost += self.across(heard, state)
+        self._refuse_insane(t, state.stack, stack)
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
         seen = {k: v[got] if isinstance(v, Tensor) else v for k, v in logged.items()}
         done = Round(got, weights[got], rejected, "", cost, worked, said, seen, stats, mixed)
         return State(stack, tuple(mixing), state.survey), done
+
+    def _refuse_insane(self, t: int, before: Any, after: Any) -> None:
+        """Stop before a model is kept that no training could have led to."""
+        old, new = max(_length(before.x), 1.0), _length(after.x)
+        if not new <= INSANE * old:  # also if it is not a number
+            raise RunError(
+                f"round {t + 1} would make the model {new / old:.3g} times as long as it was, so "
+                "training has diverged; lower the learning rate of the clients or of the server, "
+                "then start again or resume from the last checkpoint."
+            )
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:
         """The edges in use: a server whose clients all stayed silent says nothing."""

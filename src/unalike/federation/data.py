@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,9 +11,9 @@ from torch import Tensor
 from unalike.errors import DataError
 from unalike.federation.goals import Outcome
 from unalike.federation.readers.columns import NOTHING, Pending
+from unalike.kinds import Kind
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-Kind = Literal["multiclass", "binary", "characters"]
 
 
 @dataclass(frozen=True)

@@ -9,4 +9,5 @@ axis more, and so have weights.
 ``functions``  derivatives and vmap rules
 ``operators``  the operators themselves, by these kernels or by PyTorch
 ``launch``     how a convolution is laid out for its kernel; ``plan`` how it is cut up
+``device``     the kernels
 """

@@ -10,6 +10,7 @@ from torch import Tensor
 from unalike.errors import RunWarning
 
 PRECISIONS = frozenset({torch.float32, torch.bfloat16, torch.float16})
+LARGEST = 2**31  # kernels count pixels, and one client's numbers, in 32 bits
 OLDEST = (8, 0)  # the first generation whose tensor units take single precision
 
 
@@ -33,3 +34,8 @@ def _device(index: int) -> bool:
 def available(x: Tensor) -> bool:
     """Whether the kernels can compute with ``x``."""
     return x.is_cuda and x.dtype in PRECISIONS and _device(x.device.index or 0)
+
+
+def small(*sizes: int) -> bool:
+    """Whether kernels can count that far."""
+    return max(sizes) < LARGEST

@@ -22,13 +22,13 @@ def _where(geometry: Geometry) -> Where:
     return geometry.stride, geometry.padding, geometry.dilation, geometry.groups
 
 
-def _clients(v: int, x: Tensor, dim: int | None) -> Tensor:
+def by_client(v: int, x: Tensor, dim: int | None) -> Tensor:
     """[n, ...] mapped along ``dim`` as [v n, ...]; all share what is not mapped."""
     x = x.unsqueeze(0).expand(v, *x.shape) if dim is None else x.movedim(dim, 0)
     return x.flatten(0, 1)
 
 
-def _images(x: Tensor, dim: int) -> Tensor:
+def by_image(x: Tensor, dim: int) -> Tensor:
     """[n, B, ...] mapped along ``dim`` as [n, v B, ...]."""
     return x.movedim(dim, 1).flatten(1, 2)
 
@@ -62,11 +62,11 @@ class Convolution(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         v = info.batch_size
         if dims[1] is None and dims[2] is None and dims[0] is not None:
-            y = Convolution.apply(_images(x, dims[0]), w, bias, geometry)
+            y = Convolution.apply(by_image(x, dims[0]), w, bias, geometry)
             return y.unflatten(1, (v, -1)), 1
-        x, w = _clients(v, x, dims[0]), _clients(v, w, dims[1])
+        x, w = by_client(v, x, dims[0]), by_client(v, w, dims[1])
         if bias is not None:
-            bias = _clients(v, bias, dims[2])
+            bias = by_client(v, bias, dims[2])
         return Convolution.apply(x, w, bias, geometry).unflatten(0, (v, -1)), 0
 
 
@@ -98,9 +98,9 @@ class InputGradient(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         v = info.batch_size
         if dims[1] is None and dims[0] is not None:
-            dx = InputGradient.apply(_images(g, dims[0]), w, image, geometry)
+            dx = InputGradient.apply(by_image(g, dims[0]), w, image, geometry)
             return dx.unflatten(1, (v, -1)), 1
-        g, w = _clients(v, g, dims[0]), _clients(v, w, dims[1])
+        g, w = by_client(v, g, dims[0]), by_client(v, w, dims[1])
         return InputGradient.apply(g, w, image, geometry).unflatten(0, (v, -1)), 0
 
 
@@ -133,7 +133,7 @@ class WeightGradient(torch.autograd.Function):
         info: Any, dims: Dims, x: Tensor, g: Tensor, kernel: Pair, bias: bool, geometry: Geometry
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         v = info.batch_size
-        x, g = _clients(v, x, dims[0]), _clients(v, g, dims[1])
+        x, g = by_client(v, x, dims[0]), by_client(v, g, dims[1])
         dw, db = WeightGradient.apply(x, g, kernel, bias, geometry)
         db = db.unflatten(0, (v, -1)) if bias else db.expand(v, 0)
         return (dw.unflatten(0, (v, -1)), db), (0, 0)

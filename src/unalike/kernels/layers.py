@@ -3,8 +3,8 @@
 Inside vmap on a GPU that has the kernels they use them, and are PyTorch's own otherwise.
 """
 
-from itertools import pairwise
-from typing import cast
+import copy
+from typing import TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +14,13 @@ from torch._C import _functorch  # the only public-free way to ask whether we ar
 from unalike.kernels.available import available
 from unalike.kernels.functions import convolution
 from unalike.kernels.geometry import Geometry, Pair
+from unalike.kernels.linear import linear
 from unalike.kernels.pooling import MaxPool, Window
 
 
 def _mapped(x: Tensor) -> bool:
-    """Whether ``x`` are images inside a transformation, on a device that has the kernels."""
-    return x.ndim == 4 and _functorch.peek_interpreter_stack() is not None and available(x)
+    """Whether ``x`` is inside a transformation, on a device that has the kernels."""
+    return _functorch.peek_interpreter_stack() is not None and available(x)
 
 
 def _pair(value: int | tuple[int, ...]) -> Pair:
@@ -31,12 +32,10 @@ class Conv2d(nn.Conv2d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         geometry = self._geometry()
-        if geometry is None or not _mapped(input):
+        if geometry is None or input.ndim != 4 or not _mapped(input):
             return super()._conv_forward(input, weight, bias)
         if torch.is_autocast_enabled("cuda"):
-            dtype = torch.get_autocast_dtype("cuda")
-            input, weight = input.to(dtype), weight.to(dtype)
-            bias = None if bias is None else bias.to(dtype)
+            input = input.to(torch.get_autocast_dtype("cuda"))  # weights follow in the kernel
         return convolution(input, weight, bias, geometry)
 
     def _geometry(self) -> Geometry | None:
@@ -44,27 +43,46 @@ class Conv2d(nn.Conv2d):
         both = self._reversed_padding_repeated_twice
         if self.padding_mode != "zeros" or both[0::2] != both[1::2]:
             return None
-        return Geometry(
-            _pair(self.stride), (both[2], both[0]), _pair(self.dilation), self.groups
-        )
+        return Geometry(_pair(self.stride), (both[2], both[0]), _pair(self.dilation), self.groups)
+
+
+class Linear(nn.Linear):
+    """``nn.Linear`` whose weights' gradients are not rounded under autocast."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` times the weights, plus the bias."""
+        if not (torch.is_autocast_enabled("cuda") and _mapped(input)):
+            return super().forward(input)
+        dtype = torch.get_autocast_dtype("cuda")
+        return linear(input.to(dtype), self.weight, self.bias)
 
 
 class MaxPool2d(nn.MaxPool2d):
-    """``nn.MaxPool2d``, or with ``relu`` that after ``nn.ReLU``."""
+    """``nn.MaxPool2d``, with ``relu`` after ``nn.ReLU``, with ``flat`` before ``nn.Flatten``."""
 
     relu = False
+    flat = False
 
     def forward(self, input: Tensor) -> Tensor:
         """The largest value of every window."""
-        if _mapped(input):
-            parts = (self.kernel_size, self.stride, self.padding, self.dilation)
-            y, _ = MaxPool.apply(input, Window(*map(_pair, parts), self.relu))
-            return y
+        if input.ndim == 4 and _mapped(input):
+            window = Window(
+                _pair(self.kernel_size),
+                _pair(self.stride),
+                _pair(self.padding),
+                _pair(self.dilation),
+                self.relu,
+                self.flat,
+            )
+            return MaxPool.apply(input, window)[0]
         y = super().forward(input)
         return F.relu(y) if self.relu else y
 
 
-def _poolable(m: nn.Module) -> bool:
+_OWN: dict[type[nn.Module], type[nn.Module]] = {nn.Conv2d: Conv2d, nn.Linear: Linear}
+
+
+def _poolable(m: nn.Module) -> TypeGuard[nn.MaxPool2d]:
     if type(m) is not nn.MaxPool2d or m.return_indices or m.ceil_mode:
         return False
     high, wide = _pair(m.kernel_size)
@@ -80,14 +98,20 @@ def accelerated(module: nn.Module) -> nn.Module:
     for m in list(module.modules()):
         if type(m) is nn.Sequential:
             _reordered(m)
-        if type(m) is nn.Conv2d or _poolable(m):
-            m.__class__ = Conv2d if isinstance(m, nn.Conv2d) else MaxPool2d
+        if type(m) in _OWN or _poolable(m):
+            m.__class__ = _OWN.get(type(m), MaxPool2d)
     return module
 
 
 def _reordered(m: nn.Sequential) -> None:
-    for (first, relu), (second, pool) in pairwise(list(m.named_children())):
-        if type(relu) is nn.ReLU and _poolable(pool):
-            both = MaxPool2d(pool.kernel_size, pool.stride, pool.padding, pool.dilation)
-            both.relu = True
-            m._modules[first], m._modules[second] = nn.Identity(), both
+    layers = list(m.named_children())
+    for i, (name, pool) in enumerate(layers):
+        if not _poolable(pool):
+            continue
+        own = copy.copy(pool)  # the same layer may be used elsewhere
+        own.__class__ = MaxPool2d
+        assert isinstance(own, MaxPool2d)
+        if i > 0 and type(layers[i - 1][1]) is nn.ReLU:
+            own.relu, m._modules[layers[i - 1][0]] = True, nn.Identity()
+        own.flat = i + 1 < len(layers) and type(layers[i + 1][1]) is nn.Flatten
+        m._modules[name] = own

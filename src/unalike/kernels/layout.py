@@ -1,5 +1,6 @@
 """Images with their channels last in memory, whatever the order of their axes says."""
 
+import torch
 from torch import Tensor
 
 
@@ -19,3 +20,18 @@ def channels_last(x: Tensor) -> Tensor:
 def empty(like: Tensor, n: int, b: int, c: int, h: int, w: int) -> Tensor:
     """Images that nothing was written to yet."""
     return like.new_empty(n, b, h, w, c).permute(0, 1, 4, 2, 3)
+
+
+def padded(x: Tensor, high: int, wide: int) -> Tensor:
+    """``x`` with so many zeros around it."""
+    if x.stride(0) == 0 and len(x) > 1:
+        return padded(x[:1], high, wide).expand(len(x), *[-1] * 4)
+    n, b, c, h, w = x.shape
+    out = empty(x, n, b, c, h + 2 * high, w + 2 * wide).zero_()
+    out[..., high : high + h, wide : wide + w] = x
+    return out
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The type of sums of such numbers."""
+    return torch.promote_types(dtype, torch.float32)

@@ -4,8 +4,9 @@ Trying block sizes out on the device would be a little faster for odd shapes, bu
 choose differently and would then differ in rounding. The numbers were found on one H200.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+Kind = Literal["narrow", "rounded", "exact"]  # 16 bits, TF32, three products of TF32
 PROGRAMS = 1024  # enough to keep every multiprocessor of a large GPU busy to the end
 
 
@@ -28,34 +29,43 @@ def power(n: int, least: int, most: int) -> int:
     return max(least, min(most, 1 << (n - 1).bit_length()))
 
 
-def correlation(channels: int, columns: int, narrow: bool) -> Blocks:
-    """For output pixels x columns along taps and channels; ``narrow`` numbers have 16 bits."""
-    most = 64 if narrow else 32
-    k = most if channels < 16 else min(most, channels & -channels)
+def correlation(channels: int, columns: int, kind: Kind) -> Blocks:
+    """For output pixels x columns along taps and channels."""
+    even = channels & -channels  # the largest power of two that divides them
+    if even < 16:
+        return Blocks(128, power(columns, 16, 64), 32, 4, 1)
+    if kind == "exact":
+        return Blocks(64, power(columns, 16, 64), min(even, 32), 4, 3)
     n = power(columns, 16, 128)
-    return Blocks(128, n, k, 8 if n == 128 else 4, 3)
+    k = min(even, 64 if kind == "narrow" and n < 128 else 32)
+    return Blocks(128, n, k, 4, 4 if kind == "narrow" and k < 64 else 3)
 
 
-def gradient(k: int, columns: int, narrow: bool) -> Blocks:
+def gradient(k: int, columns: int, kind: Kind) -> Blocks:
     """For (taps and channels) x columns along output pixels."""
-    n = power(columns, 16, 128)
-    return Blocks(64 if narrow else 32, n, power(k, 16, 128), 8 if n == 128 else 4, 3)
+    n = power(columns, 16, 64)
+    if k <= 32:
+        return Blocks(128, n, power(k, 16, 32), 2, 1)
+    if kind == "narrow":
+        return Blocks(128, n, 64, 4, 3)
+    # Two warps: with four, Triton would transpose numbers of 32 bits for the tensor units.
+    return Blocks(32, n, 32 if kind == "exact" else 64, 2, 3)
 
 
-def parts(rows: int, block: int, programs: int) -> int:
+def share(rows: int, block: int, programs: int) -> int:
     """How many rows one program adds up, a multiple of ``block``, so that enough programs run."""
     wanted = -(-PROGRAMS // programs)
     most = max(1, rows // (8 * block))
     return -(-rows // (min(wanted, most) * block)) * block
 
 
-def doubled(columns: int, wide: int, plain: bool) -> int:
-    """Into how many neighbours output pixels are joined along a row: their taps overlap.
+def joined(outputs: int, most: int, wide: int, plain: bool) -> int:
+    """How many neighbouring output pixels make up one row of a product: their taps overlap.
 
-    Pairs of pixels share all but one column of their taps, so the input is read from the cache
-    less often than that costs in zeros. It pays where there are few output channels.
+    Two share all but one column of their taps, so the input is read less often, which is worth
+    the added zeros where there are few output channels. ``plain``: one group, no strides.
     """
-    return 2 if plain and wide % 2 == 0 and columns <= 64 else 1
+    return 2 if plain and wide % 2 == 0 and outputs <= most else 1
 
 
 def pooled(channels: int) -> int:

@@ -6,15 +6,16 @@ is left. Images are [B, C, H, W]; pooling has no weights, so clients are more im
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from unalike.kernels import plan
-from unalike.kernels.available import available
+from unalike.kernels.available import available, small
 from unalike.kernels.geometry import Geometry, Pair
+from unalike.kernels.registry import fake, operator, pair
 
 NOWHERE = 255  # the ReLU is off: nothing of the gradient goes back
 
@@ -28,6 +29,15 @@ class Window:
     padding: Pair
     dilation: Pair
     relu: bool = False
+    flat: bool = False  # the result is to be flattened next, so its channels come first in memory
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """For the kernels."""
+        names = ("STRIDE", "PAD", "DILATION")
+        pairs = zip(names, (self.stride, self.padding, self.dilation), strict=True)
+        both = {f"{name}_{axis}": pair[i] for name, pair in pairs for i, axis in enumerate("HW")}
+        return {"R": self.kernel[0], "S": self.kernel[1], **both}
 
     @property
     def geometry(self) -> Geometry:
@@ -38,6 +48,17 @@ class Window:
     def disjoint(self) -> bool:
         """Whether every pixel lies in one window at most."""
         return self.kernel == self.stride and self.dilation == (1, 1)
+
+
+def _window(
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    relu: bool = False,
+    flat: bool = False,
+) -> Window:
+    return Window(pair(kernel), pair(stride), pair(padding), pair(dilation), relu, flat)
 
 
 def _place(found: Tensor, image: Pair, window: Window) -> Tensor:
@@ -58,11 +79,10 @@ def _taken(v: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:
     return there.view(found.shape) * (found != NOWHERE)
 
 
-@torch.library.custom_op(
-    "unalike::max_pool",
-    mutates_args=(),
-    schema="(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool relu)"
-    " -> (Tensor, Tensor)",
+@operator(
+    "max_pool",
+    "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool relu,"
+    " bool flat) -> (Tensor, Tensor)",
 )
 def max_pool(
     x: Tensor,
@@ -71,14 +91,17 @@ def max_pool(
     padding: Sequence[int],
     dilation: Sequence[int],
     relu: bool,
+    flat: bool,
 ) -> tuple[Tensor, Tensor]:
     """(largest values, the byte that says where in its window each was found)."""
-    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)), relu)
+    window = _window(kernel, stride, padding, dilation, relu, flat)
     image = (x.shape[2], x.shape[3])
     size = window.geometry.size(image, window.kernel)
-    if available(x):
+    if available(x) and small(x[:, 0].numel(), x[0].numel()):
         return _largest(x, size, window)
-    y, place = F.max_pool2d(x, kernel, stride, padding, dilation, return_indices=True)
+    y, place = F.max_pool2d(
+        x, window.kernel, window.stride, window.padding, window.dilation, return_indices=True
+    )
     row = torch.arange(size[0], device=x.device)[:, None] * stride[0] - padding[0]
     column = torch.arange(size[1], device=x.device) * stride[1] - padding[1]
     down = (place // image[1] - row) // dilation[0]
@@ -86,7 +109,7 @@ def max_pool(
     found = (down * kernel[1] + right).to(torch.uint8)
     if relu:
         y, found = y.relu(), torch.where(y <= 0, NOWHERE, found)
-    return _last(y), _last(found)
+    return y.contiguous() if flat else _last(y), _last(found)
 
 
 def _last(x: Tensor) -> Tensor:
@@ -98,24 +121,28 @@ def _empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tenso
     return like.new_empty(b, h, w, c, dtype=dtype or like.dtype).permute(0, 3, 1, 2)
 
 
+def _pooled(like: Tensor, shape: tuple[int, ...], flat: bool) -> Tensor:
+    return like.new_empty(shape) if flat else _empty(like, *shape)
+
+
 def _largest(x: Tensor, size: Pair, window: Window) -> tuple[Tensor, Tensor]:
-    from unalike.kernels import pooling_kernels
+    from unalike.kernels.device import pooling as kernels
 
     x = _last(x)
     b, c, h, w = x.shape
-    y, found = _empty(x, b, c, *size), _empty(x, b, c, *size, dtype=torch.uint8)
-    rows, block = b * size[0] * size[1], plan.power(c, 1, 64)
-    tiles, high = -(-c // block), plan.pooled(block)
-    pooling_kernels.largest[(-(-rows // high) * tiles,)](
+    y, found = _pooled(x, (b, c, *size), window.flat), _empty(x, b, c, *size, dtype=torch.uint8)
+    pixels, block = b * size[0] * size[1], plan.power(c, 1, 64)
+    tiles, tall = -(-c // block), plan.pooled(block)
+    kernels.largest[(-(-pixels // tall) * tiles,)](
         x, y, found,
-        rows, *size, h, w, h * w * c, w * c, c, c,
-        *window.stride, *window.padding, *window.dilation, tiles,
-        RELU=window.relu, R=window.kernel[0], S=window.kernel[1], BM=high, BC=block,
+        pixels, c, tiles, *y.stride(),
+        RELU=window.relu, H=h, W=w, HIGH=size[0], WIDE=size[1], **window.constants,
+        BM=tall, BC=block,
     )  # fmt: skip
     return y, found
 
 
-@max_pool.register_fake
+@fake("max_pool")
 def _(
     x: Tensor,
     kernel: Sequence[int],
@@ -123,16 +150,16 @@ def _(
     padding: Sequence[int],
     dilation: Sequence[int],
     relu: bool,
+    flat: bool,
 ) -> tuple[Tensor, Tensor]:
-    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)), relu)
+    window = _window(kernel, stride, padding, dilation, relu, flat)
     shape = (*x.shape[:2], *window.geometry.size((x.shape[2], x.shape[3]), window.kernel))
-    return _empty(x, *shape), _empty(x, *shape, dtype=torch.uint8)
+    return _pooled(x, shape, flat), _empty(x, *shape, dtype=torch.uint8)
 
 
-@torch.library.custom_op(
-    "unalike::max_pool_gradient",
-    mutates_args=(),
-    schema="(Tensor g, Tensor found, int[] image, int[] kernel, int[] stride, int[] padding,"
+@operator(
+    "max_pool_gradient",
+    "(Tensor g, Tensor found, int[] image, int[] kernel, int[] stride, int[] padding,"
     " int[] dilation) -> Tensor",
 )
 def max_pool_gradient(
@@ -145,9 +172,9 @@ def max_pool_gradient(
     dilation: Sequence[int],
 ) -> Tensor:
     """The gradient with respect to the images; where windows overlap, they add up."""
-    window = Window(*(cast(Pair, tuple(p)) for p in (kernel, stride, padding, dilation)))
+    window = _window(kernel, stride, padding, dilation)
     h, w = image
-    if available(g):
+    if available(g) and small(len(g) * h * w, g[0].numel()):
         return _spread(g, found, (h, w), window)
     dx = g.new_zeros(*g.shape[:2], h * w)
     place = _place(found, (h, w), window).flatten(-2)
@@ -156,23 +183,23 @@ def max_pool_gradient(
 
 
 def _spread(g: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:
-    from unalike.kernels import pooling_kernels
+    from unalike.kernels.device import pooling as kernels
 
-    g, found = _last(g), _last(found)
+    found = _last(found)
     b, c, high, wide = g.shape
     dx = _empty(g, b, c, *image)
-    rows, block = b * image[0] * image[1], plan.power(c, 1, 64)
+    pixels, block = b * image[0] * image[1], plan.power(c, 1, 64)
     tiles, tall = -(-c // block), plan.pooled(block)
-    pooling_kernels.spread[(-(-rows // tall) * tiles,)](
+    kernels.spread[(-(-pixels // tall) * tiles,)](
         g, found, dx,
-        rows, high, wide, *image, c,
-        *window.stride, *window.padding, *window.dilation, tiles,
-        DISJOINT=window.disjoint, R=window.kernel[0], S=window.kernel[1], BM=tall, BC=block,
+        pixels, c, tiles, *g.stride(),
+        DISJOINT=window.disjoint, H=image[0], W=image[1], HIGH=high, WIDE=wide,
+        **window.constants, BM=tall, BC=block,
     )  # fmt: skip
     return dx
 
 
-@max_pool_gradient.register_fake
+@fake("max_pool_gradient")
 def _(
     g: Tensor,
     found: Tensor,
@@ -196,7 +223,7 @@ class MaxPool(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, window: Window) -> tuple[Tensor, Tensor]:  # noqa: D102
         w = window
-        return max_pool(x, w.kernel, w.stride, w.padding, w.dilation, w.relu)
+        return max_pool(x, w.kernel, w.stride, w.padding, w.dilation, w.relu, w.flat)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: D102

@@ -22,8 +22,8 @@ def convolution(x: Tensor, w: Tensor, bias: Tensor | None, geometry: Geometry) -
     n = len(w)
     y = F.conv2d(
         _wide(x),
-        w.flatten(0, 1),
-        None if bias is None else bias.flatten(),
+        w.flatten(0, 1).to(x.dtype),
+        None if bias is None else bias.flatten().to(x.dtype),
         geometry.stride,
         geometry.padding,
         geometry.dilation,
@@ -39,7 +39,7 @@ def _backward(
     return torch.ops.aten.convolution_backward(
         _wide(g),
         _wide(x),
-        w.flatten(0, 1),
+        w.flatten(0, 1).to(g.dtype),
         [n * w.shape[1]],
         geometry.stride,
         geometry.padding,
@@ -61,7 +61,7 @@ def input_gradient(g: Tensor, w: Tensor, image: Pair, geometry: Geometry) -> Ten
 def weight_gradient(
     x: Tensor, g: Tensor, kernel: Pair, bias: bool, geometry: Geometry
 ) -> tuple[Tensor, Tensor]:
-    """The gradients with respect to weights and bias; that of the bias is empty if not asked for."""
+    """The gradients with respect to weights and bias; the latter is empty if not asked for."""
     shape = (len(x), g.shape[2], x.shape[2] // geometry.groups, *kernel)
     w = x.new_empty(1).expand(shape)
     _, dw, _ = _backward(g, x, w, geometry, (False, True, False))

@@ -8,8 +8,12 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
+from unalike.compare import folder as comparison
+from unalike.compare.labels import combined, labels
 from unalike.compare.results import FAILED, reasons
+from unalike.compare.spec import Comparison
 from unalike.errors import RunError
+from unalike.report.outcome import main_metric
 from unalike.run.folder import read_json, read_lines
 from unalike.run.sections import EvaluationSettings
 from unalike.run.selecting import headline
@@ -36,7 +40,7 @@ class Run:
     def name(self) -> str:
         """The method and what it is combined with."""
         named = [self.config["method"], *self.config.get("plus", [])]
-        return " + ".join(str(n["name"]) for n in named)
+        return combined(str(n["name"]) for n in named)
 
     @property
     def evaluated(self) -> list[Record]:
@@ -55,7 +59,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Place:
     """A run in its place: method and partition by their labels; no run if it has not begun."""
 
     id: str
@@ -79,8 +83,8 @@ class Study:
     kind: str  # "run", "runs" or "compare"
     title: str
     question: str
-    cells: list[Cell]
-    plan: Record = field(default_factory=dict)  # compare.json without its cells
+    places: list[Place]
+    asked: Comparison | None = None  # if it is one
     failed: Mapping[str, str] = field(default_factory=dict)  # cell -> why
     metric: str = "accuracy"
     section: str = "local"
@@ -90,22 +94,22 @@ class Study:
     @property
     def methods(self) -> list[str]:
         """The methods' labels in their order."""
-        return list(dict.fromkeys(c.method for c in self.cells))
+        return list(dict.fromkeys(p.method for p in self.places))
 
     @property
     def partitions(self) -> list[str]:
         """The partitions' labels in their order."""
-        return list(dict.fromkeys(c.partition for c in self.cells))
+        return list(dict.fromkeys(p.partition for p in self.places))
 
     @property
-    def begun(self) -> list[tuple[Cell, Run]]:
-        """The cells with a run to read."""
-        return [(c, c.run) for c in self.cells if c.run is not None]
+    def begun(self) -> list[tuple[Place, Run]]:
+        """The places with a run to read."""
+        return [(p, p.run) for p in self.places if p.run is not None]
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to run."""
-        return all(c.run is not None and c.run.finished for c in self.cells)
+        return all(p.run is not None and p.run.finished for p in self.places)
 
 
 class Reader:
@@ -115,6 +119,7 @@ class Reader:
         """``folder`` holds a run, a comparison, or runs one level below."""
         self.folder = Path(folder)
         self.kept: dict[Path, tuple[Any, Run]] = {}
+        self.plan: tuple[Any, Comparison] | None = None  # its configurations take time to check
 
     def signature(self) -> tuple[Any, ...]:
         """What changes when any record does."""
@@ -124,7 +129,7 @@ class Reader:
         """The study as it now stands."""
         if not self.folder.is_dir():
             raise RunError(f"there is no folder '{self.folder}'.")
-        if (self.folder / "compare.json").exists():
+        if comparison.is_comparison(self.folder):
             return self._comparison()
         if (self.folder / "config.json").exists():
             return _of_runs(self.folder, "run", [self._run(self.folder)])
@@ -137,41 +142,39 @@ class Reader:
         return _of_runs(self.folder, "runs", runs)
 
     def _comparison(self) -> Study:
-        plan = read_json(self.folder / "compare.json")
-        try:
-            cells = [
-                Cell(
-                    str(c["id"]),
-                    str(c["label"]),
-                    str(c.get("condition", c["partition"])),
-                    int(c["seed"]),
-                    self._run(path) if (path / "config.json").exists() else None,
-                    dict(c.get("config", {})),
-                )
-                for c in plan.pop("cells")
-                for path in [self.folder / c["folder"]]
-            ]
-        except (KeyError, TypeError, AttributeError, ValueError):
-            raise RunError(
-                f"'{self.folder}/compare.json' is not the plan of a comparison; "
-                "restore it from a copy."
-            ) from None
+        stamp = _stamp(self.folder)
+        if self.plan is None or self.plan[0] != stamp:
+            self.plan = stamp, comparison.read(self.folder)
+        asked = self.plan[1]
+        places = [
+            Place(
+                c.id,
+                c.label,
+                c.condition,
+                c.seed,
+                self._run(path) if (path / "config.json").exists() else None,
+                c.config.resolved(),
+            )
+            for c in asked.cells
+            for path in [self.folder / c.folder]
+        ]
+        judging = asked.judging
         return Study(
             self.folder,
             "compare",
-            plan.get("title") or f"Comparison {self.folder.name}",
-            plan.get("question") or "Which method is best on data skewed like these?",
-            cells,
-            plan,
+            judging.title or f"Comparison {self.folder.name}",
+            judging.question or "Which method is best on data skewed like these?",
+            places,
+            asked,
             reasons(self.folder),
-            metric=plan.get("metric", "accuracy"),
-            section=plan.get("section", "local"),
-            statistic=plan.get("statistic", "mean"),
-            chosen=plan.get("round", "selected"),
+            metric=judging.metric,
+            section=judging.section,
+            statistic=judging.statistic,
+            chosen=judging.round,
         )
 
     def _folders(self) -> list[Path]:
-        if (self.folder / "compare.json").exists():
+        if comparison.is_comparison(self.folder):
             return sorted(p.parent for p in self.folder.glob("cells/*/config.json"))
         return sorted(p.parent for p in self.folder.glob("*/config.json"))
 
@@ -231,14 +234,17 @@ def _stamp(folder: Path) -> tuple[Any, ...]:
 
 
 def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
-    methods = distinct([_named(run, "method") for run in runs])
-    partitions = distinct([_named(run, "partition") for run in runs])
+    methods = labels([run.name for run in runs], [_settings(run, "method") for run in runs])
+    partitions = labels(
+        [str(run.config["partition"]["name"]) for run in runs],
+        [{**_settings(run, "partition"), "data": run.config["data"]["name"]} for run in runs],
+    )
     seeds = [int(run.config.get("seed", 0)) for run in runs]
-    places = list(zip(methods, partitions, seeds, strict=True))
-    if len(set(places)) < len(places):  # they differ in something else
+    found = list(zip(methods, partitions, seeds, strict=True))
+    if len(set(found)) < len(found):  # they differ in something else
         methods = [run.folder.name for run in runs]
-    cells = [
-        Cell(run.folder.name, m, p, s, run)
+    places = [
+        Place(run.folder.name, m, p, s, run)
         for run, m, p, s in zip(runs, methods, partitions, seeds, strict=True)
     ]
     data = ", ".join(dict.fromkeys(run.config["data"]["name"] for run in runs))
@@ -251,28 +257,10 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
     else:
         title = f"{len(runs)} runs on {data}"
         question = f"How do these {len(runs)} runs on {data} differ?"
-    judged = [r["metrics"] for run in runs for r in run.evaluated]
-    classified = not judged or any("accuracy" in m for m in judged[0].values())
-    return Study(folder, kind, title, question, cells, metric="accuracy" if classified else "loss")
+    judged = [m for run in runs for r in run.evaluated for m in r["metrics"].values()]
+    metric = main_metric(judged[0]) if judged else "accuracy"
+    return Study(folder, kind, title, question, places, metric=metric)
 
 
-def _named(run: Run, section: str) -> Record:
-    """A table of the configuration with everything its label could have to tell apart."""
-    table = dict(run.config[section])
-    if section == "method":
-        return table | {"name": run.name}
-    return table | {"data": run.config["data"]["name"]}
-
-
-def distinct(tables: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each table: its name, and the settings in which those of one name differ.
-
-    >>> distinct([{"name": "fedprox", "mu": 0.1}, {"name": "fedprox", "mu": 1.0}])
-    ['fedprox mu=0.1', 'fedprox mu=1.0']
-    """
-    out = []
-    for table in tables:
-        alike = [t for t in tables if t["name"] == table["name"]]
-        apart = [k for k in table if any(t.get(k) != table[k] for t in alike)]
-        out.append(" ".join([table["name"], *(f"{k}={table[k]}" for k in apart)]))
-    return out
+def _settings(run: Run, section: str) -> Record:
+    return {k: v for k, v in run.config[section].items() if k != "name"}

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.federation.skew import emd_per_client
+from unalike.metrics.catalogue import POOLED, SECTIONS, TESTS
 from unalike.report.records import Record, Run, Study
+
+OF_CLIENTS = ("accuracy", "loss", "f1", "ece")  # metrics in the table of clients
 
 
 class Weights(NamedTuple):
@@ -33,20 +36,20 @@ def section_of(study: Study) -> str:
     for _, run in study.begun:
         if run.evaluated:
             there = run.evaluated[-1]["metrics"]
-            return next(s for s in (study.section, "local", "global", *there) if s in there)
+            return next(s for s in (study.section, *TESTS, *there) if s in there)
     return study.section
 
 
 def spread_over_clients(study: Study) -> bool:
     """Whether a run has a number for each client; the global test has one for all of them."""
-    return section_of(study) != "global"
+    return section_of(study) != POOLED
 
 
 def curves(study: Study, partition: str) -> list[Record]:
-    """The metric of every evaluated round of every cell, with the bytes sent by then."""
+    """The metric of every evaluated round of every run, with the bytes sent by then."""
     section, out = section_of(study), []
-    for cell, run in study.begun:
-        if cell.partition != partition:
+    for place, run in study.begun:
+        if place.partition != partition:
             continue
         sent = accumulate(r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in run.rounds)
         for record, total in zip(run.rounds, sent, strict=True):
@@ -54,7 +57,7 @@ def curves(study: Study, partition: str) -> list[Record]:
                 spread = record["metrics"][section].get(study.metric, {})
                 out.append(
                     {
-                        "method": cell.method,
+                        "method": place.method,
                         "round": record["round"],
                         "bytes": total,
                         study.metric: spread.get(study.statistic),
@@ -65,11 +68,8 @@ def curves(study: Study, partition: str) -> list[Record]:
 
 def tests(study: Study) -> list[Record]:
     """The rows of ``curves`` of a single run, with its tests in the place of methods."""
-    names = {"train": "training rows", "validation": "validation"}
-    names |= {"local": "clients' own test"}
-    names |= {"global": "global test", "new": "new clients"}
     out = []
-    for section, name in names.items():
+    for section, name in SECTIONS.items():
         if any(section in r["metrics"] for _, run in study.begun for r in run.evaluated):
             here = replace(study, section=section)
             out += [{**row, "method": name} for row in curves(here, study.partitions[0])]
@@ -77,15 +77,15 @@ def tests(study: Study) -> list[Record]:
 
 
 def frontier(study: Study, partition: str) -> list[Record]:
-    """Mean over clients and mean of the worst tenth of every cell."""
+    """Mean over clients and mean of the worst tenth of every run."""
     section, out = section_of(study), []
-    for cell, run in study.begun if spread_over_clients(study) else ():
+    for place, run in study.begun if spread_over_clients(study) else ():
         record = judged(study, run)
-        if cell.partition == partition and record is not None:
+        if place.partition == partition and record is not None:
             spread = record["metrics"].get(section, {}).get(study.metric, {})
             if None not in (spread.get("mean"), spread.get("worst10")):
                 out.append(
-                    {"method": cell.method, "mean": spread["mean"], "worst": spread["worst10"]}
+                    {"method": place.method, "mean": spread["mean"], "worst": spread["worst10"]}
                 )
     return out
 
@@ -105,14 +105,14 @@ def clients(study: Study, partition: str) -> dict[str, tuple[list[float], list[f
     """By method, every client's metric and its number of test examples, seeds one after another."""
     section = section_of(study)
     out: dict[str, tuple[list[float], list[float]]] = {}
-    for cell, run in study.begun if spread_over_clients(study) else ():
+    for place, run in study.begun if spread_over_clients(study) else ():
         record = judged(study, run)
-        if cell.partition != partition or record is None:
+        if place.partition != partition or record is None:
             continue
         line = run.clients(record["round"]) or {}
         found = line.get(section, {})
         if study.metric in found:
-            values, sizes = out.setdefault(cell.method, ([], []))
+            values, sizes = out.setdefault(place.method, ([], []))
             values += [np.nan if v is None else v for v in found[study.metric]]
             sizes += found["n"]
     return out
@@ -122,13 +122,13 @@ def reliability(study: Study, partition: str) -> dict[str, dict[str, NDArray[np.
     """By method, the bins of all seeds together."""
     section = section_of(study)
     found: dict[str, list[Record]] = {}
-    for cell, run in study.begun:
+    for place, run in study.begun:
         record = judged(study, run)
-        if cell.partition == partition and record is not None:
+        if place.partition == partition and record is not None:
             line = run.clients(record["round"]) or {}
             bins = line.get("reliability", {}).get(section)
             if bins is not None and sum(bins["counts"]):
-                found.setdefault(cell.method, []).append(bins)
+                found.setdefault(place.method, []).append(bins)
     return {method: _pooled(bins) for method, bins in found.items()}
 
 
@@ -146,26 +146,26 @@ def weights(study: Study, partition: str) -> list[Weights]:
     """The weights of every method's first seed; methods that weight alike are put together."""
     out: list[Weights] = []
     seen: set[str] = set()
-    for cell, run in study.begun:
+    for place, run in study.begun:
         records = [r for r in run.rounds if r["clients"]]
-        if cell.partition != partition or cell.method in seen or not records or not run.data:
+        if place.partition != partition or place.method in seen or not records or not run.data:
             continue
-        seen.add(cell.method)
+        seen.add(place.method)
         same = next((w for w in out if _alike(w.records, records)), None)
         if same is None:
             sizes = np.array(run.data["counts"], float).sum(1)
-            out.append(Weights([cell.method], records, sizes))
+            out.append(Weights([place.method], records, sizes))
         else:
-            same.methods.append(cell.method)
+            same.methods.append(place.method)
     return out
 
 
 def regret(study: Study, partition: str) -> list[Record]:
-    """The regret of the weights and its bound after every round of the cells that record them."""
+    """The regret of the weights and its bound after every round of the runs that record them."""
     return [
-        {"method": cell.method, **{k: r[k] for k in ("round", "regret", "regret_bound")}}
-        for cell, run in study.begun
-        if cell.partition == partition
+        {"method": place.method, **{k: r[k] for k in ("round", "regret", "regret_bound")}}
+        for place, run in study.begun
+        if place.partition == partition
         for r in run.rounds
         if "regret" in r
     ]
@@ -189,7 +189,7 @@ def client_rows(run: Run) -> list[Record]:
         return []
     counts = np.array(run.data["counts"], float)
     names = run.data.get("classes") or [str(c) for c in range(counts.shape[1])]
-    n = int(run.data["clients"])
+    n, marks = int(run.data["clients"]), run.data.get("marks")
     taken, last = np.zeros(n, int), np.full(n, np.nan)
     for record in run.rounds:
         ids = np.array(record["clients"], int)
@@ -203,6 +203,7 @@ def client_rows(run: Run) -> list[Record]:
     rows = [
         {
             "client": (run.data.get("names") or range(n))[k],
+            **({"mark": ", ".join(marks[k])} if marks else {}),
             "examples": int(counts[k].sum()),
             "largest class": names[int(counts[k].argmax())],
             "EMD": float(distance[k]),
@@ -211,8 +212,8 @@ def client_rows(run: Run) -> list[Record]:
         }
         for k in range(n)
     ]
-    for title, metric in (("accuracy", "accuracy"), ("loss", "loss"), ("F1", "f1"), ("ECE", "ece")):
+    for metric in OF_CLIENTS:
         if len(line.get(metric, [])) == n:
             for row, value in zip(rows, line[metric], strict=True):
-                row[title] = value
+                row[metric] = value
     return rows

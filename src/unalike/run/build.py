@@ -29,6 +29,7 @@ from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
+from unalike.generator import seeded
 from unalike.models.base import Model
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
@@ -57,6 +58,7 @@ class Experiment:
     simulation: Simulation
     course: Course
     evaluator: Evaluator
+    engine: str  # why clients are computed as they are
     earlier: dict[str, float]  # what a run this one builds on has sent and computed
     attackers: tuple[int, ...] = ()
     accountant: Accountant | None = None  # of differential privacy, if there is any
@@ -83,6 +85,8 @@ def chosen(section: str, named: Named) -> Settings:
 
     Defaults are left unset, so that a dataset can refuse settings it has no use for.
     """
+    if named.given is not None:
+        return cast(Settings, named.given)
     cls = tables()[section][named.name]
     fields = cls.model_fields
     return cls(**{k: v for k, v in named.settings.items() if v != fields[k].get_default()})
@@ -106,7 +110,9 @@ def module(config: Config, examples: Examples) -> nn.Module:
     """The named model, built for the data."""
     model = cast(Model, chosen("model", config.model))
     try:
-        return model.build(tuple(examples.x.shape[1:]), outputs(examples))
+        # PyTorch draws the weights of a new module from its global generator.
+        with seeded(rng.stream(config.seed, "init")):
+            return model.build(tuple(examples.x.shape[1:]), outputs(examples))
     except UnalikeError:
         raise
     except Exception as error:  # a module of the user's own may raise anything
@@ -179,17 +185,21 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     return stages, draft
 
 
-def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> Engine:
-    """The named engine; 'auto' vectorizes where batching over clients works and pays."""
+def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> tuple[Engine, str]:
+    """(the engine, why it was taken); 'auto' vectorizes where that works and pays."""
     kind = config.engine.kind
-    if kind == "sequential" or (kind == "auto" and on.type == "cpu" and not made.network.dense):
-        return "sequential"
+    if kind == "sequential":
+        return kind, "as set"
+    if kind == "auto" and on.type == "cpu" and not made.network.dense:
+        return "sequential", "convolutions and recurrent layers are faster so on a CPU"
     why = refusal_of_vmap(made, examples)
     if why and kind == "vectorized":
         raise ConfigError(
             f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
         )
-    return "sequential" if why else "vectorized"
+    if why:
+        return "sequential", f"the model cannot be vectorized: {why}"
+    return "vectorized", "as set" if kind == "vectorized" else "matrix products batch well"
 
 
 def experiment(config: Config) -> Experiment:
@@ -211,6 +221,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
     liars = attack.attackers(draft.n_clients, config.seed)
+    chosen_engine, reason = engine(config, made, data.examples, on)
     simulation = Simulation(
         stages[0].recipe,
         attack.poison(data.examples, rows.order[torch.isin(rows.owner, liars)]),
@@ -218,7 +229,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         w,
         draft.n_clients,
         seed=config.seed,
-        engine=engine(config, made, data.examples, on),
+        engine=chosen_engine,
         device=on,
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
@@ -250,6 +261,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         simulation,
         course,
         judge,
+        reason,
         used(draft.builds_on),
         tuple(liars.tolist()),
         accountant,
@@ -277,6 +289,7 @@ def facts(made: Experiment) -> dict[str, Any]:
     w, network = made.course.w, made.recipe.algorithm.task.network
     return {
         "engine": sim.engine,
+        "engine_because": made.engine,
         "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
         "parameters": sum(w[n].numel() for n in network.weights),
         "buffers": sum(w[n].numel() for n in network.buffers),

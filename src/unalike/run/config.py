@@ -42,6 +42,7 @@ class Named(Settings):
 
     name: str
     settings: dict[str, Any]
+    given: Any = None  # the thing itself, where it was handed over in Python
 
     def resolved(self) -> dict[str, Any]:
         """As it would stand in the file."""

@@ -15,6 +15,7 @@ from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config, parse
 from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
+from unalike.run.groups import groups
 from unalike.run.interrupts import interrupts
 from unalike.run.place import make_folder, refuse_occupied
 from unalike.run.rounds import conclusion, rounds
@@ -110,6 +111,7 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
         "marks": [list(words) for words in federation.marks],
         "asked": [outcome._asdict() for outcome in federation.outcomes],
         "unused": federation.unused,
+        "groups": groups(made),
         **facts(made),
     }
     write(folder / "skew.json", dumps(partition))

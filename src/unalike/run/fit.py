@@ -11,6 +11,7 @@ from unalike import rng, tree
 from unalike.batches import Batch
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.data import Examples
+from unalike.generator import TORCH, draws
 from unalike.gradient import gradient
 from unalike.network import Network
 from unalike.own_code import reason
@@ -45,9 +46,17 @@ def fit(
         made = learn(Network(module, track_statistics=track))
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
-        wrong = made.misfit(x, y, examples.classes, examples.name)
+        found: list[str] = []
+        drawn = draws(lambda: found.append(made.misfit(x, y, examples.classes, examples.name)))
+        wrong = found[0]
         if not wrong:
-            _step(made, made.network.given(), examples)
+            drawn = drawn or draws(lambda: _step(made, made.network.given(), examples))
+        if drawn and drawn != TORCH:
+            raise ConfigError(
+                f"{what} draws from {drawn} in its forward pass, which no seed of a run reaches; "
+                "draw with torch instead."
+            )
+        made.network.seeds_global = bool(drawn)
     except UnalikeError:
         raise
     except Exception as error:  # the module is the user's, and so may be anything it raises
@@ -68,6 +77,8 @@ def misfit(what: str, examples: Examples, error: Exception) -> ConfigError:
 def refusal_of_vmap(made: Task, examples: Examples) -> str:
     """Why the network cannot be computed for many clients in one call; empty if it can."""
     w = made.network.given()
+    if made.network.seeds_global:
+        return f"it draws from {TORCH}, as F.dropout does and nn.Dropout would not"
     try:
         vmap(lambda w: _step(made, w, examples))(tree.stack([w, w]))
     except Exception as error:

@@ -11,6 +11,8 @@ from unalike.engine.loop import Round
 from unalike.run.build import Experiment
 from unalike.run.summary import summarise
 
+EDGES = 10_000  # entries of a combination matrix that a record holds; more would fill the disk
+
 
 class Step(NamedTuple):
     """One round and what came of it."""
@@ -72,6 +74,7 @@ def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[s
         "skipped": report.skipped,
         "notes": list(report.notes),
         **{name: _rounded(value) for name, value in report.logged.items()},
+        **_told(report),
         "bytes_down": traffic.down,
         "bytes_up": traffic.up,
         "bytes_across": traffic.across,
@@ -80,6 +83,20 @@ def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[s
         **report.worked,
         "metrics": None if judged is None else judged.spread,
     }
+
+
+def _told(report: Round) -> dict[str, Any]:
+    """What clients reported of the received model, and what servers made of their neighbours."""
+    told: dict[str, Any] = {}
+    if "loss" in report.stats:
+        told["losses"] = _rounded(report.stats["loss"])
+    edges = sum(len(row) for row in report.mixed.values())
+    if 0 < edges <= EDGES:
+        told["mixing"] = {
+            str(j): {str(i): round(weight, 6) for i, weight in row.items()}
+            for j, row in report.mixed.items()
+        }
+    return told
 
 
 def _count(record: dict[str, Any], earlier: dict[str, float]) -> None:

@@ -3,11 +3,9 @@
 import math
 from typing import Any
 
-from unalike.engine.evaluate import LOWER_IS_BETTER
+from unalike.metrics.catalogue import TESTS, higher
 from unalike.metrics.rounds import bytes_to_target, rounds_to_target
 from unalike.run.sections import EvaluationSettings
-
-SECTIONS = ("local", "global", "new")
 
 
 def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:
@@ -20,7 +18,7 @@ def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:
     scores = {t: v for t, v in scores.items() if v is not None}
     if not scores:
         return None
-    best = min if metric in LOWER_IS_BETTER else max
+    best = max if higher(metric) else min
     return best(scores, key=lambda t: scores[t])
 
 
@@ -59,15 +57,14 @@ def summarise(
         value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}
         value = {t: math.nan if v is None else v for t, v in value.items()}
         sent = {r["round"]: b for r, b in zip(records, traffic, strict=True)}
-        higher = main not in LOWER_IS_BETTER
         out["target"] = {
             main: settings.target,
             "section": section,
-            "round": rounds_to_target(value, settings.target, higher),
-            "bytes": bytes_to_target(value, sent, settings.target, higher),
+            "round": rounds_to_target(value, settings.target, higher(main)),
+            "bytes": bytes_to_target(value, sent, settings.target, higher(main)),
         }
     return out
 
 
 def _tests(record: dict[str, Any]) -> dict[str, Any]:
-    return {s: record["metrics"][s] for s in SECTIONS if s in record["metrics"]}
+    return {s: record["metrics"][s] for s in TESTS if s in record["metrics"]}

@@ -59,17 +59,3 @@ def numbers(record: dict[str, Any], totals: dict[str, float]) -> dict[str, float
             if metric == "accuracy" and section != "global":
                 out |= {f"{section}/{metric}_{name}": spread[name] for name in SPREAD}
     return {name: float(value) for name, value in out.items() if value is not None}
-
-
-def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by dotted key, lists and nothing included.
-
-    >>> flat({"rounds": 3, "plus": [{"name": "fedprox"}], "local": {"lr": 0.1}})
-    {'rounds': 3, 'plus.0.name': 'fedprox', 'local.lr': 0.1}
-    """
-    out: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            value = {str(i): v for i, v in enumerate(value)}
-        out |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return out

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unalike.track.base import FILES, Begun, flat, require
+from unalike.run.dotted import flat
+from unalike.track.base import FILES, Begun, require
 
 AT_ONCE = 100  # parameters MLflow takes in one call
 ALWAYS = "bytes"  # a number that every round has
@@ -39,7 +40,8 @@ class MLflow:
             self.client.update_run(self.id, status="RUNNING")
         logged = self.client.get_metric_history(self.id, ALWAYS) if run.known else []
         self.last = max((point.step for point in logged), default=0)
-        params = [self.module.entities.Param(k, str(v)) for k, v in flat(run.config).items()]
+        settings = flat(run.config, lists=True)
+        params = [self.module.entities.Param(k, str(v)) for k, v in settings.items()]
         for i in range(0, len(params), AT_ONCE):
             self.client.log_batch(self.id, params=params[i : i + AT_ONCE])
         return self.id

@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import Field
 
-from unalike.compare.merge import flat
 from unalike.errors import ConfigError, UnalikeError, unknown
 from unalike.run.config import Config, parse
+from unalike.run.dotted import flat
 from unalike.run.explain import check, shown
 from unalike.run.overrides import override
 from unalike.settings import Settings

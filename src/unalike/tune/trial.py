@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from unalike.engine.evaluate import LOWER_IS_BETTER
 from unalike.federation.data import Federation
+from unalike.metrics.catalogue import higher
 from unalike.run.build import assemble, federation, task
 from unalike.run.config import Config
 from unalike.run.rounds import Step, rounds
@@ -19,7 +19,7 @@ class Trials:
 
     def __init__(self, tuning: Tuning) -> None:
         self.tuning, self.metric = tuning, selection_metric(tuning.config)
-        self.higher = self.metric not in LOWER_IS_BETTER
+        self.higher = higher(self.metric)
         self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
 
     def load(self) -> None:

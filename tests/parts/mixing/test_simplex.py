@@ -115,7 +115,8 @@ def test_both_methods_find_the_same_point(within: float) -> None:
     for seed in range(60):
         A, b = random_program(seed, n, 1e-4)
         high = 1 / n + within
-        slow = simplex._descend(A, b, max(0.0, 1 / n - within), high if high < 1 else np.inf)
+        low, high = np.full(n, max(0.0, 1 / n - within)), np.full(n, high if high < 1 else np.inf)
+        slow = simplex._descend(A, b, low, high, np.full(n, 1 / n))
         assert np.allclose(minimise(A, b, within=within), slow, atol=1e-7)
 
 

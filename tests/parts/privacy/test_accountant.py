@@ -96,7 +96,7 @@ def spent(
     promise: Guarantee, fraction: float = 1.0, n: int = 20, rounds: int = 10
 ) -> Callable[[int], float]:
     schedule = Sampled(Participation(fraction))
-    return Accountant(promise, schedule, rounds, n, rng.stream(0, "cohort"))
+    return Accountant(promise, schedule, range(rounds), n, rng.stream(0, "cohort"))
 
 
 def test_full_participation_is_a_plain_gaussian() -> None:
@@ -136,7 +136,7 @@ def test_the_smaller_of_two_bounds_counts() -> None:
 def test_local_privacy_counts_the_updates_of_the_busiest_client() -> None:
     """Who was sampled is no secret to the server, so sampling only makes updates rarer."""
     schedule, key = Sampled(Participation(0.3)), rng.stream(0, "cohort")
-    after = Accountant(Guarantee(4.0, DELTA, local=True), schedule, 10, 20, key)
+    after = Accountant(Guarantee(4.0, DELTA, local=True), schedule, range(10), 20, key)
     counts = np.zeros(20, dtype=int)
     for t in range(10):
         counts[schedule.plan(t, range(10), 20, key).ids] += 1
@@ -148,7 +148,7 @@ def test_local_privacy_counts_the_updates_of_the_busiest_client() -> None:
 def test_local_privacy_counts_answers_only() -> None:
     """With two phases the second group answers first; nobody has sent twice after two rounds."""
     key = rng.stream(0, "cohort")
-    after = Accountant(Guarantee(4.0, DELTA, local=True), Phased(2), 10, 4, key)
+    after = Accountant(Guarantee(4.0, DELTA, local=True), Phased(2), range(10), 4, key)
     assert after(1) == pytest.approx(exact(2.0, 1, DELTA), rel=1e-6)
 
 

@@ -11,7 +11,8 @@ from unalike.federation.readers.labels import code_clients, code_labels, recode
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
     from torch import Tensor
 
-    from unalike.federation.data import Examples, Kind
+    from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 Layout = Literal["auto", "features", "NHW", "NCHW", "NHWC"]
 _CHANNELS = (1, 3)

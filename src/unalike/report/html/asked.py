@@ -3,6 +3,8 @@
 from typing import Any
 
 from unalike.report.records import Study
+from unalike.report.skew import DECIMALS
+from unalike.tables.format import decimal, whole
 
 
 def asked(study: Study) -> list[tuple[str, str]]:
@@ -11,7 +13,7 @@ def asked(study: Study) -> list[tuple[str, str]]:
 
 
 def _words(study: Study, partition: str) -> list[str]:
-    by_seed = {c.seed: r.data for c, r in study.begun if c.partition == partition and r.data}
+    by_seed = {p.seed: r.data for p, r in study.begun if p.partition == partition and r.data}
     goals: dict[str, list[dict[str, Any]]] = {}
     for data in by_seed.values():
         for goal in data.get("asked", []):
@@ -19,7 +21,7 @@ def _words(study: Study, partition: str) -> list[str]:
     words = [f"{what}: {_outcome(same)}" for what, same in goals.items()]
     left = [data.get("unused", 0) for data in by_seed.values()]
     if any(left):
-        few, many = f"{min(left):,}", f"{max(left):,}"
+        few, many = whole(min(left)), whole(max(left))
         words.append(f"{few if few == many else f'{few} to {many}'} examples unused")
     return words
 
@@ -27,7 +29,11 @@ def _words(study: Study, partition: str) -> list[str]:
 def _outcome(goals: list[dict[str, Any]]) -> str:
     """One goal over the seeds."""
     values = [goal["got"] for goal in goals]
-    words = f"asked for {goals[0]['asked']:.3f}, got {sum(values) / len(values):.3f}"
+    wanted, mean, least, most = (
+        decimal(v, DECIMALS)
+        for v in (goals[0]["asked"], sum(values) / len(values), min(values), max(values))
+    )
+    words = f"asked for {wanted}, got {mean}"
     if len(values) == 1:
         return words
-    return f"{words} on average over {len(values)} seeds ({min(values):.3f} to {max(values):.3f})"
+    return f"{words} on average over {len(values)} seeds ({least} to {most})"

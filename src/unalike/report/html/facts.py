@@ -4,9 +4,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unalike.compare.tables import size
+from unalike.compare.spec import Comparison
+from unalike.compare.wording import amount
 from unalike.report.html.settings import written
-from unalike.report.records import Cell, Study
+from unalike.report.records import Place, Study
 from unalike.run.toml import as_toml
 
 NAMED = 6  # methods on partitions whose missing runs are told apart
@@ -22,29 +23,29 @@ class Gap(NamedTuple):
 def gaps(study: Study, unusable: Mapping[str, str]) -> list[Gap]:
     """The runs without a result and why; ``unusable`` are finished cells that have none."""
     failed = {**study.failed, **unusable}
-    reasons: dict[str, list[Cell]] = {}
-    for cell in study.cells:
-        done = cell.run is not None and cell.run.finished
-        if cell.id in unusable or (not done and cell.id in failed):
-            reason = f"Failed: {str(failed[cell.id]).rstrip('.')}."
+    reasons: dict[str, list[Place]] = {}
+    for place in study.places:
+        done = place.run is not None and place.run.finished
+        if place.id in unusable or (not done and place.id in failed):
+            reason = f"Failed: {str(failed[place.id]).rstrip('.')}."
         elif not done:
-            reason = "Not begun." if cell.run is None else "Begun, not finished."
+            reason = "Not begun." if place.run is None else "Begun, not finished."
         else:
             continue
-        reasons.setdefault(reason, []).append(cell)
+        reasons.setdefault(reason, []).append(place)
     order = sorted(reasons, key=lambda r: not r.startswith("Failed"))
     return [Gap(reason, _listed(reasons[reason])) for reason in order]
 
 
-def _listed(cells: Sequence[Cell]) -> str:
-    """The cells by method and partition.
+def _listed(gaps: Sequence[Place]) -> str:
+    """The runs by method and partition.
 
-    >>> _listed([Cell("", "FedAvg", "iid", seed, None) for seed in (0, 1)])
+    >>> _listed([Place("", "FedAvg", "iid", seed, None) for seed in (0, 1)])
     'FedAvg on iid, seeds 0 and 1'
     """
     places: dict[tuple[str, str], list[str]] = {}
-    for cell in cells:
-        places.setdefault((cell.method, cell.partition), []).append(str(cell.seed))
+    for place in gaps:
+        places.setdefault((place.method, place.partition), []).append(str(place.seed))
     words = [
         f"{method} on {partition}, seed{'s' if len(seeds) > 1 else ''} {_and(seeds)}"
         for (method, partition), seeds in places.items()
@@ -57,19 +58,17 @@ def _listed(cells: Sequence[Cell]) -> str:
 
 def budget(study: Study) -> str:
     """What every method was given, as far as it was the same."""
-    given = study.plan.get("budget")
-    if given is None:
+    if study.asked is None:
         return ""
-    kind, amount = given["kind"], given.get("amount")
-    if kind != "rounds":
-        much = f"as many as {study.plan['baseline']} uses in its rounds"
-        if amount:
-            much = size(amount) if kind == "bytes" else f"{amount:,.0f}"
-        return f"All methods were given equal {kind} ({much})."
+    given = study.asked.budget
+    if given.kind != "rounds":
+        much = f"as many as {study.asked.baseline} uses in its rounds"
+        much = much if given.amount is None else amount(given)
+        return f"All methods were given equal {given.kind} ({much})."
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for method in study.methods:
-        cells = [c for c in study.cells if c.method == method and "rounds" in c.config]
-        each = dict.fromkeys((c.partition, str(c.config["rounds"])) for c in cells)
+        mine = [p for p in study.places if p.method == method and "rounds" in p.config]
+        each = dict.fromkeys((p.partition, str(p.config["rounds"])) for p in mine)
         groups.setdefault(tuple(each), []).append(method)
     words = {each: " or ".join(dict.fromkeys(n for _, n in each)) for each in groups}
     usual = max(groups, key=lambda each: len(groups[each]))
@@ -97,9 +96,10 @@ def environment(study: Study) -> list[tuple[str, str]]:
 
 def commands(study: Study) -> list[str]:
     """What to type to get the same again."""
-    if study.kind == "compare":
-        source = study.plan.get("source", {})
-        words = ["unalike", "compare", source["name"] if source.get("preset") else _file(study)]
+    if study.asked is not None:
+        source = study.asked.source
+        target = source["name"] if source.get("preset") else _file(study.asked)
+        words = ["unalike", "compare", target]
         words += ["--scale", source["scale"]] if source.get("scale") else []
         words += ["--set", *source["overrides"]] if source.get("overrides") else []
         typed = [shlex.join(words)]
@@ -110,22 +110,22 @@ def commands(study: Study) -> list[str]:
     return [*typed, shlex.join(["unalike", "report", str(study.folder)])]
 
 
-def _file(study: Study) -> str:
+def _file(asked: Comparison) -> str:
     """The file a comparison was read from; its text is in the folder, whatever it was called."""
-    return f"{study.plan.get('source', {}).get('name') or 'compare'}.toml"
+    return f"{asked.source.get('name') or 'compare'}.toml"
 
 
 def files(study: Study) -> list[tuple[str, str]]:
     """The settings the commands read, as files."""
-    if study.kind == "compare":
+    if study.asked is not None:
         path = study.folder / "compare.toml"
-        return [(_file(study), path.read_text(encoding="utf-8"))] if path.exists() else []
+        return [(_file(study.asked), path.read_text(encoding="utf-8"))] if path.exists() else []
     configs = [toml(run.config) for _, run in study.begun]
     return list(zip(_run_files(study), configs, strict=True))
 
 
 def _run_files(study: Study) -> list[str]:
-    ids = [cell.id for cell, _ in study.begun]
+    ids = [place.id for place, _ in study.begun]
     return ["config.toml"] if len(ids) == 1 else [f"{i}.toml" for i in ids]
 
 

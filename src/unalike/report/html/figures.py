@@ -1,19 +1,18 @@
 """The pictures of a study: which there are, what each shows, and its specification for the page."""
 
-import csv
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unalike.compare.analysis import higher
-from unalike.compare.tables import NAMES, SHARES
 from unalike.errors import DataError
 from unalike.federation.skew import emd_per_client
+from unalike.metrics.catalogue import POOLED, TESTS
+from unalike.metrics.catalogue import metric as looked_up
 from unalike.report import plots, series
 from unalike.report.html.settings import worded
 from unalike.report.records import Record, Run, Study
+from unalike.report.skew import cell as skew_cell
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -41,12 +40,12 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
         return []
     counts, classes = run.data["counts"], run.data.get("classes") or ()
     clients = run.data.get("names") or ()
-    emd = run.data["skew"]["emd"]
+    emd = skew_cell("emd", run.data["skew"]["emd"]).text
     found = [
         _figure(
             f"partition-{number}",
             "Who holds which class",
-            f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd:.3f} "
+            f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd} "
             "from the classes of all clients together.",
             lambda: plots.partition_plot(counts, classes, "", None, coarse, clients),
         )
@@ -73,15 +72,15 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
     pooled = f" of {seeds} seeds" if seeds > 1 else ""
     which = "the round selected on validation data"
     which = which if study.chosen == "selected" else "the last round"
-    more, share = higher(metric), metric in SHARES
-    better = "up and to the right" if more else "down and to the left"
+    named = looked_up(metric).title
+    better = "up and to the right" if looked_up(metric).higher else "down and to the left"
     several_tests = series.spread_over_clients(study)
-    whose = f"all clients{pooled} together" if several_tests else f"the global test{pooled}"
-    single = len(study.cells) == 1
+    whose = f"all clients{pooled} together" if several_tests else f"{TESTS[POOLED]}{pooled}"
+    single = len(study.places) == 1
     rows = series.tests(study) if single else series.curves(study, partition)
-    named = NAMES.get(metric, metric)
     title = named[0].upper() + named[1:]
-    tested = title if single else f"{_test(study)} {named}"
+    section = series.section_of(study)
+    tested = title if single else f"{title} on {TESTS.get(section, section)}"
     each = series.clients(study, partition)
     bins = series.reliability(study, partition)
     points = series.frontier(study, partition)
@@ -90,20 +89,20 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
     def strip() -> "ChartType":
         values, sizes = ({m: pair[i] for m, pair in each.items()} for i in (0, 1))
         means = series.means(points)
-        return plots.client_strip(values, metric, "", sizes, more, share, means)
+        return plots.client_strip(values, metric, "", sizes, means)
 
     found = [
         _figure(
             f"curves-{number}",
             "Learning curves",
             f"{tested} after each evaluated round{band}.",
-            lambda: plots.learning_curves(rows, metric, target=target, percent=share),
+            lambda: plots.learning_curves(rows, metric, target=target),
         ),
         _figure(
             f"cost-{number}",
             f"{title} against bytes",
             f"The same {named} against everything sent until then{band}.",
-            lambda: plots.cost_curves(rows, metric, target=target, percent=share),
+            lambda: plots.cost_curves(rows, metric, target=target),
         ),
         _figure(
             f"clients-{number}",
@@ -117,7 +116,7 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"Average client against the worst tenth, in {which}; {better} is better."
             + (" Faint points are single seeds." if seeds > 1 else "")
             + " The dashed line joins methods that no other beats in both.",
-            lambda: plots.fairness_frontier(points, metric, higher_is_better=more, percent=share),
+            lambda: plots.fairness_frontier(points, metric),
         )
         if several
         else None,
@@ -194,11 +193,6 @@ def _target(study: Study) -> float | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _test(study: Study) -> str:
-    names = {"local": "Clients' own test", "global": "Global test", "new": "New clients'"}
-    return names.get(section := series.section_of(study), section)
-
-
 def _figure(
     id: str, title: str, caption: str, draw: Callable[[], "ChartType"], square: bool = False
 ) -> Figure | None:
@@ -215,39 +209,13 @@ def _figure(
     spec.pop("$schema", None)
     title_of = spec.pop("title", {})
     alt = spec.pop("description", title)
-    by_columns(spec)
+    spec["datasets"] = {name: _columns(rows) for name, rows in spec["datasets"].items()}
     spec["config"]["aria"] = False  # the page describes the picture as a whole
     subtitle = title_of.get("subtitle", "") if isinstance(title_of, dict) else ""
     caption = f"{caption} {subtitle}." if subtitle else caption
     return Figure(id, title, caption, spec, alt, fluid, wide)
 
 
-def by_columns(spec: Record) -> None:
-    """Turn the data of a chart from CSV into columns, which the page makes rows of.
-
-    The chart library reads CSV with generated code, which the page's policy forbids.
-    """
-    kinds = {
-        node["name"]: node.pop("format")["parse"]
-        for node in _nodes(spec)
-        if "name" in node and node.get("format", {}).get("type") == "csv"
-    }
-    for name, text in spec.get("datasets", {}).items():
-        head, *rows = csv.reader(io.StringIO(text))
-        read = [str if kinds[name][column] == "string" else _number for column in head]
-        spec["datasets"][name] = {
-            column: [read[j](row[j]) for row in rows] for j, column in enumerate(head)
-        }
-
-
-def _number(text: str) -> float | None:
-    value = float(text) if text not in ("", "nan") else None
-    return int(value) if value is not None and value.is_integer() else value
-
-
-def _nodes(spec: Any) -> Iterator[Record]:
-    if isinstance(spec, dict):
-        yield spec
-    children = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ()
-    for child in list(children):
-        yield from _nodes(child)
+def _columns(rows: Sequence[Record]) -> dict[str, list[Any]]:
+    """The data of a chart by column, which names each of them once; the page makes rows of it."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}

@@ -14,15 +14,18 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unalike.compare.tables import size
+from unalike.compare.wording import listed
 from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study
-from unalike.report.tables import SKEW_COUNTS, SKEW_MEANINGS
+from unalike.report.skew import skew_table
 from unalike.run.folder import write
+from unalike.tables.format import size
+from unalike.tables.html import html
+from unalike.tables.model import Table
 
 LIMIT = 5_000_000  # characters of a page
 CLIENTS = 200  # rows of the table of clients
@@ -133,20 +136,19 @@ def render(study: Study, made: Content, version: str = "") -> str:
 
 def status(study: Study) -> str:
     """How far the study has come, in words."""
-    total = len(study.cells)
+    total = len(study.places)
     done = sum(run.finished for _, run in study.begun)
     runs = "run" if total == 1 else "runs"
     if done == total:
         return f"{total} {runs}, finished."
     begun = [  # whether anybody works on them is not written anywhere
-        f"{cell.id} ({len(run.rounds)} of {run.config['rounds']} rounds)"
-        for cell, run in study.begun
-        if not run.finished and cell.id not in study.failed
+        f"{place.id} ({len(run.rounds)} of {run.config['rounds']} rounds)"
+        for place, run in study.begun
+        if not run.finished and place.id not in study.failed
     ]
-    lost = sum(c.id in study.failed and not (c.run and c.run.finished) for c in study.cells)
+    lost = sum(p.id in study.failed and not (p.run and p.run.finished) for p in study.places)
     failed = f", {lost} failed" if lost else ""
-    more = f" and {len(begun) - 3} more" if len(begun) > 3 else ""
-    others = f"; begun: {', '.join(begun[:3])}{more}" if begun else ""
+    others = f"; begun: {listed(begun)}" if begun else ""
     return f"{done} of {total} {runs} finished{failed}{others}."
 
 
@@ -180,7 +182,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     outcome = {p: figures.result_figures(study, p, i) for i, p in enumerate(places)}
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
     topology = figures.topology_figures(study)
-    only = study.begun[0][1] if len(study.cells) == 1 and study.begun else None
+    only = study.begun[0][1] if len(study.places) == 1 and study.begun else None
     clients = None if only is None else results.clients(series.client_rows(only), CLIENTS)
     files = facts.files(study)
     values = {
@@ -194,7 +196,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "mixing_figures": [*weights, *topology],
         "regrets": results.regrets(study),
         "clients": clients,
-        "gaps": facts.gaps(study, found.unusable) if len(study.cells) > 1 else [],
+        "gaps": facts.gaps(study, found.unusable) if len(study.places) > 1 else [],
         "partitions": settings.partitions(study),
         "methods": settings.methods(study),
         "shared": settings.shared(study),
@@ -210,22 +212,12 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     return values, [*all_figures, *weights, *topology]
 
 
-def _skews(study: Study) -> dict[str, list[tuple[str, str, str]]]:
-    """By partition, each measure of skew with its value and its meaning."""
-    out = {}
-    for partition in study.partitions:
-        run = series.first_run(study, partition)
-        if run is not None:
-            out[partition] = [
-                (
-                    name,
-                    f"{value:,.0f}" if name in SKEW_COUNTS else f"{value:.3f}",
-                    SKEW_MEANINGS.get(name, ""),
-                )
-                for name, value in run.data["skew"].items()
-                if value is not None
-            ]
-    return out
+def _skews(study: Study) -> Table | None:
+    """Every measure of skew of every partition whose data were read."""
+    firsts = {p: series.first_run(study, p) for p in study.partitions}
+    found = {p: run.data["skew"] for p, run in firsts.items() if run is not None}
+    title = "How unalike the clients are, by their training examples under the first seed"
+    return skew_table(found, title) if found else None
 
 
 def date(study: Study) -> str:
@@ -243,14 +235,17 @@ def date(study: Study) -> str:
 @cache
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+    from markupsafe import Markup
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("unalike.report.html"),
         autoescape=select_autoescape(["html", "html.j2"], default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["table"] = lambda *args, **kwargs: Markup(html(*args, **kwargs))
+    return made
 
 
 def _template(name: str) -> Any:

@@ -7,15 +7,16 @@ each partition. Of what all runs share, that which is not a default is told, and
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unalike.report.records import Cell, Record, Study
+from unalike.report.records import Place, Record, Study
 from unalike.run.config import tables
+from unalike.run.dotted import flat
 from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, digits, summary
 
 TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each told as one
 USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always told
 OF_METHOD = ("method", "plus")
-ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # told though they be defaults
+ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # told even where they are defaults
 SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result
 
 
@@ -36,10 +37,10 @@ def methods(study: Study) -> list[Method]:
     known, apart = tables()["method"], _apart(study, lambda c: (c.partition, c.seed))
     found = []
     for label in study.methods:
-        cells = [c for c in study.cells if c.method == label and c.config]
-        if not cells:
+        places = [p for p in study.places if p.method == label and p.config]
+        if not places:
             continue
-        config = cells[0].config
+        config = places[0].config
         named = [config["method"], *config.get("plus", [])]
         parts, settings = [], []
         for table in named:
@@ -48,13 +49,13 @@ def methods(study: Study) -> list[Method]:
             parts.append((table["name"], line, getattr(cls, "paper", "")))
             prefix = f"{table['name']}." if len(named) > 1 else ""
             settings += [(f"{prefix}{k}", written(v)) for k, v in table.items() if k != "name"]
-        runs = [c.run for c in cells if c.run is not None]
+        runs = [p.run for p in places if p.run is not None]
         data, done = (runs[0].data, runs[0].summary or {}) if runs else ({}, {})
         found.append(
             Method(
                 label,
                 parts,
-                settings + _values(cells, apart),
+                settings + _values(places, apart),
                 list(data.get("survey_reveals", [])),
                 _privacy(done.get("privacy")),
                 data.get("parameters"),
@@ -77,17 +78,17 @@ def partitions(study: Study) -> list[tuple[str, str]]:
     apart = [k for k in _apart(study, lambda c: (c.method, c.seed)) if k != "partition"]
     found = []
     for label in study.partitions:
-        cells = [c for c in study.cells if c.partition == label and c.config]
-        if cells:
-            own = worded(cells[0].config["partition"], "partition", numbers=True)
-            others = [f"{key} = {value}" for key, value in _values(cells, apart)]
+        places = [p for p in study.places if p.partition == label and p.config]
+        if places:
+            own = worded(places[0].config["partition"], "partition", numbers=True)
+            others = [f"{key} = {value}" for key, value in _values(places, apart)]
             found.append((label, "; ".join([own, *others])))
     return found
 
 
 def shared(study: Study) -> list[tuple[str, str]]:
     """What all runs agree in: data, model, work, and of the rest what is not a default."""
-    told = [_told(c.config) for c in study.cells if c.config]
+    told = [_told(p.config) for p in study.places if p.config]
     usual = {k: v for k, v in _usual().items() if k not in ALWAYS}
     return [
         (key, value)
@@ -99,8 +100,8 @@ def shared(study: Study) -> list[tuple[str, str]]:
 def everything(study: Study) -> list[tuple[str, str]]:
     """All settings but those of the methods, with every value they take."""
     rows: dict[str, dict[str, None]] = {}
-    for cell in study.cells:
-        for key, value in _flat(cell.config):
+    for place in study.places:
+        for key, value in flat(place.config, lists=True).items():
             if not _within(key, (*OF_METHOD, "seed", "track", "run.folder")):
                 rows.setdefault(key, {})[written(value)] = None
     return [(k, " or ".join(values)) for k, values in rows.items() if list(values) != ["none"]]
@@ -144,13 +145,13 @@ def written(value: Any) -> str:
     return str(value)
 
 
-def _apart(study: Study, place: Callable[[Cell], Any]) -> list[str]:
-    """The settings in which cells of one place differ, the method's own left out."""
+def _apart(study: Study, alike: Callable[[Place], Any]) -> list[str]:
+    """The settings in which runs that are alike otherwise differ, the method's own left out."""
     groups: dict[Any, list[dict[str, str]]] = {}
-    for cell in study.cells:
-        if cell.config:
-            groups.setdefault(place(cell), []).append(_told(cell.config))
-    fixed = study.plan.get("budget", {}).get("kind", "rounds") == "rounds"
+    for place in study.places:
+        if place.config:
+            groups.setdefault(alike(place), []).append(_told(place.config))
+    fixed = study.asked is None or study.asked.budget.kind == "rounds"
     keys = dict.fromkeys(k for told in groups.values() for t in told for k in t)
     return [
         key
@@ -160,8 +161,8 @@ def _apart(study: Study, place: Callable[[Cell], Any]) -> list[str]:
     ]
 
 
-def _values(cells: Sequence[Cell], keys: Iterable[str]) -> list[tuple[str, str]]:
-    told = [_told(c.config) for c in cells]
+def _values(places: Sequence[Place], keys: Iterable[str]) -> list[tuple[str, str]]:
+    told = [_told(p.config) for p in places]
     values = ((k, dict.fromkeys(t[k] for t in told if k in t)) for k in keys)
     return [(key, " or ".join(found)) for key, found in values if found]
 
@@ -175,7 +176,7 @@ def _told(config: Record) -> dict[str, str]:
         numbers = name == "topology"  # how many neighbours a ring has is no detail
         out[name] = "; ".join(worded(table, name, numbers) for table in some) or "none"
     sections = {name: config.get(name, {}) for name in SECTIONS}
-    out |= {k: written(v) for k, v in _flat(sections) if not _within(k, SILENT)}
+    out |= {k: written(v) for k, v in flat(sections, lists=True).items() if not _within(k, SILENT)}
     return out
 
 
@@ -191,17 +192,5 @@ def _defaults(cls: type[Settings]) -> Record:
     }
 
 
-def _flat(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    out = []
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            out += [(f"{name}.{k}", v) for k, v in value.items()]
-        elif isinstance(value, list):
-            out += [(f"{name}[{i}].{k}", v) for i, t in enumerate(value) for k, v in t.items()]
-        else:
-            out.append((name, value))
-    return out
-
-
 def _within(key: str, names: Iterable[str]) -> bool:
-    return any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in names)
+    return any(key == name or key.startswith(f"{name}.") for name in names)

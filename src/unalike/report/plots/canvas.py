@@ -1,7 +1,6 @@
 """What all figures share: one look, told apart by colour-blind eyes and in grey, and the writer."""
 
-import csv
-import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unalike.errors import ConfigError
+from unalike.metrics.catalogue import metric as looked_up
 
 if TYPE_CHECKING:
-    import altair as alt
     from altair.typing import ChartType
 
 # Okabe & Ito (2008) without its yellow, which is too pale on white.
@@ -69,33 +68,36 @@ def finish(
 
 
 class Format(NamedTuple):
-    """How numbers are written: on an axis, under the pointer, and in a sentence."""
+    """How values of a metric are written by the chart library: on an axis, under the pointer."""
 
     axis: str
     tooltip: str
-    words: str
 
 
-def number_format(percent: bool) -> Format:
-    """Of a share, per cent if wished; of anything else, decimals."""
-    return Format(".1~%", ".2%", ".1%") if percent else Format("~g", ".4f", ".3f")
+def number_format(metric: str) -> Format:
+    """As tables have them; the library writes per cent without a space."""
+    found = looked_up(metric)
+    if found.share:
+        return Format(".1~%", f".{found.decimals}%")
+    return Format("~g", f".{found.decimals}f")
 
 
-def inline(**columns: ArrayLike) -> "alt.InlineData":
-    """Columns embedded in the chart as CSV: a third of the size of records, and quick to handle."""
-    import altair as alt
+def inline(**columns: ArrayLike) -> dict[str, Any]:
+    """Columns embedded in the chart as rows, with as many digits as can be seen.
 
+    They are a plain dict, since Altair would check every row of data of its own kind.
+    """
     plain = {name: np.asarray(column).tolist() for name, column in columns.items()}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(plain)
-    writer.writerows(map(_short, zip(*plain.values(), strict=True)))
-    kinds = {
-        name: "string" if any(isinstance(v, str) for v in column) else "number"
-        for name, column in plain.items()
-    }
-    return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": kinds})
+    rows = [
+        dict(zip(plain, map(_rounded, row), strict=True))
+        for row in zip(*plain.values(), strict=True)
+    ]
+    return {"values": rows}
 
 
-def _short(row: tuple[Any, ...]) -> list[Any]:
-    return [f"{v:.{DIGITS}g}" if isinstance(v, float) else v for v in row]
+def _rounded(value: Any) -> Any:
+    if not isinstance(value, float) or value == 0:
+        return value
+    if not math.isfinite(value):
+        return None
+    return round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.errors import DataError
+from unalike.metrics.catalogue import metric as looked_up
 from unalike.report.plots.canvas import GREY, finish, inline, number_format
 from unalike.report.plots.methods import SHOWN, look, switchable
+from unalike.tables.format import with_unit
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -23,7 +25,6 @@ def learning_curves(
     metric: str = "accuracy",
     title: str = "",
     target: float | None = None,
-    percent: bool = False,
 ) -> "ChartType":
     """The metric over rounds, a line per method; of repetitions the mean, in a band of their range.
 
@@ -33,13 +34,12 @@ def learning_curves(
         metric: Which entry to draw.
         title: Title of the figure.
         target: A value marked by a dotted line.
-        percent: Whether the metric is a share to be read in per cent.
     """
     import altair as alt
 
     columns = over_repetitions(records, metric)
     axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
-    return _lines(columns, axis, metric, title, target, percent, f"{metric} over rounds")
+    return _lines(columns, axis, metric, title, target, "over rounds")
 
 
 def cost_curves(
@@ -47,7 +47,6 @@ def cost_curves(
     metric: str = "accuracy",
     title: str = "",
     target: float | None = None,
-    percent: bool = False,
 ) -> "ChartType":
     """The metric over the bytes sent by then; the records of ``learning_curves`` with ``bytes``."""
     import altair as alt
@@ -58,7 +57,7 @@ def cost_curves(
         .axis(grid=False, labelExpr=BYTES, tickCount=6)
         .scale(zero=True)
     )
-    return _lines(columns, axis, metric, title, target, percent, f"{metric} against bytes sent")
+    return _lines(columns, axis, metric, title, target, "against bytes sent")
 
 
 def _lines(
@@ -67,8 +66,7 @@ def _lines(
     metric: str,
     title: str,
     target: float | None,
-    percent: bool,
-    what: str,
+    against: str,
 ) -> "ChartType":
     import altair as alt
 
@@ -77,8 +75,8 @@ def _lines(
     encodings = look(methods)
     scale = alt.Scale(domain=_range([*columns["low"], *columns["high"], target]), nice=True)
     base = alt.Chart(inline(**columns)).encode(x=x, color=encodings["color"])
-    form = number_format(percent)
-    mean = alt.Y("mean:Q", scale=scale, title=metric).axis(format=form.axis)
+    form, named = number_format(metric), looked_up(metric).title
+    mean = alt.Y("mean:Q", scale=scale, title=named).axis(format=form.axis)
     layers: list[Any] = []
     if columns["low"] != columns["high"]:
         bounds = {"y": alt.Y("low:Q", scale=scale), "y2": alt.Y2("high:Q")}
@@ -88,12 +86,12 @@ def _lines(
         rule = rule.mark_rule(color=GREY, strokeDash=[2, 3])
         layers.append(rule.encode(y=alt.Y("target:Q", scale=scale)))
     layers.append(base.mark_line(strokeWidth=2).encode(y=mean, **encodings))
-    layers.append(_hover(base, mean, metric, columns, form.tooltip))
+    layers.append(_hover(base, mean, named, columns, form.tooltip))
     chart = switchable(alt.layer(*layers).properties(width=460, height=280), methods)
-    return finish(chart, title, description=_in_words(columns, what, form.words))
+    return finish(chart, title, description=_in_words(columns, metric, against))
 
 
-def _hover(base: Any, mean: Any, metric: str, columns: dict[str, list[Any]], form: str) -> Any:
+def _hover(base: Any, mean: Any, named: str, columns: dict[str, list[Any]], form: str) -> Any:
     """A point at every mean, visible if they are few, else when the pointer is near.
 
     The transparent margin is what the pointer finds; ``nearest`` loses the names of methods.
@@ -104,7 +102,7 @@ def _hover(base: Any, mean: Any, metric: str, columns: dict[str, list[Any]], for
     tooltip = [
         alt.Tooltip("method:N"),
         alt.Tooltip("round:Q"),
-        alt.Tooltip("mean:Q", title=metric, format=form),
+        alt.Tooltip("mean:Q", title=named, format=form),
     ]
     if columns["low"] != columns["high"]:
         ends = {"low:Q": "lowest", "high:Q": "highest"}
@@ -120,12 +118,12 @@ def _hover(base: Any, mean: Any, metric: str, columns: dict[str, list[Any]], for
     return points.add_params(near)
 
 
-def _in_words(columns: dict[str, list[Any]], what: str, form: str) -> str:
+def _in_words(columns: dict[str, list[Any]], metric: str, against: str) -> str:
     """Where every line ends."""
     rows = zip(columns["method"], columns["round"], columns["mean"], strict=True)
-    last = {method: f"{method} {mean:{form}} in round {t}" for method, t, mean in rows}
+    last = {m: f"{m} {with_unit(mean, metric)} in round {t}" for m, t, mean in rows}
     ends = "; ".join(last.values())
-    return f"Lines of {what}. They end at: {ends}."
+    return f"Lines of {looked_up(metric).title} {against}. They end at: {ends}."
 
 
 def _range(values: list[float | None]) -> list[float]:

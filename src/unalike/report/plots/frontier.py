@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.errors import DataError
+from unalike.metrics.catalogue import metric as looked_up
 from unalike.report.plots.canvas import GREY, finish, inline, number_format
 from unalike.report.plots.methods import look, switchable
+from unalike.tables.format import with_unit
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -18,18 +20,14 @@ def fairness_frontier(
     records: Sequence[Mapping[str, Any]],
     metric: str = "accuracy",
     title: str = "",
-    higher_is_better: bool = True,
-    percent: bool = False,
 ) -> "ChartType":
     """A point per method, its repetitions faintly around it, and a line through the undominated.
 
     Args:
         records: Dicts with ``method``, ``mean`` (over clients) and ``worst`` (of the worst tenth);
             those of one method are repetitions.
-        metric: Name on the axes.
+        metric: What they are means of.
         title: Title of the figure.
-        higher_is_better: False for a loss.
-        percent: Whether the metric is a share to be read in per cent.
     """
     import altair as alt
 
@@ -40,9 +38,10 @@ def fairness_frontier(
     row = np.array([names.index(name) for name, _, _ in rows])
     each = np.array([[m, w] for _, m, w in rows], float)
     centre = np.stack([each[row == i].mean(0) for i in range(len(names))])
-    front = undominated(centre if higher_is_better else -centre)
+    found = looked_up(metric)
+    front = undominated(centre if found.higher else -centre)
 
-    encodings, form = look(names, points=True), number_format(percent)
+    encodings, form = look(names, points=True), number_format(metric)
     low, high = each.min(0), each.max(0)
     margin = 0.08 * np.maximum(high - low, 0.02)
     axes = {
@@ -51,8 +50,8 @@ def fairness_frontier(
         .axis(format=form.axis)
         for i, (axis, channel, text) in enumerate(
             [
-                ("x", alt.X, f"mean {metric} of all clients"),
-                ("y", alt.Y, f"mean {metric} of the worst tenth"),
+                ("x", alt.X, f"mean {found.title} of all clients"),
+                ("y", alt.Y, f"mean {found.title} of the worst tenth"),
             ]
         )
     }
@@ -79,10 +78,10 @@ def fairness_frontier(
     chart = switchable(alt.layer(*layers).properties(width=460, height=300), names)
     best = ", ".join(names[i] for i in order)
     where = "; ".join(
-        f"{n} {m:{form.words}} and {w:{form.words}}"
+        f"{n} {with_unit(m, metric)} and {with_unit(w, metric)}"
         for n, (m, w) in zip(names, centre, strict=True)
     )
-    words = f"Mean {metric} and that of the worst tenth: {where}. Not dominated: {best}."
+    words = f"Mean {found.title} and that of the worst tenth: {where}. Not dominated: {best}."
     return finish(chart, title, description=words)
 
 

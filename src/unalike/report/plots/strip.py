@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unalike.errors import DataError
+from unalike.metrics.catalogue import metric as looked_up
 from unalike.metrics.fairness import summarise
 from unalike.report.plots.canvas import PALE_BLUE, VERMILLION, Format, finish, inline, number_format
 from unalike.report.plots.methods import switchable
+from unalike.tables.format import with_unit
 
 if TYPE_CHECKING:
     import altair as alt
@@ -27,20 +29,16 @@ def client_strip(
     metric: str = "accuracy",
     title: str = "",
     sizes: Mapping[str, ArrayLike] | None = None,
-    higher_is_better: bool = True,
-    percent: bool = False,
     means: Mapping[str, tuple[float, float]] | None = None,
 ) -> "ChartType":
     """Every client's value in a row per method, with the mean and that of the worst tenth.
 
     Args:
         per_client: Values over clients by method, NaN where a client has none.
-        metric: Name on the axis.
+        metric: What the values are.
         title: Title of the figure.
         sizes: Test examples of the clients by method, the weights within the worst tenth; equal if
             None.
-        higher_is_better: False for a loss.
-        percent: Whether the metric is a share to be read in per cent.
         means: (of all clients, of the worst tenth) by method, if clients are those of several
             runs, whose worst tenths are apart; else both are computed.
     """
@@ -52,24 +50,26 @@ def client_strip(
             raise DataError(f"'{name}' must give a vector with a value for at least one client.")
     if not values:
         raise DataError("client_strip needs the clients' values of at least one method.")
+    found = looked_up(metric)
     marks = [
         means[name]
         if means is not None
-        else _means(v, np.ones(len(v)) if sizes is None else sizes[name], higher_is_better)
+        else _means(v, np.ones(len(v)) if sizes is None else sizes[name], found.higher)
         for name, v in values.items()
     ]
     row = np.repeat(np.arange(len(values)), [len(v) for v in values.values()])
     value = np.concatenate(list(values.values()))
     row, value = row[~np.isnan(value)], value[~np.isnan(value)]
     draw = _dots if np.bincount(row).max() <= DOTS_UP_TO else _bars
-    names, form = list(values), number_format(percent)
-    chart = alt.layer(draw(row, value, names, form), _summaries(names, marks, metric, form))
+    names, form = list(values), number_format(metric)
+    chart = alt.layer(draw(row, value, names, form), _summaries(names, marks, found.title, form))
     drawn = switchable(chart.properties(width=460, height=64 * len(names)), names)
     told = "; ".join(
-        f"{name}: mean {mean:{form.words}}, worst tenth {worst:{form.words}}"
+        f"{name}: mean {with_unit(mean, metric)}, worst tenth {with_unit(worst, metric)}"
         for name, (mean, worst) in zip(names, marks, strict=True)
     )
-    return finish(drawn, title, description=f"Every client's {metric} in a row per method. {told}.")
+    words = f"Every client's {found.title} in a row per method. {told}."
+    return finish(drawn, title, description=words)
 
 
 def _dots(
@@ -130,7 +130,7 @@ def _means(v: NDArray[np.float64], sizes: ArrayLike, higher: bool) -> tuple[floa
 
 
 def _summaries(
-    names: list[str], means: list[tuple[float, float]], metric: str, form: Format
+    names: list[str], means: list[tuple[float, float]], named: str, form: Format
 ) -> "alt.Chart":
     import altair as alt
 
@@ -146,7 +146,7 @@ def _summaries(
         alt.Chart(marks)
         .mark_point(filled=True, size=130, stroke="white", strokeWidth=1.2, opacity=1)
         .encode(
-            x=alt.X("value:Q", title=metric).scale(zero=False).axis(format=form.axis),
+            x=alt.X("value:Q", title=named).scale(zero=False).axis(format=form.axis),
             y=alt.Y("y:Q"),
             shape=alt.Shape("of:N", legend=legend).scale(range=["diamond", "triangle-up"]),
             color=alt.Color("of:N", legend=legend).scale(range=["black", VERMILLION]),

@@ -23,23 +23,19 @@ def topology_plot(
 
     Args:
         home: The server of each client.
-        links: [servers, servers] whether the row's server hears the column's; None if none does.
+        links: [edges, 2] pairs (j, i) of servers of which j hears i; None if nobody hears anybody.
         local: Whether a client is its own server, so that there are no servers to draw.
         title: Title of the figure.
     """
     import altair as alt
 
     at = np.asarray(home, int)
-    heard = np.zeros((0, 0), bool) if links is None else np.asarray(links, bool)
-    if at.ndim != 1 or not len(at) or heard.ndim != 2 or heard.shape[0] != heard.shape[1]:
-        raise DataError("home must be a vector over clients and links a square table.")
-    total = len(at)
-    if local:
-        at, heard = at[:DRAWN], heard[:DRAWN, :DRAWN]
-    else:
-        at = at[:DRAWN]
+    heard = np.zeros((0, 2), int) if links is None else np.asarray(links, int)
+    if at.ndim != 1 or not len(at) or heard.ndim != 2 or heard.shape[1] != 2:
+        raise DataError("home must be a vector over clients and links a list of pairs.")
+    total, at = len(at), at[:DRAWN]
     graph = _graph(at, heard, local)
-    place = _layout(graph, heard, local)
+    place = _layout(graph, local)
     names = list(graph)
     spot = np.array([place[v] for v in names])
     middle, reach = (spot.max(0) + spot.min(0)) / 2, max(1e-9, np.ptp(spot, 0).max() / 2)
@@ -86,7 +82,7 @@ def topology_plot(
     return finish(chart, title, " · ".join(facts), told)
 
 
-def _graph(home: NDArray[np.intp], heard: NDArray[np.bool_], local: bool) -> Any:
+def _graph(home: NDArray[np.intp], heard: NDArray[np.intp], local: bool) -> Any:
     import networkx as nx
 
     graph = nx.Graph()
@@ -94,14 +90,14 @@ def _graph(home: NDArray[np.intp], heard: NDArray[np.bool_], local: bool) -> Any
     graph.add_nodes_from(clients)
     owner = clients if local else [("server", int(j)) for j in range(int(home.max()) + 1)]
     graph.add_nodes_from(owner)
-    j, i = np.nonzero(heard)
-    graph.add_edges_from((owner[a], owner[b]) for a, b in zip(j, i, strict=True) if a != b)
+    drawn = heard[(heard < len(owner)).all(1)]  # servers of no drawn client are left out
+    graph.add_edges_from((owner[j], owner[i]) for j, i in drawn if j != i)
     if not local:
         graph.add_edges_from((owner[s], c) for s, c in zip(home, clients, strict=True))
     return graph
 
 
-def _layout(graph: Any, heard: NDArray[np.bool_], local: bool) -> dict[Any, Sequence[float]]:
+def _layout(graph: Any, local: bool) -> dict[Any, Sequence[float]]:
     """Circles where the graph is one; else distances on the page that follow those in the graph."""
     import networkx as nx
 

@@ -12,7 +12,7 @@
     const made = {};
     for (const [name, columns] of Object.entries(datasets)) {
       const names = Object.keys(columns);
-      made[name] = columns[names[0]].map((_, i) => Object.fromEntries(names.map((n) => [n, columns[n][i]])));
+      made[name] = (columns[names[0]] ?? []).map((_, i) => Object.fromEntries(names.map((n) => [n, columns[n][i]])));
     }
     return made;
   }

@@ -100,14 +100,13 @@ def weight_gradient(
             other=0.0,
         )
         place = image * g_image + row * g_row + column * g_column
-        b = tl.load(
-            g + client * g_client + (place[:, None] + c[None, :]), mask=real, other=0.0
-        ).to(tl.float32)
+        b = tl.load(g + client * g_client + (place[:, None] + c[None, :]), mask=real, other=0.0).to(
+            tl.float32
+        )
         total += a.to(tl.float32) * b
         if BIAS:
             sums += b
     block = part * clients + client
     tl.store(dw + (block * taps + tap) * C + c, tl.sum(total, 0), mask=c < C)
-    if BIAS:
-        if tap == 0:
-            tl.store(db + block * C + c, tl.sum(sums, 0), mask=c < C)
+    if BIAS and tap == 0:
+        tl.store(db + block * C + c, tl.sum(sums, 0), mask=c < C)

@@ -14,6 +14,7 @@ from federations import (
     Linear,
     composed,
     distance,
+    kept_by,
     network_task,
     play,
     same,
@@ -28,9 +29,12 @@ from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.superfed import Ends, SuPerFed, cos2
-from unalike.batches import Batch
+from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
-from unalike.parts.optim import Sgd
+from unalike.parts.descent import Descent, Given, Step, begin
+from unalike.parts.optim import Adam, Optimizer, Sgd
+from unalike.recipe import Recipe
+from unalike.tree import Params
 from unalike.uploads import Stacked
 
 
@@ -158,18 +162,18 @@ def test_every_client_starts_with_a_model_of_its_own() -> None:
     recipe = composed(task, data, "superfed_mm")
     a, b = (play(recipe, data, 1).simulation for _ in range(2))
     fresh = play(recipe, data, 0).simulation
-    locals_ = [fresh.state(i)["features.1.weight"] for i in range(6)]
+    locals_ = [state_of(fresh, i)["features.1.weight"] for i in range(6)]
     start = task.init(rng.key(7))["features.1.weight"]
     for i, one in enumerate(locals_):
         assert not any(torch.equal(one, other) for other in (*locals_[:i], start))
         cosine = float((one * start).sum() / one.norm() / start.norm())
         assert abs(cosine) < 0.5
-    assert same(a.kept, b.kept)
+    assert same(kept_by(a), kept_by(b))
 
 
 def test_the_local_end_never_leaves_and_absent_clients_keep_theirs() -> None:
     """The payload is one model each way."""
-    task, data = network_task("conv")
+    task, data = network_task("still")
     recipe = composed(task, data, ("superfed_mm", {"start": 0.0}), **sampled(0.5))
     played = play(recipe, data, 3)
     size = tree.size_bytes(task.init(rng.key(7)))
@@ -190,10 +194,10 @@ def test_start_is_a_share_of_the_rounds(share: float, rounds: int, first: int) -
 
 
 def test_judged_at_a_point_of_the_line() -> None:
-    """0 is the shared model, 1 the client's own, buffers always shared."""
-    task, data = network_task("conv")
+    """0 is the shared model, 1 the client's own."""
+    task, data = network_task("still")
     for point in (0.0, 0.25, 1.0):
-        recipe = composed(task, data, ("superfed_mm", {"start": 0.0, "at": point}))
+        recipe = Recipe(SuPerFed(FedAvg(task, Sgd(0.05)), at=point))
         played = play(recipe, data, 1)
         down, mine = (
             tree.row(played.loop.downs(played.states[-1]), 0),
@@ -225,5 +229,41 @@ def test_mixing_moves_the_local_end() -> None:
     task, data = network_task("dense")
     played = play(composed(task, data, ("superfed_mm", {"start": 0.5})), data, 4)
     fresh = play(played.simulation.recipe, data, 0).simulation
-    assert same(played.kept[1], {i: fresh.state(i) for i in range(6)})
+    assert same(played.kept[1], {i: state_of(fresh, i) for i in range(6)})
     assert not same(played.kept[2], played.kept[1])
+
+
+class Freezing(SuPerFed):
+    """Puts the local end back after every single step while nothing is mixed."""
+
+    def client(
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> Any:
+        """The long way."""
+        x, buffers = self.task.split(down.x)
+        mixing = (ctx.round >= self.start).float()
+        step = Step(self.objective, self.base.opt)
+
+        def frozen(at: Descent, batch: Batch, given: Given) -> Descent:
+            new = step(at, batch, given)
+            l = tree.where(mixing > 0, new.theta.l, at.theta.l)
+            return new._replace(theta=Ends(new.theta.f, l))
+
+        ends = Ends(x, mine)
+        first = Descent(ends, buffers, begin(self.base.opt, ends))
+        end = data.fold(frozen, first, Given(ctx.rate, (), (x, mixing)))
+        return Up(tree.sub({**end.theta.f, **end.buffers}, down.x)), {}, end.theta.l
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorized"])
+@pytest.mark.parametrize("opt", [Sgd(0.05, 0.9, 0.1, nesterov=True), Adam(0.01, weight_decay=0.1)])
+def test_discarding_the_local_end_is_freezing_it(opt: Optimizer, engine: Any) -> None:
+    """Bit for bit, before and after mixing begins: weight decay on it moves nothing else."""
+    task, data = network_task("conv")
+    one, two = (
+        play(Recipe(kind(FedAvg(task, opt), start=2)), data, 3, engine=engine)
+        for kind in (SuPerFed, Freezing)
+    )
+    assert same(one.states[-1].servers, two.states[-1].servers)
+    for a, b in zip(one.kept, two.kept, strict=True):
+        assert same(a, b)

@@ -1,0 +1,89 @@
+"""Every number of an evaluation: its name, its title, which way is better, how it is written.
+
+A name is what records, settings and the heads of CSV files use; a title is what people read.
+"""
+
+from typing import NamedTuple
+
+from unalike.errors import unknown
+
+
+class Metric(NamedTuple):
+    """What is measured on the rows of one client, or on all rows together."""
+
+    name: str
+    title: str
+    higher: bool  # whether more is better
+    share: bool = False  # a part of one, shown in per cent
+    decimals: int = 4  # of the number that is shown
+
+    @property
+    def head(self) -> str:
+        """The title with the unit, as it stands above a column."""
+        return f"{self.title} %" if self.share else self.title
+
+
+def _share(name: str, title: str) -> Metric:
+    return Metric(name, title, higher=True, share=True, decimals=2)
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        _share("accuracy", "accuracy"),
+        _share("top5", "top-5 accuracy"),
+        Metric("loss", "loss", higher=False),
+        _share("precision", "precision"),
+        _share("recall", "recall"),
+        _share("f1", "F1"),
+        _share("auroc", "AUROC"),
+        Metric("ece", "ECE", higher=False, decimals=3),
+        Metric("mce", "MCE", higher=False, decimals=3),
+        Metric("reconstruction", "reconstruction", higher=False),
+        Metric("kl", "KL", higher=False),
+    )
+}
+
+# How the values of all clients become one number. All but the Gini coefficient, which has none,
+# are in the unit of the metric.
+STATISTICS = {
+    "mean": "mean",
+    "weighted_mean": "weighted mean",
+    "std": "std",
+    "median": "median",
+    "min": "min",
+    "max": "max",
+    "worst10": "worst 10 %",
+    "best10": "best 10 %",
+    "gini": "Gini",
+}
+
+# The test data of a run, in the order in which they are shown.
+TESTS = {
+    "local": "clients' own test data",
+    "global": "global test data",
+    "new": "new clients",
+}
+SECTIONS = {"train": "training data", "validation": "validation data", **TESTS}
+POOLED = "global"  # judged as one set of rows, so there is no spread over clients
+
+
+def metric(name: str) -> Metric:
+    """The metric of this name; one that is not in the catalogue is refused."""
+    if name not in METRICS:
+        raise unknown("metric", name, METRICS)
+    return METRICS[name]
+
+
+def higher(name: str) -> bool:
+    """Whether more of the metric is better."""
+    return metric(name).higher
+
+
+def head(name: str, statistic: str = "mean") -> str:
+    """What stands above a column: the metric itself for its mean, else the statistic.
+
+    >>> head("accuracy"), head("accuracy", "worst10"), head("ece")
+    ('accuracy %', 'worst 10 %', 'ECE')
+    """
+    return metric(name).head if statistic == "mean" else STATISTICS[statistic]

@@ -1,0 +1,48 @@
+"""What the tests of a run came to: the columns of its table, and whether it reached its target."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from unalike.metrics.catalogue import POOLED, TESTS, head, metric
+from unalike.tables.cells import score
+from unalike.tables.format import size, with_unit
+from unalike.tables.model import Cell
+
+SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
+BESIDE = ("accuracy", "loss", "reconstruction", "kl", "f1", "auroc", "ece")  # their means
+
+
+def columns(main: str) -> dict[tuple[str, str], str]:
+    """The heads of the columns by metric and statistic over clients."""
+    pairs = [(main, statistic) for statistic in SPREAD]
+    pairs += [(name, "mean") for name in BESIDE if name != main]
+    return {pair: head(*pair) for pair in pairs}
+
+
+def judged(metrics: Mapping[str, Any], section: str, main: str) -> list[Cell]:
+    """One test in these columns."""
+    return [
+        score(_value(metrics, section, name, statistic), name, statistic)
+        for name, statistic in columns(main)
+    ]
+
+
+def _value(metrics: Mapping[str, Any], section: str, name: str, statistic: str) -> float | None:
+    if name not in metrics or (section == POOLED and statistic != "mean"):
+        return None
+    value: float | None = metrics[name][statistic]
+    return value
+
+
+def main_metric(metrics: Mapping[str, Any]) -> str:
+    """What one test is summed up by: accuracy, or the loss where nothing is classified."""
+    return "accuracy" if "accuracy" in metrics else "loss"
+
+
+def reached(target: Mapping[str, Any]) -> str:
+    """When the value aimed at was reached, and what had been sent by then."""
+    name = main_metric(target)
+    goal = f"{metric(name).title} {with_unit(target[name], name)} on {TESTS[target['section']]}"
+    if target["round"] is None:
+        return f"{goal} was not reached"
+    return f"{goal} was reached in round {target['round']}, after {size(target['bytes'])}"

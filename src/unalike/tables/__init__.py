@@ -1,0 +1,1 @@
+"""One model of a table, one way to write a number, and a renderer for each medium."""

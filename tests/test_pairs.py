@@ -1,0 +1,186 @@
+"""Every pair of methods: refused with a reason in either order, or both have a hand in the result.
+
+Twelve small clients and a network of a few weights, so that the whole table can be tried. A part
+that is left out must be missed; a part at a setting where it does nothing must leave the other's
+result as it is.
+"""
+
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from federations import Data, Named, Played, drafted, federation, kept_by, play
+from torch import nn
+
+from unalike import rng
+from unalike.algorithms.table import METHODS
+from unalike.errors import ConfigError
+from unalike.federation.data import Rows
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.optim import Sgd
+from unalike.recipe import Recipe
+from unalike.tasks import Autoencoding, MultiClass
+from unalike.tree import Params
+
+CLIENTS, ROUNDS = 12, 2
+SHAPE = (1, 2, 2)
+
+# Settings at which a method does much in few rounds; those that are not here are as they come.
+STRONG: dict[str, dict[str, Any]] = {
+    "fedprox": {"mu": 2.0},
+    "propfair_loss": {"baseline": 4.0},
+    "propfair": {"baseline": 2.0},
+    "fedaug": {"target": 0.001},
+    "superfed_mm": {"start": 0.0},
+    "fedevg": {"per_class": 2},
+    "latent_disco": {"encoder": "given", "a": 0.02},
+    "norm_clip": {"bound": "fixed", "norm": 0.02},
+    "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
+    "local_dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
+    "afl": {"rate": 1.0},
+    "fedavgm": {"momentum": 0.5},
+    "trimmed_mean": {"trim": 0.2},
+    "krum": {"select": 4},
+}
+# Settings at which a method is FedAvg if all clients have equally many examples.
+NEUTRAL: dict[str, dict[str, Any]] = {
+    "fedprox": {"mu": 0.0},
+    "fedavgm": {"momentum": 0.0},
+    "feddisco": {"a": 0.0, "b": 0.0},
+    "latent_disco": {"encoder": "given", "a": 0.0},
+    "afl": {"rate": 0.0},
+    "term": {"tilt": 0.0},
+    "qfedavg": {"q": 0.0},
+    "propfair": {"baseline": 1e12},
+    "fednova": {},
+    "lg_fedavg": {"shared": ["0.", "1.", "3."]},
+    "superfed_mm": {"start": 1.0, "mu": 0.0, "nu": 0.0},
+    "phase_shift": {"phases": 1},
+    "fedaug": {"target": 1.99},
+    "trimmed_mean": {"trim": 0.0},
+    "krum": {"attackers": 0, "select": CLIENTS},
+    "norm_clip": {"bound": "fixed", "norm": 1e30},
+    "dp": {"clip": 1e30, "noise_multiplier": 0.0, "delta": 0.01},
+    "local_dp": {"clip": 1e30, "noise_multiplier": 0.0, "delta": 0.01},
+}
+EXACT = {"fedprox", "lg_fedavg", "phase_shift", "fedaug", "fedavgm"}  # to the last bit
+
+
+def _net() -> nn.Module:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 3))
+    net.head = ("3.",)  # type: ignore[assignment]
+    return net
+
+
+TASK = MultiClass(Network(_net().double()))
+VAE = Autoencoding(Network(MODELS["vae"](hidden=[3], latent=2).build(SHAPE, 1).double()))
+ENCODER = VAE.init(rng.key(3))
+RAGGED = federation(SHAPE, [3 + i % 5 for i in range(CLIENTS)], dtype=torch.float64)
+EQUAL = federation(SHAPE, [5] * CLIENTS, dtype=torch.float64)
+
+
+def read(path: str) -> Params:
+    """A trained autoencoder, as far as anybody can tell."""
+    return ENCODER
+
+
+def recipe(*methods: Named, data: Data = RAGGED) -> Recipe:
+    draft = drafted(TASK, data, *methods, rounds=ROUNDS, opt=Sgd(0.3), read=read)
+    return draft.recipe()
+
+
+def strong(name: str) -> Named:
+    return name, STRONG.get(name, {})
+
+
+def pooled(data: Data) -> Data:
+    return Data(data.examples, Rows(data.rows.order, data.rows.start[[0, -1]]))
+
+
+def run(*methods: Named, data: Data = RAGGED) -> Played:
+    """Some rounds, client by client: in one call the kernels differ with what is shared."""
+    made = recipe(*methods, data=data)
+    whole = pooled(data) if any(m[0] == "pooled" for m in methods) else data
+    return play(made, whole, ROUNDS, batch_size=5, engine="sequential")
+
+
+def numbers(played: Played) -> dict[str, np.ndarray]:
+    """The shared leaves of the model, or where nothing is shared, the clients' own."""
+    x = played.server.x
+    if isinstance(x, torch.Tensor):
+        return {"synthetic": x.numpy()}
+    if not x:
+        kept = kept_by(played.simulation).items()
+        x = {f"{name} of client {i}": leaf for i, w in kept for name, leaf in w.items()}
+    return {name: leaf.numpy() for name, leaf in x.items()}
+
+
+def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
+    """The largest difference of a number that both have; infinite if they have none."""
+    both = a.keys() & b.keys()
+    return max((float(np.abs(a[k] - b[k]).max()) for k in both), default=np.inf)
+
+
+@cache
+def alone(name: str) -> dict[str, np.ndarray]:
+    return numbers(run(strong(name)))
+
+
+def refusal(*methods: Named) -> str:
+    try:
+        recipe(*methods)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+ALL = list(combinations(METHODS, 2))
+PAIRS = [(a, b) for a, b in ALL if not refusal(strong(a), strong(b))]
+REFUSED = [pair for pair in ALL if pair not in PAIRS]
+
+
+def test_the_table_is_large_enough() -> None:
+    """If nearly all pairs were refused the tests below would say little."""
+    assert len(PAIRS) > 200
+    assert len(REFUSED) > 100
+
+
+@pytest.mark.parametrize(("a", "b"), REFUSED)
+def test_refused_in_either_order_in_one_sentence(a: str, b: str) -> None:
+    for pair in ((a, b), (b, a)):
+        said = refusal(*map(strong, pair))
+        assert said.endswith(".")
+        assert "\n" not in said
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_each_part_acts(a: str, b: str) -> None:
+    """Whatever is left out of a pair, the result is another one; the order is of no account."""
+    both = numbers(run(strong(a), strong(b)))
+    assert all(np.isfinite(x).all() for x in both.values())
+    for missing, left in ((a, b), (b, a)):
+        if missing == "fedavg":
+            assert apart(both, alone(left)) == 0
+        else:
+            assert apart(both, alone(left)) > 1e-9, f"'{missing}' does nothing beside '{left}'"
+    if not {"latent_disco", "fedevg"} & {a, b}:  # whose networks are compared by identity
+        assert recipe(strong(a), strong(b)) == recipe(strong(b), strong(a))
+
+
+@pytest.mark.parametrize(
+    ("idle", "beside"),
+    [(a, b) for pair in PAIRS for a, b in (pair, pair[::-1]) if a in NEUTRAL and b != "fedavg"],
+)
+def test_a_part_without_effect_leaves_the_other_as_it_is(idle: str, beside: str) -> None:
+    """With equally many examples everywhere, so that a plain mean is FedAvg's."""
+    if refusal((idle, NEUTRAL[idle]), strong(beside)):
+        pytest.skip("refused at this setting, with a reason")
+    with_, without = (
+        numbers(run(*m, strong(beside), data=EQUAL)) for m in (((idle, NEUTRAL[idle]),), ())
+    )
+    assert apart(with_, without) <= (0 if idle in EXACT else 1e-9)
