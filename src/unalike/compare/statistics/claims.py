@@ -31,6 +31,7 @@ class Best:
     p: Array  # that the leader is not ahead of everybody, corrected over the conditions
     clear: Flags
     rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
+    level: Flags  # by method, whether it is shown to be as good as the leader
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,13 @@ def _best(values: Values, rows: Array, higher: bool, margin: float) -> Best:
     largest = hardest(p, leader)
     family = holm(largest)
     clear = there.all((-1, -2)) & (family.p < ALPHA)
+    level = np.zeros(p.shape, bool)
     if margin:  # nobody is best beside a rival who is shown to be as good
-        near = np.abs(found.mean) + found.half(ALPHA / family.times[..., None]) <= margin
-        clear &= ~(near & ~np.isnan(p)).any(-1)
+        half = found.half(ALPHA / family.times[..., None])
+        level = (np.abs(found.mean) + half <= margin) & ~np.isnan(p)
+        clear &= ~level.any(-1)
     rivals = np.minimum(p * family.times[..., None], 1.0)
-    return Best(leader, family.p, clear, rivals)
+    return Best(leader, family.p, clear, rivals, level)
 
 
 def _implied(p: Array, family: Corrected, best: Best, baseline: int) -> Corrected:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import nctdtrinc, stdtr, stdtridf, stdtrit
+from scipy.special import nctdtrinc, ndtri, stdtr, stdtridf, stdtrit
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -23,7 +23,7 @@ Numbers = NDArray[np.intp]
 ALPHA = 0.05
 POWER = 0.8
 MOST = 1e6  # degrees of freedom that are as good as infinitely many
-HALVINGS = 45  # of the bracket of an interval
+STEPS, PRECISION = 60, 1e-10  # of the search for the end of an interval
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,31 @@ class Known:
     def half(self, alpha: Array | float = ALPHA) -> Array:
         """Half the width of the interval of level 1 - alpha."""
         alpha = np.broadcast_to(np.asarray(alpha, float), self.mean.shape)
-        low = np.zeros(self.mean.shape)
-        high = (stdtrit(self.df, 1 - alpha[..., None] / 2) * self.scale).max(-1)
-        for _ in range(HALVINGS if self.scale.shape[-1] > 1 else 0):
-            middle = (low + high) / 2
-            inside = 2 * self._tail(middle) > alpha
-            low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-        return high
+        high = stdtrit(self.df.min(-1), 1 - alpha / 2) * self.scale.max(-1)
+        if self.scale.shape[-1] == 1:
+            return np.asarray(high)
+        low = ndtri(1 - alpha / 2) * self.scale.min(-1)
+        return self._crossing(low, high, np.log(alpha / 2))
+
+    def _crossing(self, low: Array, high: Array, level: Array) -> Array:
+        """Where the logarithm of the tail crosses a level, by false positions (Illinois)."""
+
+        def above(x: Array) -> Array:
+            with np.errstate(divide="ignore"):
+                return np.where(self._certain(), 0.0, np.log(self._tail(x)) - level)
+
+        left, right = above(low), above(high)
+        for _ in range(STEPS):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                x = high - right * (high - low) / (right - left)
+            x = np.where((x >= low) & (x <= high), x, (low + high) / 2)
+            f = above(x)
+            if not (np.abs(f) > PRECISION).any():  # nan is where nothing is known
+                break
+            up = f > 0
+            left, right = np.where(up, f, left / 2), np.where(up, right / 2, f)
+            low, high = np.where(up, x, low), np.where(up, high, x)
+        return np.asarray(x)
 
     def apart(self, margin: float) -> Array:
         """P-values of a true mean at least ``margin`` from zero; small ones say it is nearer."""

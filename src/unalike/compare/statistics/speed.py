@@ -51,7 +51,7 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
     return Speeds(ratio, low, high, found.corrected.p, outcome)
 
 
-def target(best: Array | float, higher: bool = True, share: float = SHARE) -> Array | float:
+def target(best: float, higher: bool = True, share: float = SHARE) -> float:
     """What is as good as a share of the best score, or as little as that much more of a loss.
 
     >>> round(target(0.8), 3), round(target(0.19, higher=False), 3)
