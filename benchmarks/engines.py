@@ -1,113 +1,255 @@
-"""Seconds per round of both engines, side by side in one run.
+"""Seconds per round and peak memory of both engines and of a bare PyTorch loop, side by side.
 
-    python benchmarks/engines.py [--device cuda] [--rounds 5]
+    python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...]
 
-Random data, so nothing is downloaded: speed does not depend on the pixels. Each line is the median
-over rounds after a warm-up round; evaluation is not counted. On a GPU "vectorized" is timed
-twice: every step launched by Python, and one step recorded as a CUDA graph and replayed.
+Random data, so nothing is downloaded: speed does not depend on the pixels. Each side is a process
+of its own, and they take turns round by round, so that whatever else the machine does meets all of
+them. Seconds are medians after a warm-up round, evaluation not counted; memory is the most that a
+side's process ever had (on a GPU, that PyTorch had allocated there), the libraries and the data
+included. ``bare`` is what one would write without a library, on one thread. On a GPU "vectorized"
+is there twice: every step launched by Python, and one step recorded as a CUDA graph and replayed.
+``combine_s`` is the part of a round in which servers hear their neighbours.
 """
 
 import argparse
 import json
+import multiprocessing
+import resource
 import statistics
+import sys
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
 from unalike import rng
-from unalike.algorithms.method import Draft
+from unalike.algorithms.draft import Draft
+from unalike.engine import loop as loops
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
+from unalike.parts.topology import Ring, Star, Topology
 from unalike.run.device import prepare
 from unalike.tasks import TASKS
 
-# name: (model, settings, shape, classes, clients, examples each, per round, batch size)
+LR = 0.05
+
+
+class Work(NamedTuple):
+    """What is trained, by how many."""
+
+    model: str
+    shape: tuple[int, ...]
+    clients: int
+    each: int  # examples of a client
+    cohort: int
+    batch: int
+    classes: int = 10
+    settings: dict[str, Any] = {}
+    topology: Topology = Star()
+    kind: str = "multiclass"
+
+
+IMAGE = (1, 28, 28)
 WORK = {
-    "dense, 10 clients a round": ("mcmahan_2nn", {}, (1, 28, 28), 10, 100, 600, 10, 10),
-    "dense, 100 clients a round": ("mcmahan_2nn", {}, (1, 28, 28), 10, 1000, 60, 100, 10),
-    "convolutions, 10 clients a round": ("mcmahan_cnn", {}, (1, 28, 28), 10, 100, 200, 10, 50),
-    "LSTM, 10 clients a round": ("stacked_lstm", {"hidden": 128}, (80,), 80, 100, 40, 10, 10),
+    "dense-10": Work("mcmahan_2nn", IMAGE, 100, 600, 10, 10),
+    "dense-100": Work("mcmahan_2nn", IMAGE, 1000, 60, 100, 10),
+    "cnn-10": Work("mcmahan_cnn", IMAGE, 100, 200, 10, 50),
+    "lstm-10": Work("stacked_lstm", (80,), 100, 40, 10, 10, 80, {"hidden": 128}, kind="characters"),
+    "dense-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10),
+    "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
 }
 
 
-class Variant(NamedTuple):
-    """A way to compute clients."""
+class Options(NamedTuple):
+    """Where, and with how much of the machine."""
 
-    engine: Engine
-    graphs: bool = False
-
-
-VARIANTS = {
-    "sequential": Variant("sequential"),
-    "vectorized": Variant("vectorized"),
-    "graphs": Variant("vectorized", graphs=True),  # what "vectorized" means on a GPU by default
-}
+    device: str
+    threads: int
 
 
-def seconds(work: str, how: Variant, device: torch.device, workers: int, rounds: int) -> float:
-    name, settings, shape, classes, clients, each, cohort, batch = WORK[work]
-    generator = torch.Generator().manual_seed(0)
-    n = clients * each
-    if name == "stacked_lstm":
-        x = torch.randint(0, classes, (n, *shape), generator=generator)
+Round = Callable[[int], dict[str, float]]  # from its number to more of its times
+
+
+def data(work: Work) -> tuple[torch.Tensor, torch.Tensor]:
+    generator, n = torch.Generator().manual_seed(0), work.clients * work.each
+    if work.kind == "characters":
+        x = torch.randint(0, work.classes, (n, *work.shape), generator=generator)
     else:
-        x = torch.rand(n, *shape, generator=generator)
-    y = torch.randint(0, classes, (n,), generator=generator)
-    kind = "characters" if name == "stacked_lstm" else "multiclass"
-    task = TASKS[kind](Network(MODELS[name](**settings).build(shape, classes)))
+        x = torch.rand(n, *work.shape, generator=generator)
+    return x, torch.randint(0, work.classes, (n,), generator=generator)
+
+
+def bare(work: Work, options: Options) -> Round:
+    """A loop over clients with a module, an optimizer and nothing else."""
+    torch.set_num_threads(1)
+    device = torch.device(options.device)
+    x, y = (part.to(device) for part in data(work))
+    module = MODELS[work.model](**work.settings).build(work.shape, work.classes).to(device)
+    w = list(module.parameters())
+    first = [v.detach().clone() for v in w]
+    ring = work.topology != Star()
+    models = [first] * (work.clients if ring else 1)  # those of the servers
+
+    def trained(client: int, start: list[torch.Tensor]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            for v, s in zip(w, start, strict=True):
+                v.copy_(s)
+        optimizer = torch.optim.SGD(w, LR)
+        rows = client * work.each + torch.randperm(work.each)
+        for batch in rows.to(device).split(work.batch):
+            optimizer.zero_grad()
+            cross_entropy(module(x[batch]), y[batch]).backward()
+            optimizer.step()
+        return [v.detach() for v in w]
+
+    def star(cohort: list[int]) -> None:
+        total = [torch.zeros_like(v) for v in first]
+        for client in cohort:
+            for t, v in zip(total, trained(client, models[0]), strict=True):
+                t.add_(v, alpha=1 / len(cohort))
+        models[0] = total
+
+    def circle(cohort: list[int]) -> float:
+        for client in cohort:
+            models[client] = [v.clone() for v in trained(client, models[client])]
+        begun, n = time.perf_counter(), work.clients
+        heard = [(models[i - 1], models[i], models[(i + 1) % n]) for i in range(n)]
+        models[:] = [[(a + b + c) / 3 for a, b, c in zip(*three, strict=True)] for three in heard]
+        return time.perf_counter() - begun
+
+    def one(t: int) -> dict[str, float]:
+        cohort = torch.randperm(work.clients)[: work.cohort].tolist()
+        if ring:
+            return {"combine": circle(cohort)}
+        star(cohort)
+        return {}
+
+    return one
+
+
+def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
+    """The product, without its evaluation, records and checkpoints."""
+    torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    prepare(device, tf32=False)
+    task = TASKS[work.kind](
+        Network(MODELS[work.model](**work.settings).build(work.shape, work.classes))
+    )
     recipe = Draft(
-        task, clients, classes, shape, rounds, Sgd(0.05), participation=Participation(number=cohort)
+        task,
+        work.clients,
+        work.classes,
+        work.shape,
+        rounds=10**6,
+        opt=Sgd(LR),
+        batch_size=work.batch,
+        participation=Participation(number=work.cohort),
+        topology=work.topology,
     ).recipe()
     simulation = Simulation(
         recipe,
-        Examples(x, y, classes, kind),
-        Rows(torch.arange(n), np.arange(clients + 1) * each),
+        Examples(*data(work), work.classes, work.kind),
+        Rows(torch.arange(work.clients * work.each), np.arange(work.clients + 1) * work.each),
         task.init(rng.key(0)),
-        clients,
-        batch_size=batch,
-        engine=how.engine,
+        work.clients,
+        engine=engine,
         device=device,
-        workers=workers,
-        graphs=how.graphs,
+        workers=options.threads,
+        graphs=graphs,
     )
-    loop = Loop(recipe, simulation, rounds + 1, 0, Guard())
-    state, _ = loop.advance(loop.begin(simulation.w), 0)
-    times = []
-    for t in range(1, rounds + 1):
+    loop = Loop(recipe, simulation, range(10**6), 0, Guard())
+    state = loop.begin(simulation.w)
+    combine, took = loops.combine, dict[str, float]()
+
+    def timed(*args: Any) -> Any:
         begun = time.perf_counter()
+        out = combine(*args)
+        took["combine"] = time.perf_counter() - begun
+        return out
+
+    loops.combine = timed
+
+    def one(t: int) -> dict[str, float]:
+        nonlocal state
         state, _ = loop.advance(state, t)
-        if device.type == "cuda":
+        return took
+
+    return one
+
+
+SIDES: dict[str, tuple[Callable[..., Round], tuple[Any, ...]]] = {
+    "bare": (bare, ()),
+    "sequential": (ours, ("sequential", False)),
+    "vectorized": (ours, ("vectorized", False)),
+    "graphs": (ours, ("vectorized", True)),  # what "vectorized" means on a GPU by default
+}
+
+
+def serve(side: str, work: str, options: Options, door: Connection) -> None:
+    """One side's process: a round and its times for every number that comes in; then its memory."""
+    make, more = SIDES[side]
+    one, cuda = make(*more, WORK[work], options), options.device.startswith("cuda")
+    door.send("ready")
+    while (t := door.recv()) is not None:
+        begun = time.perf_counter()
+        took = one(t)
+        if cuda:
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+        door.send({"": time.perf_counter() - begun, **took})
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    door.send((torch.cuda.max_memory_allocated() if cuda else rss) / 2**20)
+
+
+def measure(work: str, sides: list[str], options: Options, rounds: int) -> dict[str, Any]:
+    """All sides of one kind of work, in turns."""
+    context, doors = multiprocessing.get_context("spawn"), dict[str, Any]()
+    for side in sides:
+        doors[side], theirs = context.Pipe()
+        context.Process(target=serve, args=(side, work, options, theirs), daemon=True).start()
+    for door in doors.values():
+        door.recv()
+    times = {side: list[dict[str, float]]() for side in sides}
+    for t in range(rounds + 1):
+        for side, door in doors.items():
+            door.send(t)
+            times[side].append(door.recv())
+    for door in doors.values():
+        door.send(None)
+    peak = {side: round(door.recv()) for side, door in doors.items()}
+
+    def median(side: str, name: str) -> float:
+        return statistics.median(took[name] for took in times[side][1:])
+
+    took = {side: median(side, "") for side in sides}
+    line: dict[str, Any] = {f"{side}_s": round(s, 4) for side, s in took.items()}
+    line |= {f"bare_over_{side}": round(took["bare"] / took[side], 2) for side in sides[1:]}
+    if "combine" in times[sides[0]][0]:
+        line |= {f"{side}_combine_s": round(median(side, "combine"), 4) for side in sides}
+    return {**line, **{f"{side}_peak_mib": m for side, m in peak.items()}}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--device", default="cpu")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--workers", type=int, default=torch.get_num_threads())
+    options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="NAME")
     chosen = options.parse_args()
-    device = torch.device(chosen.device)
-    prepare(device, tf32=False)
-    names = list(VARIANTS) if device.type == "cuda" else ["sequential", "vectorized"]
-    for work in WORK:
-        took = {n: seconds(work, VARIANTS[n], device, chosen.workers, chosen.rounds) for n in names}
-        line = {
-            "work": work,
-            "device": chosen.device,
-            **{f"{n}_s": round(s, 4) for n, s in took.items()},
-            **{f"sequential_over_{n}": round(took["sequential"] / took[n], 2) for n in names[1:]},
-        }
-        print(json.dumps(line), flush=True)
+    sides = list(SIDES) if chosen.device.startswith("cuda") else list(SIDES)[:3]
+    for work in chosen.only:
+        found = measure(work, sides, Options(chosen.device, chosen.workers), chosen.rounds)
+        print(json.dumps({"work": work, "device": chosen.device, **found}), flush=True)
 
 
 if __name__ == "__main__":

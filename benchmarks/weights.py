@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from unalike.parts.mixing.aaggff_d import AaggffD
-from unalike.parts.mixing.aaggff_s import AaggffS
-from unalike.parts.mixing.afl import Agnostic
 
 from unalike import rng
+from unalike.algorithms.aaggff_d import AAggFFD
+from unalike.algorithms.aaggff_s import AAggFFS, OnlineNewton
+from unalike.algorithms.afl import Afl
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing
 
@@ -47,7 +47,7 @@ def decide(
         ids = who()
         seen = cohort(ids, losses(len(ids)))
         begun, busy = time.perf_counter(), time.thread_time()
-        _, state = rule.weights(state, seen)
+        state = rule.weights(state, seen).state
         taken.append((time.perf_counter() - begun, time.thread_time() - busy))
     return taken, state
 
@@ -73,7 +73,7 @@ def main() -> None:
         "both": lambda n: base * np.exp(draw.standard_normal(n) / 2),
     }
     for name, losses in kinds.items():
-        taken, state = decide(AaggffS(), CLIENTS, ROUNDS, lambda: everybody, losses)
+        taken, state = decide(OnlineNewton(AAggFFS()), CLIENTS, ROUNDS, lambda: everybody, losses)
         slope, on = (state.A @ state.p + state.b).numpy(), state.p.numpy() > 0
         residual = float(slope[on].max() - slope.min())
         line(
@@ -85,9 +85,8 @@ def main() -> None:
     all_of_them = torch.arange(MANY)
     for answers in (100, MANY):
         who = lambda n=answers: all_of_them[:: MANY // n]
-        for rule in (AaggffD(), Agnostic()):
+        for name, rule in {"aaggff_d": AAggFFD(), "afl": Afl()}.items():
             taken, _ = decide(rule, MANY, 12, who, lambda n: draw.gamma(2, 0.5, n))
-            name = {"AaggffD": "aaggff_d", "Agnostic": "afl"}[type(rule).__name__]
             line(f"{name}, {MANY:,} clients, {answers:,} answer", taken[2:])
 
 

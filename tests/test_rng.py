@@ -117,3 +117,19 @@ def test_permutations_are_fair() -> None:
 def test_any_seed_will_do(seed: int) -> None:
     """Sums wrap around and are no error."""
     assert 0 <= float(rng.uniform(rng.stream(seed, "noise"))) < 1
+
+
+def test_numbers_of_the_streams() -> None:
+    """Published results were drawn with these: a name may be added, no number changed."""
+    assert {s.name: int(s) for s in rng.Stream} == {
+        "DROPOUT": 0,
+        "TRANSFORM": 1,
+        "METHOD": 2,
+        "CHAIN": 3,
+        "TRAINING": 9,
+        "JUDGING": 10,
+        "LATENTS": 11,
+        "RELEASE": 12,
+    }
+    assert {s.name: int(s) for s in rng.ClientStream} == {"BATCHES": -1, "MODEL": 7, "CHANNEL": 11}
+    assert rng.fold_in(rng.key(3), rng.Stream.LATENTS) == rng.fold_in(rng.key(3), 11)

@@ -6,7 +6,7 @@ Every purpose has its own named stream, so that changing one thing moves nothing
 """
 
 import math
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Literal
 from zlib import crc32
 
@@ -27,6 +27,7 @@ Purpose = Literal[
 ]
 
 
+@unique
 class Stream(IntEnum):
     """What is folded into the key of a step, or of a server's round, for one kind of draw.
 
@@ -43,6 +44,7 @@ class Stream(IntEnum):
     RELEASE = 12  # noise that a server adds
 
 
+@unique
 class ClientStream(IntEnum):
     """The same for the key of a client in a round; the numbers of a step stay free for a method."""
 

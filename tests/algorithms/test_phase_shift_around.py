@@ -218,3 +218,28 @@ def test_a_method_without_a_model_is_refused() -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match="no model whose drift"):
         composed(task, data, "phase_shift", ("fedevg", {"per_class": 2}))
+
+
+@pytest.mark.parametrize(
+    ("methods", "own"),
+    [
+        (("fedavg",), False),
+        (("scaffold",), False),
+        (("lg_fedavg",), True),
+        (("superfed_mm",), True),
+    ],
+)
+def test_clients_have_models_of_their_own_if_the_method_gives_them_one(
+    methods: tuple[str, ...], own: bool
+) -> None:
+    """Else one model serves all, and is judged once."""
+    task, data = network_task("dense")
+    for some in (methods, (*methods, "phase_shift")):
+        algorithm = composed(task, data, *some).algorithm
+        assert algorithm.personal_models is own
+        down = algorithm.broadcast(algorithm.server_init(task.init(rng.key(7)), rng.key(0)))
+        first, second = (
+            algorithm.personal(down, algorithm.client_init(task.init(rng.key(i)), rng.key(i)))
+            for i in (1, 2)
+        )
+        assert same(first, second) is not own

@@ -180,14 +180,12 @@ class FedEvgMethod(Method):
 
     def misfit(self, x: Tensor) -> str:
         """Real features must be where the synthetic ones are kept."""
-        if not (self.clip_pixels and len(x)):
-            return ""
-        low, high = float(x.min()), float(x.max())
-        if low >= 0 and high <= 1:
+        if not (self.clip_pixels and len(x)) or bool(((x >= 0) & (x <= 1)).all()):
             return ""
         return (
             f"method 'fedevg' keeps synthetic features in [0, 1] but those of the data go from "
-            f"{low:.3g} to {high:.3g}; set data.normalise = false or method.clip_pixels = false."
+            f"{x.min():.3g} to {x.max():.3g}; set data.normalise = false or method.clip_pixels = "
+            "false."
         )
 
     def _make(self, draft: Draft) -> FedEvg:

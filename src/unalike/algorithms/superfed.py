@@ -42,11 +42,6 @@ class SuPerFed(Wrapper):
     nu: float = 1.0
     at: float = 0.5  # the point of the line a client is judged by
 
-    @property
-    def personal_models(self) -> bool:
-        """Every client's line ends at a model of its own."""
-        return True
-
     def client_init(self, w: Params, key: Key) -> Any:
         """A model of its own, independent of the global one: equal ends would be a dead point."""
         own = self.task.weights(self.task.init(key))
