@@ -9,7 +9,8 @@ import pytest
 from unalike.errors import ConfigError, RunWarning, warned
 from unalike.run.config import parse
 from unalike.run.dotted import flat
-from unalike.run.execute import Silent, resume, start
+from unalike.run.execute import Silent
+from unalike.track.running import resume, start
 from unalike.run.folder import read_json, read_lines
 from unalike.track import mirror
 from unalike.track.base import numbers

@@ -14,7 +14,8 @@ import pytest
 
 from unalike.run.config import parse
 from unalike.run.dotted import flat
-from unalike.run.execute import Silent, resume, start
+from unalike.run.execute import Silent
+from unalike.track.running import resume, start
 from unalike.run.folder import read_json, read_lines
 
 pytestmark = [
