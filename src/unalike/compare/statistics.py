@@ -99,7 +99,7 @@ def p_values(d: NDArray[np.float64], test: Literal["t", "hall"] = "t") -> NDArra
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p-values in the given order; None is no test and takes no part.
+    """Holm's adjusted p-values in the given order; None is not a test and takes no part.
 
     >>> holm([0.01, 0.04, None, 0.03])
     [0.03, 0.06, None, 0.06]
