@@ -26,7 +26,7 @@ from unalike.settings import look_up
 from unalike.tasks import Task
 from unalike.tree import Params
 
-SETTLED = {  # what of a configuration file is no business of ``train``, and why
+SETTLED = {  # settings of a file that do not belong to ``train``, and why
     "data": "is settled by the federation",
     "partition": "is settled by the federation",
     "shift": "is settled by the federation",

@@ -24,7 +24,7 @@ class RunError(UnalikeError):
 
 
 class RunWarning(UserWarning):
-    """Something to know of a run that goes on; the command line prints it alone."""
+    """Something to know about a run that continues; the command line prints it alone."""
 
 
 @cache

@@ -64,7 +64,9 @@ class BatchNorm(nn.Module):
         if self.track:
             self.register_buffer("running_mean", cast(Tensor, like.running_mean))
             self.register_buffer("running_var", cast(Tensor, like.running_var))
-            if self.momentum is None:  # a float, so that averaging over clients is no special case
+            if (
+                self.momentum is None
+            ):  # a float, so that averaging over clients is not a special case
                 count = cast(Tensor, like.num_batches_tracked).float()
                 self.register_buffer("num_batches_tracked", count)
 

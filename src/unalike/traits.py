@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Trait(StrEnum):
-    """One fact, in words that go on after 'it'."""
+    """One fact, in words that follow 'it'."""
 
     OWN_CLIENT = "trains clients in its own way"
     OWN_SERVER = "has a server step of its own"

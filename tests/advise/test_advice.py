@@ -147,8 +147,8 @@ def test_nothing_known_means_no_advice():
     ("ended", "remedy"),
     [
         (TIME, "Give it more --minutes."),
-        (INTERRUPTED, "Start it again and let it go on."),
-        ("client 3 has no training example", "Mend what ended it and start it again."),
+        (INTERRUPTED, "Start it again and let it finish."),
+        ("client 3 has no training example", "Fix what ended it and start it again."),
     ],
 )
 def test_what_helps_where_there_is_no_advice_depends_on_why_it_ended(ended, remedy):

@@ -63,7 +63,7 @@ def test_the_own_method_keeps_its_settings():
 
 def test_methods_that_do_not_fit_are_left_out_with_a_reason():
     found = entrants(local={"momentum": 0.9}, data={"name": "breast_cancer"})
-    assert "no images" in found.left_out["fedaug"]
+    assert "not images" in found.left_out["fedaug"]
     assert all(why.endswith(".") for why in found.left_out.values())
 
 
@@ -225,7 +225,7 @@ def test_a_table_with_a_client_column(tmp_path):
     ("target", "label", "client", "message"),
     [
         ("none.csv", None, None, "there is no file 'none.csv'"),
-        ("here.csv", None, None, "Name the column by --client"),
+        ("here.csv", None, None, "name the column with --client"),
         ("here.csv", "x", "x", "'x' cannot be both the label and the client"),
         ("here.toml", "y", None, "--label and --client go with a file of data"),
     ],

@@ -332,7 +332,7 @@ def test_architecture_is_read_from_shapes():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: p / "nowhere", "named as a trained model, but there is none"),
+        (lambda p: p / "nowhere", "named as a trained model, but holds none"),
         (lambda p: _write(p / "text.safetensors", b"nonsense"), "not a safetensors file"),
         (lambda p: _save(p / "a.safetensors", {"w": torch.ones(1)}), "holds no autoencoder"),
         (
@@ -369,7 +369,7 @@ def test_refusals():
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match=r"must be an autoencoder: set model\.name"):
         composed(task, data, ("latent_disco", EVERY))
-    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is none"):
+    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is not one"):
         composed(task, data, "latent_disco")
     with pytest.raises(ConfigError, match="cannot be read here"):
         composed(task, data, ("latent_disco", {"encoder": "run"}))

@@ -186,7 +186,7 @@ def test_a_new_run_over_an_old_one(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(folder.parent)
     write_toml(folder.parent / "c.toml", {"rounds": 2})
     said = mistake(unalike, "run", "c.toml", "--set", "run.folder=run")
-    assert "'run' holds a run already: go on with 'unalike resume run'" in said
+    assert "'run' already holds a run: continue with 'unalike resume run'" in said
 
 
 def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch, unalike: Unalike):
@@ -203,5 +203,5 @@ def test_a_folder_of_runs_is_no_run(tmp_path: Path, unalike: Unalike):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "config.json").write_text("{}")
     said = mistake(unalike, "resume", str(tmp_path / "runs"))
-    assert "is no run folder but holds 2 of them; name one, such as" in said
+    assert "is not a run folder but holds 2 of them; name one, such as" in said
     assert any(f"'{tmp_path / 'runs' / name}'" in said for name in ("one", "two"))

@@ -101,7 +101,7 @@ SETTINGS: dict[str, Case] = {
     "setting of another method": (run("method.mu=0.1"), "'method.mu': fedavg has no settings"),
     "misspelt name": (run("method.nam=fedavg"), "'method.nam': did you mean 'method.name'?"),
     "misspelt name of data": (run("data.nmae=adult"), "'data.nmae': did you mean 'data.name'?"),
-    "plus is no list": (run(plus="fedprox"), "'plus' must be a list of tables"),
+    "plus is not a list": (run(plus="fedprox"), "'plus' must be a list of tables"),
     "shares above one": (run(split={"test": 0.6, "validation": 0.6}), "'split': validation"),
     "nesterov alone": (run(local={"nesterov": True}), "'local': nesterov"),
     "two servers' steps": (
@@ -140,7 +140,7 @@ SETTINGS: dict[str, Case] = {
     "override unknown": (run("local.speed=1"), "unknown local setting 'speed'"),
     "MNIST is not there": (
         run(data={"name": "mnist", "folder": "nowhere"}),
-        "folder names 'nowhere', which is no folder",
+        "folder names 'nowhere', which is not a folder",
     ),
     "MNIST is elsewhere": (run(data={"name": "mnist", "folder": "."}), "'.' has no files of mnist"),
 }
@@ -166,7 +166,7 @@ FILES: dict[str, Case] = {
     "only labels": (own("a.csv", "label\na\nb\n"), "no feature besides its label"),
     "ragged table": (own("a.csv", "x,label\n1,a\n1,2,3\n"), "line 3 has 3 fields where the head"),
     "semicolons": (own("a.csv", TABLE.replace(",", ";")), "seems to be separated by semicolons"),
-    "unknown suffix": (own("a.xlsx", "x"), "'a.xlsx' is no table"),
+    "unknown suffix": (own("a.xlsx", "x"), "'a.xlsx' is not a table"),
     "setting of other files": (own("a.csv", TABLE, layout="NHW"), "'layout' means nothing"),
     "test table of other columns": (own("a.csv", TABLE, test_path="other.csv"), "no column 'x2'"),
     "not NPZ": (own("a.npz", b"PK not really"), "'a.npz'"),

@@ -163,7 +163,7 @@ def test_over_many_rounds_a_few_bytes_neither_cost_nor_buy_a_round():
 
 
 def test_a_baseline_that_sends_nothing_sets_no_budget():
-    with pytest.raises(ConfigError, match="the baseline uses no bytes, which sets no budget"):
+    with pytest.raises(ConfigError, match="the baseline uses no bytes, so it sets no budget"):
         within(config(), Budget("bytes"), config("local_only"))
     assert within(config(), Budget("bytes", 1.0), config("local_only")).rounds == 1
 

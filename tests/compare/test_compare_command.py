@@ -67,7 +67,7 @@ def test_the_same_file_finds_its_folder_again(unalike, finished, tmp_path, monke
 def test_a_begun_comparison_cannot_be_changed_on_the_way(unalike, finished):
     code, _, err = unalike("compare", str(finished), "--set", "rounds=9")
     assert code == 2
-    assert "go on with it without --set, --folder and --scale" in err
+    assert "continue it without --set, --folder and --scale" in err
 
 
 @pytest.mark.parametrize(

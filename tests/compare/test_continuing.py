@@ -249,7 +249,7 @@ def test_a_baseline_of_one_name_and_other_settings_is_another(tmp_path):
 
 def test_folders_that_are_none(tmp_path):
     (tmp_path / "x.txt").write_text("mine")
-    with pytest.raises(RunError, match="already exists and is no comparison"):
+    with pytest.raises(RunError, match="already exists and is not a comparison"):
         place.create(tiny('methods = ["fedavg"]'), tmp_path, "")
     with pytest.raises(RunError, match="there is no folder"):
         place.read(tmp_path / "none")
@@ -316,7 +316,7 @@ def test_a_comparison_that_begins_holds_its_folder(tmp_path):
         (
             'methods = ["fedavg", "latent_disco"]\nbudget = "bytes"\n'
             'partitions = [{ name = "iid", model = "vae" }]\nmetric = "loss"',
-            "two stages has no known use of bytes",
+            "the bytes of a run whose stages each have all . rounds are not known beforehand",
         ),
         (
             'methods = ["fedavg", { name = "lg_fedavg", warm_start = 2 }]\nbudget.samples = 9',

@@ -206,7 +206,7 @@ def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert f"of 60 cells done; go on with: unalike compare {tmp_path / 'a'}" in err
+    assert f"of 60 cells done; continue with: unalike compare {tmp_path / 'a'}" in err
     assert "Traceback" not in out + err
 
 

@@ -137,16 +137,16 @@ STRONG = '{ alpha = 0.1, label = "strong" }'
         ),
         (
             'methods = ["fedavg", { name = "fedprox", set.rounds = 50 }]\nbudget.rounds = 5',
-            "'compare.budget' gives everybody 5 rounds, but method 'fedprox' sets its own",
+            "'compare.budget' gives every method 5 rounds, but method 'fedprox' sets its own",
         ),
         (
             'methods = ["fedavg"]\npartitions = [{ name = "iid", set.rounds = 9 }]\n'
             "budget.rounds = 5",
-            "gives everybody 5 rounds, but partition 'iid' sets its own",
+            "gives every method 5 rounds, but partition 'iid' sets its own",
         ),
         (
             'methods = ["fedavg"]\nsweep.rounds = [1, 2]\nbudget.rounds = 5',
-            "gives everybody 5 rounds, but 'compare.sweep' varies them",
+            "gives every method 5 rounds, but 'compare.sweep' varies them",
         ),
         (
             'methods = ["fedavg", { name = "scaffold", set."local.lr" = 0.5 }]\n'

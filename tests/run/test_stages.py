@@ -139,7 +139,7 @@ def test_mistakes_in_the_second_stage_are_found_before_the_first(tmp_path):
 def test_a_classifier_needs_an_encoder_from_elsewhere(staged, tmp_path):
     """Its own model cannot be the first stage's; a trained VAE of the same data can."""
     model = {"name": "mlp", "hidden": [8]}
-    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is none"):
+    with pytest.raises(ConfigError, match="needs an autoencoder, and this model is not one"):
         start(config(tmp_path / "wrong", model=model))
     method = {**RAW["method"], "encoder": str(staged)}
     done = start(config(tmp_path / "classifier", model=model, method=method))

@@ -106,7 +106,7 @@ def test_a_tracker_that_fails_is_left_out_and_the_run_goes_on(tmp_path, monkeypa
     Book.made = []
     monkeypatch.setitem(mirror.TRACKERS, "wandb", lambda: Book(fails_at=2))
     monkeypatch.setitem(mirror.TRACKERS, "mlflow", Book)
-    with pytest.warns(UserWarning, match="tracker 'wandb' failed .* the run goes on: no network"):
+    with pytest.warns(UserWarning, match="tracker 'wandb' failed .* the run continues: no network"):
         folder = start(tiny(tmp_path / "a", "wandb", "mlflow"))
     assert (folder / "summary.json").exists()
     assert [s[0] for s in Book.made[0].said] == ["begin", 1]

@@ -118,7 +118,9 @@ def test_mlflow_leaves_the_programs_own_run_alone(mlflow, tmp_path):
 def test_a_run_outlives_an_mlflow_server_that_is_away(mlflow, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with pytest.warns(UserWarning, match="tracker 'mlflow' failed .* the run goes on: API request"):
+    with pytest.warns(
+        UserWarning, match="tracker 'mlflow' failed .* the run continues: API request"
+    ):
         folder = start(tiny(tmp_path / "a", "mlflow"))
     assert read_json(folder / "summary.json")["rounds"] == ROUNDS
 
@@ -177,6 +179,6 @@ def test_wandb_goes_on_in_the_same_run(wandb, tmp_path, monkeypatch):
 
 def test_a_run_outlives_weights_and_biases_without_a_login(wandb, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
-    with pytest.warns(UserWarning, match="tracker 'wandb' failed .* the run goes on: No API key"):
+    with pytest.warns(UserWarning, match="tracker 'wandb' failed .* the run continues: No API key"):
         folder = start(tiny(tmp_path / "a", "wandb"))
     assert read_json(folder / "summary.json")["rounds"] == ROUNDS

@@ -104,7 +104,9 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
         return real(*args)
 
     monkeypatch.setattr(searching, "_attempt", attempt)
-    with pytest.raises(Stopped, match="stopped, 1 of 3 trials done; the same command goes on"):
+    with pytest.raises(
+        Stopped, match="stopped, 1 of 3 trials done; the same command continues the search"
+    ):
         search(found, tmp_path / "halves")
     assert search(found, tmp_path / "halves") == whole
 

@@ -53,7 +53,7 @@ def lineup(config: Config, data: Federation) -> Lineup:
     left_out: dict[str, str] = {}
     for name in (*SHARED, *PERSONAL):
         if name in IMAGES_ONLY and data.examples.x.ndim != 4:
-            left_out[name] = "the data are no images."
+            left_out[name] = "the data are not images."
             continue
         try:
             own = _with(config, name)

@@ -13,7 +13,7 @@ from unalike.tables.cells import score, size, words
 from unalike.tables.markdown import in_markdown, markdown
 from unalike.tables.model import Table
 
-REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it go on."}
+REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it finish."}
 CAVEAT = (
     "Methods ran with their default settings and were chosen on validation rows only; tests are "
     "those of the rounds that validation selected. With settings tuned for these data (unalike "
@@ -70,7 +70,10 @@ def _differences(lines: list[Finalist], metric: str) -> Table:
     rows = [
         [
             words(f.method),
-            *(EMPTY if v is None else difference(v, metric) for v in f.versus.values()),
+            *(
+                EMPTY if v is None else difference(v.mean, v.low, v.high, metric)
+                for v in f.versus.values()
+            ),
         ]
         for f in lines
         if any(f.versus.values())
@@ -105,7 +108,7 @@ def notes(found: Outcome, rounds: int) -> list[str]:
 
 def no_advice(found: Outcome) -> str:
     """Why there is nothing to advise, and what to do about it."""
-    remedy = REMEDIES.get(found.ended, "Mend what ended it and start it again.")
+    remedy = REMEDIES.get(found.ended, "Fix what ended it and start it again.")
     return f"There is no advice: no seed of the first rung was finished by all methods. {remedy}"
 
 

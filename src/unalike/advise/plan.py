@@ -23,7 +23,7 @@ class Cost(NamedTuple):
 
 
 def survivors(n: int) -> int:
-    """How many of ``n`` go on: the better half, rounded up."""
+    """How many of ``n`` stay: the better half, rounded up."""
     return (n + 1) // 2
 
 

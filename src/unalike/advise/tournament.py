@@ -1,6 +1,6 @@
 """A time-boxed tournament: successive halving on validation rows, then seeds for the finalists.
 
-Every rung starts its runs anew, since schedules depend on the number of rounds. All methods of a
+Every rung starts its runs again, since schedules depend on the number of rounds. All methods of a
 rung get the same rounds, and every decision is made on validation rows; test rows are only read
 afterwards, by ``advice.py``. Methods that share one model and methods that make personal ones are
 halved apart, so that neither kind can push the other out.
@@ -99,7 +99,7 @@ class Clock:
         """Somebody pressed Ctrl-C; the run ends after this round."""
 
     def check(self) -> None:
-        """Refuse to go on after the deadline."""
+        """Refuse to continue after the deadline."""
         if time.monotonic() >= self.deadline:
             raise TimeIsUp
 

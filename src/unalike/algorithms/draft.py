@@ -134,7 +134,7 @@ class Draft:
     def program(self) -> Program:
         """All stages.
 
-        One that goes on with a model shares the rounds, and the decay of the learning rate, with
+        One that continues with a model shares the rounds, and the decay of the learning rate, with
         those before it; one that starts afresh has all of both again.
         """
         if self.before is None:

@@ -51,7 +51,7 @@ class Up(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a client keeps where its optimizer goes on from round to round."""
+    """What a client keeps where its optimizer continues from round to round."""
 
     own: Params
     opt: Any
@@ -110,7 +110,7 @@ class FedAvg(Stateless):
         return Kept(own, opt) if self.keep_optimizer else own
 
     def kept(self, mine: Any) -> Kept:
-        """Its own leaves, and the optimizer to go on with, if any."""
+        """Its own leaves, and the optimizer to continue with, if any."""
         return mine if self.keep_optimizer else Kept(mine, None)
 
     def broadcast(self, server: Server) -> Down:

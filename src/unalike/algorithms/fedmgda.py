@@ -45,7 +45,7 @@ class FedMgda(WeightRule):
     )
     centre: Literal["size", "equal"] = setting(
         "size",
-        "the weights they may be so far from: by examples, or the same for all",
+        "the centre: weights by examples, or the same for all",
         source="text of AAggFF, which has it as a baseline: its static mixing coefficients",
     )
     lr: float = setting(

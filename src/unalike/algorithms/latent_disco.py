@@ -80,7 +80,7 @@ class LatentDisco(Method):
     w1: Distance = setting(
         "exact",
         "distance from N(0, 1) itself, or from draws of it",
-        source="our choice: no chance in it, and about 0.001 from the authors' million draws",
+        source="our choice: nothing is drawn; the authors' million draws come within 0.001",
     )
     draws: int = setting(
         1_000_000,
@@ -153,6 +153,6 @@ class LatentDisco(Method):
 
 
 _NO_ENCODER = (
-    "method 'latent_disco' needs an autoencoder, and this model is none: train one by "
-    'model.name = "vae" and name its run folder by method.encoder.'
+    "method 'latent_disco' needs an autoencoder, and this model is not one: train one with "
+    'model.name = "vae" and name its run folder in method.encoder.'
 )

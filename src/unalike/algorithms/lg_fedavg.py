@@ -4,7 +4,7 @@ theta_f stays on the client and persists; theta_g is downloaded, trained jointly
 (theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step, or
 theta_f first and theta_g from the new theta_f; see ``parts/descent.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
-The authors begin with FedAvg on all of it: a stage before this one, from whose model it goes on.
+The authors begin with FedAvg on all of it: a stage before this one, whose model it continues with.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ class LgFedAvg(Method):
     )
     warm_start: int = setting(
         0,
-        "of the rounds, how many are FedAvg on the whole model first",
+        "how many of the rounds are first FedAvg on the whole model",
         ge=0,
         source="text; the authors' code begins with a model of FedAvg",
     )

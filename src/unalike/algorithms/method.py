@@ -85,7 +85,7 @@ BETWEEN_CLIENTS = (
     Trait.MOVING_SERVER,
 )
 NO_NOISE = "our choice: as published, without noise"
-TO_BE_SET = "our choice, to be set: what is bearable depends on the data"
+TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
 BY_EXAMPLES: bool = setting(
     True,
     "times the number of examples (text), or not (authors' code)",

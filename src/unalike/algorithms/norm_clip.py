@@ -32,7 +32,7 @@ class NormClip(Method):
     bound: Literal["median", "fixed"] = setting(
         "median",
         "the median length of the round, or a number",
-        source="our choice: a fixed one would have to be known before",
+        source="our choice: a fixed one would have to be known beforehand",
     )
     norm: float = setting(
         1.0, "the longest update, if fixed", gt=0, only={"bound": "fixed"}, source=TO_BE_SET

@@ -1,4 +1,4 @@
-"""Phase-shift: clients out of phase; one in mid-phase corrects its drift and goes on.
+"""Phase-shift: clients out of phase; one in mid-phase corrects its drift and continues.
 
 position 0:       w_k <- w
 position 1..n-1:  w_k <- (N w + n_k w_k) / (N + n_k)            (drift correction)
@@ -85,7 +85,7 @@ class PhaseShift(Wrapper):
         kept = ctx.examples / (down.n + ctx.examples) * later
         begin = tree.lerp(down.x if start is None else start, mine.w, kept)
         own = mine.base
-        if isinstance(own, Kept):  # the optimizer goes on through a correction, not a reset
+        if isinstance(own, Kept):  # the optimizer continues through a correction, not a reset
             own = own._replace(opt=tree.where(later, own.opt, tree.zeros(own.opt)))
         up, stats, own = self.base.client(down.base, own, data, ctx, begin)
         # A model's change counts from this download; all others add up until they are sent.
@@ -144,7 +144,7 @@ class PhaseShiftMethod(Method):
         2,
         "number of groups n; uploads fall to 1/n",
         ge=1,
-        source="text: the combined run has two; fewer are none",
+        source="text: the combined run has two",
     )
     optimizer: Literal["keep", "reset"] = setting(
         "keep",

@@ -123,7 +123,7 @@ class SuPerFedMM(Method):
         "point of the line a client is judged by",
         ge=0,
         le=1,
-        source="our choice: fixed before; the authors take each client's best on its test rows",
+        source="our choice: fixed beforehand; the authors take each client's best on its test rows",
     )
 
     def change(self, draft: Draft) -> Draft:

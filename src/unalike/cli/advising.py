@@ -25,7 +25,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     """Measure, run the tournament, and write and print what it came to."""
     console = Console(highlight=False, markup=False)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"'{folder}' already exists; name another by --folder.")
+        raise RunError(f"'{folder}' already exists; name another with --folder.")
     data = federation(config)
     _refuse(data)
     skew = measure(data.counts)
@@ -70,7 +70,8 @@ def _refuse(data: Federation) -> None:
     if data.n_clients < 2:
         raise DataError(
             "there is only one client, and methods differ by what clients share; name the column "
-            "that tells clients apart by --client, or draw some by --set partition.name=dirichlet."
+            "that tells clients apart with --client, or draw some with "
+            "--set partition.name=dirichlet."
         )
     if not data.sizes(VALIDATION)[: data.n_clients].any():
         raise DataError(
@@ -104,7 +105,7 @@ def _around(path: Path, label: str | None, client: str | None, parted: bool) -> 
         return {"data": data, "partition": {"name": "natural"}}
     if not parted:
         raise ConfigError(
-            f"whose rows are those of '{path}'? Name the column by --client, or draw clients by "
-            "--set partition.name=dirichlet."
+            f"nothing says which client a row of '{path}' belongs to; name the column with "
+            "--client, or draw clients with --set partition.name=dirichlet."
         )
     return {"data": data}

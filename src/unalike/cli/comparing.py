@@ -29,11 +29,11 @@ def compare(
     scale: str | None,
     processes: int,
 ) -> None:
-    """Run a preset or a file in its folder, or go on with a folder."""
+    """Run a preset or a file in its folder, or continue in a folder."""
     if place.is_comparison(target):
         if overrides or folder or scale:
             raise ConfigError(
-                f"'{target}' is a comparison that was begun: go on with it without --set, "
+                f"'{target}' is a comparison that was begun: continue it without --set, "
                 "--folder and --scale."
             )
         go_on(target, processes)

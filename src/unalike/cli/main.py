@@ -31,7 +31,7 @@ app = App(
     """,
     help_format="markdown",
     help_epilogue="More about a command: unalike COMMAND --help",
-    suppress_keyboard_interrupt=False,  # main says how to go on
+    suppress_keyboard_interrupt=False,  # main says how to continue
 )
 
 Overrides = Annotated[
@@ -105,7 +105,7 @@ def resume(folder: str) -> None:
         return
     if not os.path.isfile(os.path.join(folder, "config.json")) and (inside := _runs_in(folder)):
         raise RunError(
-            f"'{folder}' is no run folder but holds {len(inside)} of them; name one, such as "
+            f"'{folder}' is not a run folder but holds {len(inside)} of them; name one, such as "
             f"'{inside[0]}'."
         )
     from unalike.cli.training import go_on
@@ -237,7 +237,7 @@ def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> Non
     unalike tune first.toml --set tune.trials=50 --folder runs/lr
     ```
 
-    The same command goes on with a search that was stopped.
+    The same command continues a search that was stopped.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def watch(
     *,
     port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8642,
 ) -> None:
-    """Show the report of a folder in the browser while its runs go on, on this machine only.
+    """Show the report of a folder in the browser while its runs continue, on this machine only.
 
     ```sh
     unalike watch runs/compare-quickstart

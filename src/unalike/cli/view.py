@@ -1,4 +1,4 @@
-"""A run as it goes on: a bar on a terminal, a line now and then in a log."""
+"""A run while it runs: a bar on a terminal, a line now and then in a log."""
 
 import os
 import time
@@ -104,7 +104,7 @@ class View:
         self.progress.stop()
 
     def _say(self, text: str, wrap: bool = True) -> None:
-        """As it is: brackets in an error or a path are no markup."""
+        """As it is: brackets in an error or a path are not markup."""
         self.console.print(Text(text), soft_wrap=not wrap)
 
 

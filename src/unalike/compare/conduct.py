@@ -34,7 +34,7 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, folder: Path, done: int, total: int) -> None:
         """With so many cells done."""
         super().__init__(
-            f"stopped, {done} of {total} cells done; go on with: unalike compare {folder}"
+            f"stopped, {done} of {total} cells done; continue with: unalike compare {folder}"
         )
 
 
@@ -129,8 +129,8 @@ def _build(config: Config, data: Federation, budget: Budget) -> None:
     stages, _ = program(config, task(config, data.examples), Shape.of(data))
     if budget.kind != "rounds" and sum(stage.rounds for stage in stages) != config.rounds:
         raise ConfigError(
-            f"a run whose stages each have all {config.rounds} rounds has no known use of "
-            f"{budget.kind}; compare it at equal rounds, or set method.encoder."
+            f"the {budget.kind} of a run whose stages each have all {config.rounds} rounds are not "
+            "known beforehand; compare it at equal rounds, or set method.encoder."
         )
 
 
@@ -145,7 +145,7 @@ def _afford(cell: Cell, data: Federation, budget: Budget, baseline: Cell) -> Non
 
 
 def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Federation]:
-    """The cell's data, made anew only if the last cell had others."""
+    """The cell's data, made again only if the last cell had others."""
     config = cell.config.resolved()
     mine = dumps([config[name] for name in SHARED])
     if data is None or mine != key:

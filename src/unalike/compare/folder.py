@@ -79,11 +79,11 @@ def read(folder: str | Path) -> Comparison:
 
 
 def _refuse(made: Comparison, folder: Path) -> None:
-    """Say it if the folder is somebody else's, or another comparison's."""
+    """Say so if the folder is somebody else's, or another comparison's."""
     if is_comparison(folder):
         _same(made, folder)
     elif _taken(folder):
-        raise RunError(f"'{folder}' already exists and is no comparison; name another --folder.")
+        raise RunError(f"'{folder}' already exists and is not a comparison; name another --folder.")
 
 
 def _make(folder: Path) -> None:
@@ -128,7 +128,7 @@ def _same(made: Comparison, folder: Path) -> None:
             break
     if why:
         raise RunError(
-            f"'{folder}' holds another comparison, {why}: name another --folder, or go on with "
+            f"'{folder}' holds another comparison, {why}: name another --folder, or continue "
             f"that one: unalike compare {folder}."
         )
 

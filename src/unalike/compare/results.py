@@ -29,7 +29,7 @@ def finished(folder: Path, cell: Cell) -> bool:
 
 
 def begun(folder: Path, cell: Cell) -> bool:
-    """Whether the cell has a folder to go on in; its configuration is the first thing in it."""
+    """Whether the cell has a folder to continue in; its configuration is the first thing in it."""
     return (folder / cell.folder / "config.json").is_file()
 
 

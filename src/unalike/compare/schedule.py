@@ -29,7 +29,7 @@ class Worker:
 class Schedule:
     """Runs jobs in order, as many at a time as there are processes.
 
-    A job that fails, or whose process dies, is reported and the others go on. When ``stop`` is
+    A job that fails, or whose process dies, is reported and the others continue. When ``stop`` is
     true, running jobs save themselves after their round and no more are begun.
     """
 
@@ -139,6 +139,6 @@ def _single_threaded() -> Iterator[None]:
 def _death(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        hint = ", perhaps out of memory" if -code == signal.SIGKILL else ""
         return f"its process was killed ({name}{hint})."
     return f"its process ended unexpectedly (exit code {code})."

@@ -265,6 +265,6 @@ def _no_conflict(
         but = "'compare.sweep' varies them"
     if but:
         raise ConfigError(
-            f"'compare.budget' gives everybody {budget.amount:.0f} rounds, but {but}; drop one of "
-            "the two."
+            f"'compare.budget' gives every method {budget.amount:.0f} rounds, but {but}; "
+            "drop one of them."
         )

@@ -33,7 +33,7 @@ class Job(NamedTuple):
     errors: str  # where to write what went wrong
 
     def run(self, observer: Observer) -> None:
-        """Start the cell, or go on where it stopped."""
+        """Start the cell, or continue where it stopped."""
         folder = Path(self.folder)
         if (folder / "config.json").is_file():
             resume(folder, observer)
@@ -100,7 +100,7 @@ class Reporter:
         self.stop = self.heard = False
 
     def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
-        """A cell begins, or goes on."""
+        """A cell begins, or continues."""
         self.rounds = made.config.rounds
         self.connection.send(Event("begin", self.id, done, self.rounds))
 

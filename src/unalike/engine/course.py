@@ -70,7 +70,7 @@ class Course:
         return Loop(recipe, self.transport, self.spans[stage], self.seed, self.guard)
 
     def enter(self, stage: int, model: Params | None) -> Loop:
-        """Begin a stage, or go on in the midst of it: clients and server take its recipe."""
+        """Begin a stage, or continue in the middle of it: clients and server take its recipe."""
         self.loop = self.at(stage, model)
         self.transport.begin(self.loop.recipe, self.first(stage, model))
         return self.loop

@@ -114,7 +114,7 @@ class Shards:
                     f"'{path}' is not what the checkpoint was made with; restore it from a copy."
                 )
             self.digests[n] = digest
-        # Numbers go on as if nothing had been written since: such shards are written again.
+        # Numbering continues as if nothing had been written since: such shards are written again.
         self.places, self.saved, self.next = found, dict(found), int(notes["shards"])
 
     def sync(self) -> None:

@@ -58,7 +58,7 @@ class States(Protocol):
         ...
 
     def attach(self, shards: Shards) -> None:
-        """Where to save, and whence to restore."""
+        """Where to save, and where to restore from."""
         ...
 
     def save(self) -> None:

@@ -9,7 +9,7 @@ from typing import TypeGuard, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._C import _functorch  # the only public-free way to ask whether we are inside vmap
+from torch._C import _functorch  # private, but the only way to ask whether we are inside vmap
 
 from unalike.kernels.available import available
 from unalike.kernels.functions import convolution

@@ -7,7 +7,7 @@ from torch import Tensor
 def channels_last(x: Tensor) -> Tensor:
     """``x`` [clients, images, channels, height, width] laid out so, or itself if it is already.
 
-    Clients that share their images go on sharing them.
+    Clients that share their images keep sharing them.
     """
     _, _, c, h, w = x.shape
     if x.stride()[1:] == (h * w * c, 1, w * c, c):

@@ -34,7 +34,7 @@ def summarise(values: ArrayLike, sizes: ArrayLike, higher_is_better: bool = True
     """The spread of one metric over clients.
 
     The worst and best groups have k = max(1, floor(N/10)) of the N clients with a value; of equal
-    values the smaller client ranks lower, so the order of the clients is of no effect.
+    values the smaller client ranks lower, so the order of the clients has no effect.
 
     Args:
         values: One value per client, NaN where the metric is undefined for the client.
@@ -81,7 +81,7 @@ def gini(values: ArrayLike) -> float:
         return float("nan")
     if v[-1] == 0:
         return 0.0
-    v = v / v[-1]  # the scale is of no effect, and sums of tiny or huge values stay in range
+    v = v / v[-1]  # the scale has no effect, and sums of tiny or huge values stay in range
     return float((2 * np.arange(1, n + 1) - n - 1) @ v / (n * v.sum()))
 
 

@@ -33,7 +33,7 @@ class OwnModel(Model):
             made = make(shape, classes)
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise  # from within, so it was called rightly
+                raise  # raised inside it: the call itself was right
             raise ConfigError(
                 f"'{self.attribute}' of '{path}' must accept (shape, classes), for example "
                 f"{shape} and {classes}: {error}."

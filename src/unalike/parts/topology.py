@@ -113,7 +113,7 @@ class Ring(Decentralized):
     def links(self, t: int, n: int) -> Tensor | None:
         """Itself and those beside it."""
         if n < 3:
-            raise ConfigError(f"a ring needs at least 3 clients, there are {n}.")
+            raise ConfigError(f"a ring needs at least 3 clients, but there are {n}.")
         beside = torch.arange(-self.neighbours, self.neighbours + 1)
         near = beside[: min(n, len(beside))]  # a small ring is soon complete
         return _edges((torch.arange(n)[:, None] + near) % n)

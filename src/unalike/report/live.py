@@ -110,7 +110,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         self.close_connection = True  # an unread body would be taken for the next request
-        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "This server only shows.", {"Allow": "GET, HEAD"})
+        self._say(
+            HTTPStatus.METHOD_NOT_ALLOWED, "This server is read-only.", {"Allow": "GET, HEAD"}
+        )
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse
 
@@ -158,6 +160,6 @@ class Server(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader who leaves in the middle of an answer is no event; anything else is."""
+        """A reader who leaves in the middle of an answer is not reported; anything else is."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)

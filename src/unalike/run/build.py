@@ -191,7 +191,7 @@ def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> 
     if kind == "sequential":
         return kind, "as set"
     if kind == "auto" and on.type == "cpu" and not made.network.dense:
-        return "sequential", "convolutions and recurrent layers are faster so on a CPU"
+        return "sequential", "convolutions and recurrent layers are faster this way on a CPU"
     why = refusal_of_vmap(made, examples)
     if why and kind == "vectorized":
         raise ConfigError(

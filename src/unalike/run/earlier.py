@@ -21,7 +21,7 @@ def read_model(path: str) -> Params:
         model: Params = load_file(file)
     except FileNotFoundError:
         raise ConfigError(
-            f"'{path}' is named as a trained model, but there is none; give a safetensors file, or "
+            f"'{path}' is named as a trained model, but holds none; give a safetensors file, or "
             "the folder of a run that has ended."
         ) from None
     except (SafetensorError, OSError) as error:

@@ -66,7 +66,7 @@ class Log:
             )
 
     def rewind(self, size: int) -> None:
-        """Cut the file back to a checkpoint and go on from there."""
+        """Cut the file back to a checkpoint and continue from there."""
         self.size, self.hash = size, hashlib.sha256(self.path.read_bytes()[:size])
         with self.path.open("ab") as f:
             f.truncate(size)

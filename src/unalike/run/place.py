@@ -15,7 +15,7 @@ def refuse_occupied(config: Config) -> None:
         raise RunError(f"run.folder '{folder}' is a file; choose another run.folder.")
     if (folder / "config.json").exists():
         raise RunError(
-            f"'{folder}' holds a run already: go on with 'unalike resume {folder}', "
+            f"'{folder}' already holds a run: continue with 'unalike resume {folder}', "
             "or choose another run.folder."
         )
     if any(not path.name.startswith(".") for path in folder.iterdir()):

@@ -107,7 +107,7 @@ class EvaluationSettings(Settings):
         default=None, ge=0, description="accuracy (or loss) to count the rounds and bytes to"
     )
     train: bool = Field(
-        default=False, description="judge every client's training rows, too, in a section train"
+        default=False, description="also judge every client's training rows, in a section train"
     )
 
 

@@ -23,7 +23,7 @@ from unalike.tree import Params
 
 @dataclass(frozen=True)
 class Autoencoding(NetworkTask):
-    """A variational autoencoder; labels are of no effect and there is no accuracy.
+    """A variational autoencoder; labels have no effect and there is no accuracy.
 
     An ensemble of autoencoders has the mean of their terms.
     """

@@ -167,8 +167,7 @@ class NetworkTask(ABC):
         """Every metric of each of n owners of rows; outputs that are not finite end the run."""
         if not torch.isfinite(outputs).all():
             raise RunError(
-                "a model's outputs are not finite any more, so training has diverged; "
-                "lower local.lr."
+                "a model's outputs are no longer finite, so training has diverged; lower local.lr."
             )
         return self.measure(outputs.cpu(), y.cpu(), owner.cpu(), n)
 

@@ -1,7 +1,7 @@
 """An observer that passes a run on to trackers and to whoever else watches.
 
 The records on disk are the truth; trackers get copies. A tracker that fails is left out from then
-on, with a warning, and the run goes on.
+on, with a warning, and the run continues.
 """
 
 import warnings
@@ -109,7 +109,8 @@ class _Survives:
         self.mirror.open.pop(self.name, None)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f"tracker '{self.name}' failed and is left out from now on, the run goes on: {reason}",
+            f"tracker '{self.name}' failed and is left out from now on; the run continues: "
+            f"{reason}",
             RunWarning,
             stacklevel=3,
         )

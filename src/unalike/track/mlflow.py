@@ -23,7 +23,7 @@ RETRIES = "3"  # a server that is away holds a run up for 15 seconds, not for ML
 
 
 class MLflow:
-    """One MLflow run for a run; a resumed run goes on in the same one."""
+    """One MLflow run for a run; a resumed run continues in the same one."""
 
     def __init__(self) -> None:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)

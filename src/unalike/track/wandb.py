@@ -7,7 +7,7 @@ from unalike.track.base import FILES, Begun, require
 
 
 class WandB:
-    """One W&B run for a run; a resumed run goes on in the same one."""
+    """One W&B run for a run; a resumed run continues in the same one."""
 
     def __init__(self) -> None:
         self.module = require("wandb", "wandb")

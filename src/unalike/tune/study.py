@@ -2,9 +2,9 @@
 
 Bergstra et al. 2011 (Algorithms for hyper-parameter optimization); pruning as in Golovin et al.
 2017 (Google Vizier). A trial's random numbers belong to the number of trials finished before it, so
-that a search which was stopped goes on as if it had not been.
+that a stopped search continues as if it had not been.
 
-study.jsonl   Optuna's journal: what a stopped search goes on with
+study.jsonl   Optuna's journal: what a stopped search continues from
 trials.jsonl  one line a trial: settings, state, score, scores of its rounds
 tune.json     the file as it was read
 best.toml     the file with the best settings, ready to run
@@ -31,11 +31,13 @@ Tell = Callable[[str, bool], None]  # what is going on, and whether it ends a tr
 
 
 class Stopped(KeyboardInterrupt):
-    """The user asked to stop; the same command goes on."""
+    """The user asked to stop; the same command continues the search."""
 
     def __init__(self, done: int, total: int) -> None:
         """With so many trials done."""
-        super().__init__(f"stopped, {done} of {total} trials done; the same command goes on.")
+        super().__init__(
+            f"stopped, {done} of {total} trials done; the same command continues the search."
+        )
 
 
 def optuna() -> ModuleType:
@@ -44,7 +46,7 @@ def optuna() -> ModuleType:
         import optuna as library
     except ImportError:
         raise ConfigError(
-            "tuning needs Optuna; install it by: pip install 'unalike[tune]'."
+            "tuning needs Optuna; install it with: pip install 'unalike[tune]'."
         ) from None
     library.logging.set_verbosity(library.logging.ERROR)
     return library
@@ -86,14 +88,14 @@ def _search(library: ModuleType, tuning: Tuning, folder: Path, tell: Tell) -> li
 def _make(folder: Path) -> None:
     """The folder, which may be new or hold a search, but nothing else."""
     if folder.exists() and not folder.is_dir():
-        raise RunError(f"'{folder}' is a file; name another by --folder.")
+        raise RunError(f"'{folder}' is a file; name another with --folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         visible = any(not path.name.startswith(".") for path in folder.iterdir())
     except OSError as error:
         raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
     if visible and not (folder / "tune.json").is_file():
-        raise RunError(f"'{folder}' is not empty; name another by --folder.")
+        raise RunError(f"'{folder}' is not empty; name another with --folder.")
 
 
 def _settle(tuning: Tuning, folder: Path) -> None:
@@ -103,7 +105,7 @@ def _settle(tuning: Tuning, folder: Path) -> None:
         write(folder / "tune.json", dumps(asked, indent=2))
     elif read_json(folder / "tune.json") != asked:
         raise RunError(
-            f"'{folder}' holds a search of other settings; name another by --folder. (The "
+            f"'{folder}' holds a search of other settings; name another with --folder. (The "
             "number of trials may be changed.)"
         )
 

@@ -23,7 +23,7 @@ class Trials:
         self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
 
     def load(self) -> None:
-        """The data of every seed; data that cannot be had are no fault of a trial's settings."""
+        """The data of every seed; missing data are not the fault of a trial's settings."""
         for seed in range(self.tuning.settings.seeds):
             self.data(seed)
 

@@ -88,7 +88,7 @@ class StoredDataset(Dataset):
         root = Path(place).expanduser()
         if not root.is_dir():
             named = "folder" if self.folder else VARIABLE
-            raise DataError(f"{named} names '{root}', which is no folder.")
+            raise DataError(f"{named} names '{root}', which is not a folder.")
         return [root]
 
 

@@ -16,7 +16,7 @@ def priority_labels(
 
     Every client has t different labels and every label t*clients/classes owners. A first table of
     this kind is shuffled by trades: two clients pool the labels that only one of them owns and deal
-    them out anew at random (Strona et al. 2014), which in the long run makes all tables of this
+    them out again at random (Strona et al. 2014), which in the long run makes all tables of this
     kind equally probable (Carstens 2015).
     """
     require_even(sampler, clients, classes, t)

@@ -17,7 +17,7 @@ def read_binary(paths: list[Path], label_bytes: int) -> tuple[np.ndarray, np.nda
     for path in paths:
         raw = np.fromfile(path, np.uint8)
         if raw.size == 0 or raw.size % row:
-            raise DataError(f"'{path}' is no whole number of {row}-byte records; get it again.")
+            raise DataError(f"'{path}' is not made of whole {row}-byte records; download it again.")
         parts.append(raw.reshape(-1, row))
     table = np.concatenate(parts)
     return table[:, label_bytes:].reshape(-1, 3, 32, 32), table[:, :label_bytes]

@@ -54,7 +54,7 @@ def from_frame(
     Args:
         frame: A pandas or polars data frame.
         label: The column to predict.
-        client: The column that names each row's natural client; it is no feature.
+        client: The column that names each row's natural client; it is not a feature.
         test: A frame with the same columns, the dataset's own test set.
         drop: Columns to leave out.
         missing: "impute" fills numbers with the median of the training rows (which ``federate``
@@ -136,7 +136,7 @@ def table_file(path: str | Path) -> "pl.DataFrame":
     if not path.is_file():
         raise DataError(f"there is no file '{path}'.")
     if not path.name.lower().endswith(SUFFIXES):
-        raise DataError(f"'{path}' is no table; its name must end in {', '.join(SUFFIXES)}.")
+        raise DataError(f"'{path}' is not a table; its name must end in {', '.join(SUFFIXES)}.")
     try:
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path)

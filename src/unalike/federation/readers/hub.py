@@ -39,7 +39,7 @@ def read_hub(
     wanted = [split, *([test_split] if test_split else [])]
     absent = [part for part in wanted if part not in splits]
     if absent:
-        raise DataError(f"'{name}' has no split '{absent[0]}', but {', '.join(splits)}.")
+        raise DataError(f"'{name}' has no split '{absent[0]}'; it has {', '.join(splits)}.")
     return from_hub(
         splits[split],
         test=splits[test_split] if test_split else None,

@@ -33,10 +33,12 @@ def read_idx(path: Path) -> np.ndarray:
         raise DataError(f"'{path}' is damaged; download it again.") from None
     # Header: two zero bytes, 8 for unsigned bytes, the number of axes, each axis as big-endian int.
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
-        raise DataError(f"'{path}' is no idx file of bytes.")
+        raise DataError(f"'{path}' is not an idx file of bytes.")
     axes = raw[3]
     shape = tuple(int(n) for n in np.frombuffer(raw, ">u4", axes, 4))
     body = np.frombuffer(raw, np.uint8, offset=4 + 4 * axes)
     if body.size != np.prod(shape):
-        raise DataError(f"'{path}' is cut short or too long for its shape {shape}; get it again.")
+        raise DataError(
+            f"'{path}' is cut short or too long for its shape {shape}; download it again."
+        )
     return body.reshape(shape)

@@ -70,7 +70,7 @@ def _open(pillow: Any, path: Path) -> Any:
             image.load()
             return image
     except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError):
-        raise DataError(f"'{path}' is no image, or a damaged one.") from None
+        raise DataError(f"'{path}' is not an image, or is damaged.") from None
 
 
 def _image_files(root: Path) -> list[Path]:

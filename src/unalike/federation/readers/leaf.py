@@ -40,5 +40,5 @@ def read_leaf(files: list[Path]) -> LeafRows:
                 if len(x[-1]) != len(y[-1]):
                     raise DataError(f"'{path}': user '{name}' has unequal numbers of x and y.")
         except (KeyError, TypeError, AttributeError, ValueError):
-            raise DataError(f"'{path}' is no LEAF file with 'user_data' of x and y.") from None
+            raise DataError(f"'{path}' is not a LEAF file with 'user_data' of x and y.") from None
     return LeafRows(*(np.concatenate(part) for part in (x, y, user)))

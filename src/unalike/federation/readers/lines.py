@@ -21,7 +21,7 @@ def line_of(path: Path, row: int) -> int:
 
 
 def complaint(path: Path) -> str:
-    """Why the file is no table, in words that fit after a colon; empty if nothing is found."""
+    """Why the file is not a table, in words that fit after a colon; empty if nothing is found."""
     records = _records(path)
     _, head = next(records, (1, []))
     if len(head) == 1:
@@ -46,7 +46,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
             records = csv.reader(file, delimiter=separator(path))
             begin, headed = 1, False
             for fields in records:
-                headed = headed or bool(fields)  # blank lines before the header are no rows
+                headed = headed or bool(fields)  # blank lines before the header are not rows
                 if headed:
                     yield begin, fields
                 begin = records.line_num + 1

@@ -59,10 +59,10 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray]:
                 raise DataError(f"'{path}' is a single array; save x and y with numpy.savez.")
             return {key: archive[key] for key in archive.files}
     except (zipfile.BadZipFile, OSError, EOFError):
-        raise DataError(f"'{path}' is no NPZ file, or a damaged one.") from None
+        raise DataError(f"'{path}' is not an NPZ file, or is damaged.") from None
     except ValueError:
-        # NumPy says so for both: an object array inside, or a file that is no archive at all.
+        # NumPy says so for both: an object array inside, or a file that is not an archive at all.
         raise DataError(
-            f"'{path}' is no NPZ file or holds pickled objects, which are not read; "
+            f"'{path}' is not an NPZ file, or holds pickled objects, which are not read; "
             "save plain arrays with numpy.savez."
         ) from None

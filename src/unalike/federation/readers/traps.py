@@ -27,7 +27,7 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
         if slip is not None:
             warn_once(
                 f"column '{name}' is taken as text, a feature for each of its {levels} values, "
-                f"because '{column[slip]}' in {where(slip, False)} is no number; correct it, or "
+                f"because '{column[slip]}' in {where(slip, False)} is not a number; correct it, or "
                 "empty the cell and set data.missing = 'impute'."
             )
         elif levels > MANY and 2 * levels > len(column):
@@ -52,7 +52,7 @@ def warn_of_labels(label: "pl.Series") -> None:
 
 
 def _slip(column: "pl.Series") -> int | None:
-    """The first row that is no number in a column of them; None if it is no such column."""
+    """The first row that is not a number in a column of numbers; None in any other column."""
     import polars as pl
 
     slips = column.is_not_null() & column.cast(pl.Float64, strict=False).is_null()

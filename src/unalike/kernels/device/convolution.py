@@ -26,7 +26,7 @@ def pixel(m, HIGH: tl.constexpr, WIDE: tl.constexpr):
     return image, line - image * HIGH, m - line * WIDE
 
 
-@triton.jit(do_not_specialize=["H", "W"])  # a height of 1 would be no number on the device
+@triton.jit(do_not_specialize=["H", "W"])  # a height of 1 would be a constant on the device
 def correlate(
     x, w, bias, y,
     rows, H, W,

@@ -19,7 +19,7 @@ from unalike.rng import Key
 
 Bic = Literal["auto", "3m-1", "m"]
 
-_TRIAL, _FINALISTS = 30, 4  # after so many EM steps, so many of the starts go on
+_TRIAL, _FINALISTS = 30, 4  # after so many EM steps, so many of the starts continue
 FLOOR = 0.01  # the least variance: a client with a single label has none of its own
 
 

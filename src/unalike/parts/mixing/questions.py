@@ -5,7 +5,7 @@ is computed from it,   P(G = g) ~ exp(-epsilon |g| / 2)                     (geo
 
 Replacing one example by another takes one from a class and adds one to another: the histogram moves
 by 2 in the L1 norm, so every answer that is computed from the noisy one is epsilon-differentially
-private in examples (Ghosh et al. 2009). The number of examples is no secret: it is sent anyway.
+private in examples (Ghosh et al. 2009). The number of examples is not a secret: it is sent anyway.
 """
 
 from collections.abc import Callable

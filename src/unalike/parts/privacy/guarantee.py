@@ -24,9 +24,9 @@ class Guarantee:
         """The promise in a sentence; epsilon itself grows with the rounds."""
         seen = "a client's updates" if self.local else "the models, but not single updates,"
         return (
-            f"(epsilon, {self.delta:g})-differential privacy of clients: bounds how well who sees "
-            f"{seen} can tell whether {_CHANGE[self.adjacency]}; numbers of examples and steps and "
-            "results of tests are not covered"
+            f"(epsilon, {self.delta:g})-differential privacy of clients: bounds how well "
+            f"anyone who sees {seen} can tell whether {_CHANGE[self.adjacency]}; numbers of "
+            "examples and steps and results of tests are not covered"
         )
 
     @property

@@ -56,7 +56,7 @@ DETAILS = (*map(Detail, (8, 4, 2, 1)), Detail(1, coarse=True), Detail(0, coarse=
 
 
 class Content(NamedTuple):
-    """What changes while runs go on: the sections' HTML and the pictures."""
+    """What changes while runs continue: the sections' HTML and the pictures."""
 
     sections: dict[str, str]
     charts: dict[str, Record]
@@ -92,9 +92,9 @@ def _warn_of_size(place: Path, text: str, made: Content) -> None:
     tables = sum(len(html.encode()) for html in made.sections.values())
     library = sum(len(script.encode()) for script in scripts())
     warnings.warn(
-        f"'{place}' has {size(len(text.encode()))} where {size(LIMIT)} are meant to be the most: "
-        f"tables and text take {size(tables)}, the pictures that are left {size(pictures)}, the "
-        f"chart library {size(library)}; report fewer runs at a time.",
+        f"'{place}' has {size(len(text.encode()))}, more than the {size(LIMIT)} a report should "
+        f"have: tables and text take {size(tables)}, the pictures that are left {size(pictures)}, "
+        f"the chart library {size(library)}; report fewer runs at a time.",
         RunWarning,
         stacklevel=3,
     )

@@ -1,7 +1,7 @@
 """The settings of a study: what every method and every partition changes, and what all share.
 
-A setting in which methods differ is told with each of them, one in which partitions differ with
-each partition. Of what all runs share, that which is not a default is told, and all is folded away.
+A setting in which methods differ is shown with each of them, one in which partitions differ with
+each partition. Of what all runs share, what is not a default is shown, and all is folded away.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +13,10 @@ from unalike.run.dotted import flat
 from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, digits, summary
 
-TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each told as one
-USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always told
+TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each shown as one
+USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always shown
 OF_METHOD = ("method", "plus")
-ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # told even where they are defaults
+ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # shown even where they are defaults
 SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result
 
 
@@ -113,7 +113,7 @@ def worded(table: Mapping[str, Any], kind: str = "", numbers: bool = False) -> s
     Args:
         table: The name and the settings.
         kind: Where it stands in a configuration; if given, defaults are left out.
-        numbers: Whether default numbers and lists are told nevertheless, unless they are zero.
+        numbers: Whether default numbers and lists are shown as well, unless they are zero.
 
     >>> worded({"name": "ring", "neighbours": 2})
     'ring, neighbours = 2'
@@ -173,7 +173,7 @@ def _told(config: Record) -> dict[str, str]:
     for name in TABLES:
         value: Any = config.get(name) or USUAL.get(name, [])
         some = value if isinstance(value, list) else [value]
-        numbers = name == "topology"  # how many neighbours a ring has is no detail
+        numbers = name == "topology"  # how many neighbours a ring has matters
         out[name] = "; ".join(worded(table, name, numbers) for table in some) or "none"
     sections = {name: config.get(name, {}) for name in SECTIONS}
     out |= {k: written(v) for k, v in flat(sections, lists=True).items() if not _within(k, SILENT)}
