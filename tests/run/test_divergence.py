@@ -60,5 +60,5 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         experiment(parse({**RAW, **judged, **wide}))
     with pytest.raises(ConfigError, match="only the clients have whole ones; leave it out"):
         experiment(parse({**RAW, **judged, "method": {"name": "local_only"}}))
-    with pytest.raises(ConfigError, match="there is none"):
+    with pytest.raises(ConfigError, match="is named as a trained model"):
         experiment(parse({**RAW, "evaluation": {"reference": str(tmp_path / "no")}}))
