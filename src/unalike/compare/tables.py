@@ -53,6 +53,7 @@ def pivot(made: Comparison, analysis: Analysis) -> Table:
         last = EMPTY if label == made.baseline else _tally([*lines.values()])
         rows.append([_method([*lines.values()]), *numbers, last])
     notes = [f"{v.condition}: {wording.sentence(v)}" for v in analysis.verdicts]
+    notes += [f"{g.condition}: {wording.gamma(g)}" for g in analysis.gammas]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, analysis.lines)]
     rank = [] if analysis.ranks is None else ["mean rank"]
     if analysis.ranks is not None:
@@ -78,6 +79,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         for line in lines
     ]
     notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
+    notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
     spread = [head(name, "worst10"), head(name, "gini"), head("ece")]
     columns = ["method", head(name), *spread, "sent", "samples", "rounds"]

@@ -109,6 +109,11 @@ class EvaluationSettings(Settings):
     train: bool = Field(
         default=False, description="also judge every client's training rows, in a section train"
     )
+    reference: str = Field(
+        default="",
+        description="folder of a finished run with the same model, such as a pooled one: each "
+        "evaluation records how far the weights are from its weights",
+    )
 
 
 class EngineSettings(Settings):
