@@ -100,7 +100,7 @@ def differences(made: Comparison, lines: Sequence[Line], condition: str) -> Tabl
     ]
     better = "more" if metric(name).higher else "less"
     title = f"{head(name)} against {made.baseline}, {better} is better"
-    tested = ["difference", "p (Holm)", "effect", "detectable", "result"]
+    tested = ["difference", "p (Holm)", "least found", "result"]
     return Table(_title(made, condition, title), ["method", "95 % interval", *tested], rows)
 
 
@@ -136,11 +136,10 @@ def difference(mean: float, low: float | None, high: float | None, metric: str) 
 
 def _versus(found: Versus | None, metric: str) -> list[Cell]:
     if found is None:
-        return [EMPTY] * 4
+        return [EMPTY] * 3
     return [
         difference(found.mean, found.low_corrected, found.high_corrected, metric),
         Cell(found.p_corrected, probability(found.p_corrected)),
-        EMPTY if found.effect is None else Cell(found.effect, f"{found.effect:+z.2f}"),
         score(found.detectable, metric),
     ]
 

@@ -185,7 +185,7 @@ def _results(made: Comparison) -> str:
     size = f"{100 * margin if metric(name).share else margin:g}{points}"
     equal = f"equal: within ±{size}; " if margin else ""
     return (
-        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Detectable: the true "
+        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Least found: the true "
         "difference that 80 of 100 such comparisons would find."
     )
 
