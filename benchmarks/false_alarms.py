@@ -1,79 +1,346 @@
-"""How often the paired tests of a comparison find a difference where there is none.
+"""How often a comparison claims what is not so, and finds what is.
 
 python benchmarks/false_alarms.py > false_alarms.md
 
-Differences of mean zero are drawn for 3, 5, 10 and 20 seeds, 20,000 times each, and judged by the
-very function that judges comparisons; below, differences that are there. Last, 2,000 times each,
-how often an interval holds the true mean.
+Values of methods are drawn, a thousand comparisons for each number, and judged by the very function
+that judges comparisons. A comparison errs if it claims anything at all that is false: a win or a
+loss against the baseline on any condition or over all of them, or a best method. The worlds:
+
+independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values
+re-splits     one dataset, split anew under every seed, for rules that are fixed or trained
+test set      one test set for all seeds
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from unalike.compare.statistics import ALPHA, p_values, summarise
+from unalike.compare.statistics.claims import Claims, claims
+from unalike.compare.statistics.differences import Design
+from unalike.compare.statistics.family import holm
+from unalike.compare.statistics.known import ALPHA, Known
+from unalike.compare.statistics.ranks import ranks
+from unalike.compare.statistics.reuse import Reuse, resplit
 
-TIMES, FEWER, SEEDS = 20_000, 2_000, (3, 5, 10, 20)
-Shape = tuple[int, int]
-Sample = NDArray[np.float64]
-
-
-def itself(draw, shape: Shape) -> Sample:
-    """A method against itself: the difference of two equal draws."""
-    return draw(shape) - draw(shape)
-
-
-def nulls(rng: Generator) -> dict[str, Sample]:
-    return {
-        "normal": rng.standard_normal,
-        "normal, in coarse steps": lambda s: np.round(rng.standard_normal(s)),
-        "a method with itself: uniform": lambda s: itself(lambda z: rng.uniform(size=z), s),
-        "a method with itself: exponential": lambda s: itself(rng.standard_exponential, s),
-        "a method with itself: collapses once in ten": lambda s: itself(
-            lambda z: (rng.random(z) < 0.1) + 0.05 * rng.standard_normal(z), s
-        ),
-        "heavy tails: Student's t, 3 degrees": lambda s: rng.standard_t(3, s),
-        "heavy tails: Student's t, 2 degrees": lambda s: rng.standard_t(2, s),
-        "no tails: uniform": lambda s: rng.uniform(-1, 1, s),
-        "skewed: Gumbel (1.1)": lambda s: rng.gumbel(size=s) - np.euler_gamma,
-        "skewed: lognormal, σ = 0.5 (1.8)": lambda s: rng.lognormal(0, 0.5, s) - np.exp(1 / 8),
-        "skewed: exponential (2)": lambda s: rng.standard_exponential(s) - 1,
-        "skewed: lognormal, σ = 1 (6.2)": lambda s: rng.lognormal(0, 1, s) - np.exp(1 / 2),
-    }
+Values = NDArray[
+    np.float64
+]  # comparisons x conditions x methods x seeds; the first is the baseline
+TIMES, METHODS = 1_000, 9
+AT_ONCE = 50  # comparisons, to bound memory
+SPLIT = (0.2, 0.1)  # test and validation rows of a run by default
 
 
-def rates(d: Sample) -> str:
-    """How often each test finds something, in per cent."""
-    found = [100 * np.mean(p_values(d, test) < ALPHA) for test in ("t", "hall")]
-    return " / ".join(f"{x:.1f}" for x in found)
+def judged(x: Values, design: Design | None = None, baseline: int = 0, margin: float = 0.0):
+    """The claims of many comparisons, some at once."""
+    for i in range(0, len(x), AT_ONCE):
+        yield claims(x[i : i + AT_ONCE], baseline, design=design, margin=margin)
 
 
-def coverage(d: Sample) -> str:
-    """How often each interval holds the mean, zero, in per cent."""
-    held = []
-    for kind in ("t", "bootstrap"):
-        found = [summarise(x, kind) for x in d]
-        held.append(100 * np.mean([s.low <= 0 <= s.high for s in found]))
-    return " / ".join(f"{x:.1f}" for x in held)
+def share(found: list[NDArray[np.bool_]]) -> float:
+    return float(100 * np.concatenate(found).mean())
 
 
-def table(heads: str, rows: dict, judge=rates, times: int = TIMES) -> None:
-    print(f"| {heads} | " + " | ".join(f"{n} seeds" for n in SEEDS) + " |")
-    print("| --- |" + " --- |" * len(SEEDS))
-    for name, draw in rows.items():
-        print(f"| {name} | " + " | ".join(judge(draw((times, n))) for n in SEEDS) + " |")
+def anything(found: Claims) -> NDArray[np.bool_]:
+    """Whether a comparison of methods that are all the same claims anything."""
+    lines = np.isin(found.outcome, ["win", "loss"]).any((-1, -2))
+    return np.asarray(lines | found.best.clear.any(-1))
+
+
+def alarms(x: Values, design: Design | None = None) -> float:
+    """The share of comparisons without any difference that claim one, in per cent."""
+    return share([anything(found) for found in judged(x, design)])
+
+
+def designs(conditions: int, reuse: Reuse) -> dict[str, Design]:
+    """Student's test as it was, and the default, for what seeds share."""
+    before = Design("t", (Reuse(),) * conditions)
+    return {"t": before, "now": Design(reuse=(reuse,) * conditions)}
+
+
+# Worlds in which all methods are equal
+
+
+def alike(rng: Generator, *shape: int) -> Values:
+    return rng.standard_normal(shape)
+
+
+def unlike(spread: float) -> Callable[..., Values]:
+    """Methods whose standard deviations differ by a lognormal factor."""
+
+    def draw(rng: Generator, *shape: int) -> Values:
+        sigma = np.exp(spread * rng.standard_normal((*shape[:-1], 1)))
+        return sigma * rng.standard_normal(shape)
+
+    return draw
+
+
+def one_wild(rng: Generator, *shape: int) -> Values:
+    x = rng.standard_normal(shape)
+    x[..., -1, :] *= 10
+    return x
+
+
+INDEPENDENT: dict[str, Callable[..., Values]] = {
+    "normal, all vary alike": alike,
+    "standard deviations unlike by a factor of 1.3": unlike(0.3),
+    "by a factor of 1.8": unlike(0.6),
+    "by a factor of 2.7": unlike(1.0),
+    "one of nine varies ten times as much": one_wild,
+    "in coarse steps": lambda rng, *s: np.round(rng.standard_normal(s)),
+    "heavy tails: Student's t, 3 degrees": lambda rng, *s: rng.standard_t(3, s),
+    "no tails: uniform": lambda rng, *s: rng.uniform(-1, 1, s),
+    "each collapses once in ten": lambda rng, *s: (
+        0.05 * rng.standard_normal(s) - (rng.random(s) < 0.1)
+    ),
+    "skewed: exponential": lambda rng, *s: rng.standard_exponential(s),
+}
+
+
+def skewed_baseline(rng: Generator, *shape: int) -> Values:
+    """All but the baseline are certain, so that differences are as skewed as it is: by 2."""
+    x = 0.05 * rng.standard_normal(shape)
+    x[..., 0, :] = rng.standard_exponential(x[..., 0, :].shape) - 1
+    return x
+
+
+def fixed_rules(rng: Generator, times: int, c: int, k: int, n: int, rows: int = 621) -> Values:
+    """Rules that are right on 85 of a hundred rows, on other ones each; every seed tests a fifth.
+
+    All conditions have the same rows, and split them apart: what a mean over them shares most.
+    """
+    out, tested = np.empty((times, c, k, n)), int(SPLIT[0] * rows)
+    for t in range(times):
+        right = rng.random((k, rows)) < rng.beta(3.4, 0.6, rows)
+        at = np.argsort(rng.random((c, n, rows)), -1)[..., :tested]
+        out[t] = right[:, at].mean(-1).transpose(1, 0, 2)
+    return out
+
+
+def trained_rules(
+    rng: Generator, times: int, c: int, k: int, n: int, rows: int = 400, inputs: int = 5
+) -> Values:
+    """Linear rules, each trained by least squares on inputs of its own that are worth the same."""
+    out = np.empty((times, c, k, n))
+    test, rest = int(SPLIT[0] * rows), int(sum(SPLIT) * rows)
+    for t in range(times):
+        x = rng.standard_normal((rows, k, inputs))
+        y = np.sign(x.sum((1, 2)) / np.sqrt(k * inputs) + 0.5 * rng.standard_normal(rows))
+        for i in range(c):
+            at = np.argsort(rng.random((n, rows)), -1)
+            mine, label = x[at[:, rest:]].transpose(0, 2, 1, 3), y[at[:, rest:]]
+            moment = np.einsum("skrp,sr->skp", mine, label)
+            w = np.linalg.solve(mine.swapaxes(-1, -2) @ mine, moment[..., None])[..., 0]
+            said = np.sign(np.einsum("srkp,skp->skr", x[at[:, :test]], w))
+            out[t, i] = (said == y[at[:, :test]][:, None]).mean(-1).T
+    return out
+
+
+def one_test_set(rng: Generator, times: int, c: int, k: int, n: int, rows: int = 1000) -> Values:
+    """Each rule is right on the same 85 of a hundred rows in nine of ten cases, seed by seed."""
+    out = np.empty((times, c, k, n))
+    for t in range(times):
+        easy = rng.beta(3.4, 0.6, (c, 1, 1, rows))
+        fixed, free = (rng.random((c, k, m, rows)) < easy for m in (1, n))
+        out[t] = np.where(rng.random((c, k, n, rows)) < 0.9, fixed, free).mean(-1)
+    return out
+
+
+# Worlds with a difference
+
+
+def differing(
+    n: int, d: float, differ: int, spread: float = 0.0, shared: float = 0.0
+) -> tuple[Values, Design]:
+    """Methods that differ from the baseline by d standard deviations, and how to judge them.
+
+    Args:
+        n: Seeds.
+        d: Of a single seed's difference, whose variance may in part be the rows' that all share.
+        differ: How many of eight methods do.
+        spread: How unlike the methods' standard deviations are, as in ``unlike``.
+        shared: The rows' share of the variance.
+    """
+    rng, shape = np.random.default_rng(n), (TIMES, 1, METHODS)
+    sigma = np.exp(spread * rng.standard_normal((*shape, 1)))
+    common = np.sqrt(shared) * rng.standard_normal((*shape, 1))
+    x = sigma * (np.sqrt(1 - shared) * rng.standard_normal((*shape, n)) + common)
+    both = np.sqrt(sigma**2 + sigma[:, :, :1] ** 2)
+    x[:, :, 1 : 1 + differ] += d * both[:, :, 1 : 1 + differ]
+    return x, Design(reuse=(Reuse(shared / (1 - shared)),))
+
+
+def power(n: int, d: float, differ: int = 8, spread: float = 0.0, shared: float = 0.0) -> float:
+    """How often a difference is found, in per cent; see ``differing``."""
+    what = "win" if d > 0 else "loss"
+    found = judged(*differing(n, d, differ, spread, shared))
+    return share([f.outcome[..., 1 : 1 + differ] == what for f in found])
+
+
+def students_power(n: int, d: float, differ: int = 8, spread: float = 0.0) -> float:
+    """The same by Student's test with Holm's correction, for seeds that share nothing."""
+    x, _ = differing(n, d, differ, spread)
+    found = (f.p.reshape(len(f.p), -1) for f in judged(x, Design("t")))
+    return share([holm(p).p[:, 1 : 1 + differ] < ALPHA for p in found])
+
+
+# Tables
+
+
+def table(head: str, columns: list[str], rows: dict[str, list[str]]) -> None:
+    print(f"| {head} | " + " | ".join(columns) + " |")
+    print("| --- |" + " ---: |" * len(columns))
+    for name, cells in rows.items():
+        print(f"| {name} | " + " | ".join(cells) + " |")
     print()
 
 
-if __name__ == "__main__":
-    rng = np.random.default_rng(0)
-    table("no difference: distribution (skewness)", nulls(rng))
-    shifted = {
-        f"a difference of {k} standard deviation{'s' * (k > 1)}": lambda s, k=k: (
-            rng.standard_normal(s) + k
-        )
-        for k in (1, 2, 3)
+def independent(rng: Generator) -> None:
+    sizes = [(c, n) for c in (1, 2, 5, 9) for n in (5, 20)]
+    rows = {
+        name: [f"{alarms(draw(rng, TIMES, c, METHODS, n)):.1f}" for c, n in sizes]
+        for name, draw in INDEPENDENT.items()
     }
-    table("normal", shifted)
-    some = {k: v for k, v in nulls(rng).items() if k in ("normal", "skewed: exponential (2)")}
-    table("the mean is in the interval", some, coverage, FEWER)
+    table("eight methods and a baseline, all equal", [f"{c} x {n}" for c, n in sizes], rows)
+
+
+def few_methods(rng: Generator) -> None:
+    rows = {
+        name: [f"{alarms(draw(rng, TIMES, 1, k, n)):.1f}" for k in (2, 3, 5) for n in (3, 5, 10)]
+        for name, draw in {**INDEPENDENT, "skewed baseline (2)": skewed_baseline}.items()
+    }
+    heads = [f"{k - 1} x {n}" for k in (2, 3, 5) for n in (3, 5, 10)]
+    table("methods x seeds, one condition", heads, rows)
+
+
+def shared_rows(rng: Generator) -> None:
+    worlds = {
+        "fixed rules, 621 rows split anew": (fixed_rules, resplit(*SPLIT)),
+        "trained rules, 400 rows split anew": (trained_rules, resplit(*SPLIT)),
+        "one test set of 1,000 rows": (one_test_set, Reuse(fixed=1000)),
+    }
+    rows: dict[str, list[str]] = {}
+    sizes = [(c, k, n) for c, k in ((1, 2), (1, METHODS), (9, METHODS)) for n in (5, 20)]
+    for name, (draw, reuse) in worlds.items():
+        rows[name] = []
+        for c, k, n in sizes:
+            x = draw(rng, TIMES if c == 1 else TIMES // 4, c, k, n)
+            found = [alarms(x, design) for design in designs(c, reuse).values()]
+            rows[name].append(" / ".join(f"{f:.1f}" for f in found))
+    heads = [f"{k - 1} x {c} x {n}" for c, k, n in sizes]
+    table("methods x conditions x seeds: Student's / ours", heads, rows)
+
+
+def two_best(rng: Generator) -> None:
+    """Two methods are equal and all others far behind: the hardest case for a best one."""
+    cells = []
+    for c in (1, 2, 5, 9):
+        for n in (5, 20):
+            x = rng.standard_normal((TIMES, c, METHODS, n))
+            x[:, :, 2:] -= 50
+            wrong = [
+                (f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)
+            ]
+            cells.append(f"{share(wrong):.1f}")
+    heads = [f"{c} x {n}" for c in (1, 2, 5, 9) for n in (5, 20)]
+    table("conditions x seeds", heads, {"two of nine are equally good": cells})
+
+
+def powers() -> None:
+    sizes = (3, 5, 10, 20)
+    worlds = {
+        f"{d} standard deviation{'s' * (d > 1)}, {words}": (sign * d, differ, 0.0)
+        for d in (1, 2, 3)
+        for sign, differ, words in (
+            (-1, 1, "one of eight is worse"),
+            (1, 1, "one is better"),
+            (1, 8, "all eight are better"),
+        )
+    }
+    worlds |= {
+        f"2, one is worse, deviations unlike by a factor of {factor}": (-2, 1, spread)
+        for spread, factor in ((0.3, 1.3), (0.6, 1.8), (1.0, 2.7))
+    }
+    rows = {
+        name: [
+            f"{students_power(n, *world):.0f} / {power(n, *world):.0f} / "
+            f"{power(n, *world, shared=2 / 9):.0f}"
+            for n in sizes
+        ]
+        for name, world in worlds.items()
+    }
+    table("a difference of", [f"{n} seeds" for n in sizes], rows)
+
+
+def equals(rng: Generator) -> None:
+    """How often methods are called equal within a margin, by how far they are apart."""
+    rows = {}
+    for apart in (0.0, 0.5, 1.0):
+        cells = []
+        for n in (5, 10, 20):
+            for margin in (1.0, 2.0, 4.0):
+                x = rng.standard_normal((TIMES // 4, 1, METHODS, n)) / np.sqrt(2)
+                x[:, :, 1:] += apart * margin
+                found = [f.outcome[..., 1:] == "equal" for f in judged(x, margin=margin)]
+                wrong = share([f.any((-1, -2)) for f in found])
+                cells.append(f"{wrong if apart == 1 else share(found):.0f}")
+        rows[f"{apart:.1f} margins"] = cells
+    heads = [f"{n} seeds, {m} sd" for n in (5, 10, 20) for m in (1, 2, 4)]
+    table("all eight are apart from the baseline by", heads, rows)
+
+
+def coverage(rng: Generator) -> None:
+    """How often corrected intervals hold the true differences: each, and all at once."""
+    rows = {}
+    for d, words in ((0.0, "no differences"), (2.0, "all differ by 2 standard deviations")):
+        cells = []
+        for n in (5, 20):
+            x = rng.standard_normal((TIMES // 4, 1, METHODS, n)) / np.sqrt(2)
+            x[:, :, 1:] += d
+            each, every = [], []
+            for f in judged(x):
+                low, high = f.corrected_interval()
+                held = ((low <= d) & (d <= high))[..., 1:]
+                each.append(held)
+                every.append(held.all((-1, -2)))
+            cells.append(f"{share(each):.0f} / {share(every):.0f}")
+        rows[words] = cells
+    table("each / all eight", ["5 seeds", "20 seeds"], rows)
+
+
+def detectable() -> None:
+    """The least difference that 80 of 100 comparisons find, as it is printed, and how many do."""
+    cells = []
+    for n in (3, 5, 10, 20):
+        one = Known(*(np.array(a) for a in (0.0, [1.0], [n**-0.5], [n - 1.0], 0.0)))
+        d = float(one.detectable(ALPHA / 8))
+        rng = np.random.default_rng(n)
+        x = rng.standard_normal((TIMES, 1, METHODS, n)) / np.sqrt(2)
+        printed = np.concatenate([f.detectable()[..., 1:].ravel() for f in judged(x)])
+        typical = float(np.median(printed))
+        x[:, :, 1] += typical
+        found = share([f.outcome[..., 1] == "win" for f in judged(x)])
+        cells.append(f"{d:.1f} / {typical:.1f} (found in {found:.0f} %)")
+    table("Student's / ours", [f"{n} seeds" for n in (3, 5, 10, 20)], {"of eight methods": cells})
+
+
+def nemenyi(rng: Generator) -> None:
+    """How often mean ranks of equal methods are called apart."""
+    cells = []
+    for c in (5, 9, 20):
+        found = [ranks(x) for x in rng.standard_normal((TIMES, c, METHODS))]
+        apart = [np.ptp(f.mean) >= f.apart for f in found]
+        cells.append(
+            f"{100 * np.mean(apart):.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}"
+        )
+    heads = [f"{c} conditions" for c in (5, 9, 20)]
+    table("any two apart / Friedman", heads, {"nine equal methods": cells})
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    for part in (independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi):
+        part(generator)
+    powers()
+    detectable()

@@ -14,27 +14,25 @@ import argparse
 import json
 import statistics
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-from unalike.run.stages import Spent
+from safetensors.torch import save_file
 
+from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
-from unalike.engine.loop import Loop
-from unalike.parts.mixing.disco import Disco
-from unalike.parts.mixing.latent_disco import AskedLatentDisco
-from unalike.parts.mixing.latents import LatentDistance, Latents, encoder_of
 from unalike.parts.schedule import Plan
+from unalike.recipe import Stage
 from unalike.run.build import Experiment, assemble, federation, task, tests
 from unalike.run.config import Config, parse
 from unalike.run.rounds import rounds
 
 
-def settings(chosen: argparse.Namespace, seed: int) -> Config:
+def settings(chosen: argparse.Namespace, seed: int, method: dict) -> Config:
     clients = {"niid2": {"name": "niid2"}, "niid1": {"name": "niid1"}}[chosen.partition]
     return parse(
         {
@@ -44,6 +42,7 @@ def settings(chosen: argparse.Namespace, seed: int) -> Config:
             "partition": clients,
             "split": {"validation": 0.0, "test": 0.0},  # the test set is the dataset's own
             "model": {"name": "vae", "beta": chosen.beta},
+            "method": method,
             "local": {
                 "epochs": chosen.epochs,
                 "batch_size": chosen.batch_size,
@@ -55,25 +54,16 @@ def settings(chosen: argparse.Namespace, seed: int) -> Config:
     )
 
 
-def weighted(made: Experiment, model: dict, chosen: argparse.Namespace, alpha: float) -> Experiment:
-    """The same experiment with weights that a trained VAE gives."""
-    width = made.federation.examples.x[0].numel()
-    question = Latents(encoder_of(model, width, "stage one"), LatentDistance(chosen.embed))
-    rule = AskedLatentDisco(question, Disco(alpha, chosen.b, chosen.on_all_zero))
-    recipe = replace(made.recipe, mixing=rule)
-    simulation = replace(made.simulation, recipe=recipe, kept={})
-    config, guard = made.config, made.loop.guard
-    loop = Loop(recipe, simulation, config.rounds, config.seed, guard)
-    if chosen.alone:
-        recipe = replace(recipe, schedule=alone(loop, simulation.sizes.cpu(), chosen, alpha))
-        simulation = replace(simulation, recipe=recipe, kept={})
-        loop = Loop(recipe, simulation, config.rounds, config.seed, guard)
-    own = tests(made.federation, simulation.device)
-    judge = Evaluator(recipe.algorithm, simulation, own, config.seed)
-    earlier = Spent(loop.asked)  # the encoder to everybody, a number back
-    return replace(
-        made, recipe=recipe, simulation=simulation, loop=loop, evaluator=judge, earlier=earlier
-    )
+def weights(chosen: argparse.Namespace, alpha: float, encoder: Path) -> dict:
+    """The method of stage two: weights from the distances that an encoder measures."""
+    return {
+        "name": "latent_disco",
+        "a": alpha,
+        "b": chosen.b,
+        "embed": chosen.embed,
+        "on_all_zero": chosen.on_all_zero,
+        "encoder": str(encoder),
+    }
 
 
 @dataclass(frozen=True)
@@ -83,33 +73,40 @@ class One:
     client: int
     epochs: float
 
-    def plan(self, t: int, rounds: int, n: int, key: torch.Tensor) -> Plan:
+    def plan(self, t: int, span: range, n: int, key: torch.Tensor) -> Plan:
         """The same in every round."""
         one = torch.tensor([self.client])
         return Plan(one, one * 0, one >= 0, torch.tensor([self.epochs], dtype=torch.float64))
 
 
-def alone(loop: Loop, sizes: torch.Tensor, chosen: argparse.Namespace, alpha: float) -> One:
-    """The one client with a weight, if it is one: what the others compute is multiplied by zero."""
-    left = sizes / sizes.sum() - alpha * loop.survey["latent"][:, 0].cpu() + chosen.b
+def alone(made: Experiment, chosen: argparse.Namespace, alpha: float) -> Experiment:
+    """Only the one client with a weight works, if it is one: the others' work would count zero."""
+    recipe, sizes = made.recipe, made.simulation.clients.sizes
+    distances = made.simulation.survey(recipe.mixing.survey)["latent"][:, 0]
+    left = sizes / sizes.sum() - alpha * distances + chosen.b
     ids = (left > 0).nonzero().flatten().tolist()
     if len(ids) != 1:
         sys.exit(f"--alone: {len(ids)} clients have a weight at alpha {alpha:g}")
-    return One(ids[0], chosen.epochs)
+    recipe = replace(recipe, schedule=One(ids[0], chosen.epochs))
+    before, seed = made.course, made.config.seed
+    stages = (Stage(recipe, before.rounds),)
+    course = Course(stages, before.transport, seed, before.guard, before.w)
+    judge = Evaluator(course, tests(made.federation, made.simulation.device), seed)
+    return replace(made, course=course, evaluator=judge)
 
 
 def run(made: Experiment) -> tuple[dict, dict]:
     """(what is recorded, the final model)."""
-    begun, losses, sent, notes, state = time.perf_counter(), [], 0, 0, made.loop.begin(made.w)
-    for step in rounds(made, state):
-        state, record = step.state, step.record
+    begun, losses, sent, notes = time.perf_counter(), [], 0, 0
+    for step in rounds(made):
+        record = step.record
         found = record["metrics"]["global"]
         losses.append({name: round(found[name]["mean"], 4) for name in found})
         sent += sum(record[k] for k in ("bytes_down", "bytes_up", "bytes_across"))
         notes += bool(record["notes"])
         if sys.stderr.isatty():
             print(f"\rround {step.round}: {losses[-1]['loss']:.2f} ", end="", file=sys.stderr)
-    distances = made.loop.survey.get("latent")
+    distances = step.progress.state.survey.get("latent")
     line = {
         "weights": record["weights"],
         "nonzero": sum(w > 0 for w in record["weights"]),
@@ -120,22 +117,18 @@ def run(made: Experiment) -> tuple[dict, dict]:
         "bytes": sent,
         "seconds": round(time.perf_counter() - begun, 1),
     }
-    return line, state.servers[0].x
+    return line, made.course.model(step.progress)
 
 
-def stage_one(made: Experiment, chosen: argparse.Namespace, seed: int) -> tuple[dict, dict]:
-    """Plain averaging; with a folder its encoder is kept there, so that other alphas can follow."""
-    if chosen.keep is None:
-        return run(made)
-    place = Path(chosen.keep) / f"{chosen.data}-{chosen.partition}-{seed}.safetensors"
-    if not place.exists():
-        line, model = run(made)
-        encoder = {k: v for k, v in model.items() if not k.startswith("decoder.")}
-        save_file(encoder, place, {"line": json.dumps(line)})
-        return line, model
-    with safe_open(place, "pt", device=chosen.device) as kept:
-        line = json.loads(kept.metadata()["line"])
-    return line, load_file(place, chosen.device)
+def stage_one(made: Experiment, place: Path) -> dict:
+    """Plain averaging; its encoder stays in a file, from which other alphas can follow."""
+    if place.exists():
+        with safe_open(place, "pt") as kept:
+            return json.loads(kept.metadata()["line"])
+    line, model = run(made)
+    encoder = {k: v.cpu().contiguous() for k, v in model.items() if k.startswith("encoder.")}
+    save_file(encoder, place, {"line": json.dumps(line)})
+    return line
 
 
 def main() -> None:
@@ -162,14 +155,20 @@ def main() -> None:
     options.add_argument("--engine", default="auto", choices=["auto", "sequential", "vectorized"])
     chosen = options.parse_args()
     lines = []
-    with Path(chosen.out).open("a") as out:
+    with Path(chosen.out).open("a") as out, tempfile.TemporaryDirectory() as elsewhere:
         for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
-            config = settings(chosen, seed)
+            config = settings(chosen, seed, {"name": "fedavg"})
             data = federation(config)
-            made = assemble(config, data, task(config, data.examples))
-            first, model = stage_one(made, chosen, seed)
+            learned = task(config, data.examples)
+            name = f"{chosen.data}-{chosen.partition}-{seed}.safetensors"
+            encoder = Path(chosen.keep or elsewhere) / name
+            first = stage_one(assemble(config, data, learned), encoder)
             for alpha in chosen.alphas:
-                again = first if alpha == 0 else run(weighted(made, model, chosen, alpha))[0]
+                again = first
+                if alpha > 0:
+                    config = settings(chosen, seed, weights(chosen, alpha, encoder))
+                    made = assemble(config, data, learned)
+                    again, _ = run(alone(made, chosen, alpha) if chosen.alone else made)
                 stages = first["bytes"] * (alpha > 0) + again["bytes"]
                 about = {"data": chosen.data, "partition": chosen.partition, "beta": chosen.beta}
                 line = {**about, "seed": seed, "alpha": alpha, **again, "bytes_of_stages": stages}

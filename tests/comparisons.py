@@ -34,7 +34,7 @@ def tiny(compare: str, extra: str = "") -> Comparison:
 def asked(methods: Sequence[str] = ("a", "b"), **compare: Any) -> Comparison:
     """A comparison that is never run: FedAvg under several labels."""
     entries = [{"name": "fedavg", "label": m} for m in methods]
-    return comparison({"compare": {"methods": entries, **compare}})
+    return comparison({"compare": {"methods": entries, "seeds": 5, **compare}})
 
 
 def records(

@@ -6,6 +6,7 @@ order the client drew, with short last batches instead of padded ones.
 
 import copy
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -194,11 +195,11 @@ def test_the_learning_rate_schedule_reaches_the_clients() -> None:
     """A factor of zero stops everything."""
     task, data = MultiClass(Network(net())), federation(sizes=(9, 12))
     recipe = composed(task, data, "fedavg")
-    still = play(recipe, data, 1, decay=lambda t: 0.0).x
+    still = play(replace(recipe, decay=lambda t: 0.0), data, 1).x
     weights = set(task.network.weights)
     start = task.init(rng.key(7))
     assert all(torch.equal(still[k], start[k]) for k in weights)
-    half = play(recipe, data, 1, decay=lambda t: 0.5).x
+    half = play(replace(recipe, decay=lambda t: 0.5), data, 1).x
     slower = play(composed(task, data, "fedavg", opt=Sgd(0.025)), data, 1).x
     assert distance(half, slower) < 1e-6
 

@@ -4,12 +4,22 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, data: str | bytes) -> None:
-    """Write a file under another name first, then rename it."""
+def write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+    """Write a file under another name first, then rename it.
+
+    Unless it is ``durable``, a power cut may lose it; ``sync`` makes up for that later.
+    """
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as f:
         f.write(raw)
-        f.flush()
-        os.fsync(f.fileno())
+        if durable:
+            f.flush()
+            os.fsync(f.fileno())
     temporary.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file is on the disk."""
+    with path.open("rb") as f:
+        os.fsync(f.fileno())

@@ -34,6 +34,7 @@ class Stream(IntEnum):
     The numbers are part of every published result: a new name takes a new number.
     """
 
+    CHAIN_START = -1  # where a chain begins
     DROPOUT = 0
     TRANSFORM = 1
     METHOD = 2  # a method's own draw

@@ -84,9 +84,19 @@ def gram(stacked: Tree) -> Tensor:
 
 
 def sqnorms(stacked: Tree) -> Tensor:
-    """The squared length of every client's part, [n] in double precision on the CPU."""
-    flat = [x.reshape(len(x), -1).double() for x in leaves(stacked)]
-    return torch.stack([x.square().sum(1) for x in flat]).sum(0).cpu()
+    """The squared length of every client's part, [n] in double precision on the CPU.
+
+    A few rows at a time: all of them in double precision would be twice the uploads themselves, and
+    on a CPU what stays in its caches takes a tenth of the time.
+    """
+
+    def of(x: Tensor) -> Tensor:
+        flat = x.reshape(len(x), -1)
+        numbers = 1 << 18 if x.device.type == "cpu" else 1 << 25
+        rows = flat.split(max(1, numbers // flat.shape[1]))
+        return torch.cat([part.double().square().sum(1) for part in rows])
+
+    return torch.stack([of(x) for x in leaves(stacked)]).sum(0).cpu()
 
 
 def row(stacked: Tree, i: int | Tensor) -> Tree:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from unalike.algorithms.fedep import EntropyPool, FedEp, divergences, pool
+from unalike.algorithms.fedep import EntropyPool, FedEp
+from unalike.parts.mixing.entropy_pool import divergences, pool
 from unalike.parts.mixing.label_mixture import LabelMixture, fit, select
 
 TEN = torch.arange(10)

@@ -88,7 +88,56 @@ def test_server_step() -> None:
     """Gradient (-0.867589, -0.262414): neither the true mixture's nor the plain average's."""
     evg = method(0.1)
     assert moved(evg, sent(evg)) == pytest.approx((0.486759, 0.726241), abs=1e-6)
-    assert moved(evg, sent(evg)) != pytest.approx((0.461669, 0.719062), abs=1e-3)
+    assert moved(evg, sent(evg)) != pytest.approx((0.456669, 0.729062), abs=1e-3)  # of densities
+
+
+def densities(evg: FedEvg) -> Up:
+    """What the same clients send for a mixture of densities: slopes, and logits of the label."""
+    signed = sent(evg)
+    slopes = signed.gradient / signed.weight[..., None]
+    return Up(slopes, torch.tensor([[0.375], [-0.21]], dtype=torch.float64))
+
+
+def test_server_step_on_the_mixture_of_densities() -> None:
+    """Factors (1.454991, 0.810584), gradient (-0.566688, -0.290623): that of -log sum p exp(-E)."""
+    evg = method(0.1, mixture="density")
+    assert moved(evg, densities(evg)) == pytest.approx((0.456669, 0.729062), abs=1e-6)
+    assert moved(evg, densities(evg), 7 * SIZES) == pytest.approx((0.456669, 0.729062), abs=1e-6)
+
+
+def test_energies_without_bounds_do_not_overflow() -> None:
+    """exp(5000) is no number; the client that is so sure decides alone."""
+    evg = method(0.1, mixture="density")
+    ups = densities(evg)
+    for dtype in (torch.float32, torch.float64):
+        sure = Up(ups.gradient.to(dtype), torch.tensor([[5000.0], [-5000.0]], dtype=dtype))
+        assert moved(evg, sure) == pytest.approx((0.5, 0.725), abs=1e-6)
+
+
+def test_equal_energies_give_the_plain_average() -> None:
+    """Both mixtures: gradient (-0.36, -0.31)."""
+    slopes, one = densities(method()).gradient, torch.ones(2, 1, dtype=torch.float64)
+    for mixture in ("signed", "density"):
+        got = moved(method(0.1, mixture=mixture), Up(slopes, one))
+        assert got == pytest.approx((0.436, 0.731), abs=1e-9)
+
+
+def test_clients_send_what_the_mixture_needs() -> None:
+    """Slope and -E as they are, where the signed mixture has both times a factor."""
+    task = linear_task(2, 3)
+    signed, density = (
+        one_client(made(task, 3, 4, opt=Sgd(0.5), per_class=4, mixture=m))
+        for m in ("signed", "density")
+    )
+    assert torch.allclose(density.gradient * signed.weight[:, None], signed.gradient)
+    assert torch.allclose(torch.exp(torch.sign(density.weight)), signed.weight)
+    assert len(density.weight.unique()) > 3
+
+
+def test_a_batch_that_no_chain_updates_is_refused() -> None:
+    raw = {"method": {"name": "fedevg", "chain_start": "data", "ce_on": "updated"}}
+    with pytest.raises(ConfigError, match='ce_on belongs to chain_start = "persistent"'):
+        parse({**raw, "data": {"name": "digits"}})
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,12 @@ def test_a_folder_reads_back_as_it_was_made(tmp_path):
     text = 'methods = ["fedavg"]\nbudget = { bytes = "1 MB", longest = 3 }\nsweep.local.lr = [0.1]'
     made = place.create(tiny(text), tmp_path / "a", "")
     assert place.read(tmp_path / "a") == made
-    assert json.loads((tmp_path / "a" / "compare.json").read_text())["format"] == 1
+    path = tmp_path / "a" / "compare.json"
+    raw = json.loads(path.read_text())
+    assert raw["format"] == 2
+    first = {k: v for k, v in raw.items() if k not in ("rows", "margin", "target")}
+    path.write_text(json.dumps({**first, "format": 1, "interval": "bootstrap", "test": "t"}))
+    assert place.read(tmp_path / "a").judging == made.judging.model_copy(update={"test": "t"})
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path):

@@ -61,17 +61,50 @@ def test_scores_hold_the_rows_of_the_papers():
 def test_pivot_is_methods_by_conditions_with_a_tally():
     made, found = example(partitions=["iid", "dirichlet"])
     table = pivot(made, found)
-    assert table.columns == ["method", "iid", "dirichlet", "win/tie/loss"]
-    assert [row[-1].text for row in table.rows] == ["—", "2/0/0", "0/2/0"]
+    assert table.columns == ["method", "iid", "dirichlet", "all conditions", "win/equal/open/loss"]
+    assert [row[-1].text for row in table.rows] == ["—", "2/0/0/0", "0/0/2/0"]
+    assert [c.shown for c in table.rows[1]][3] == "91.00 ± 1.00*"
+    assert tables(made, found)[1].title.startswith("T: all conditions: accuracy % against FedAvg")
+
+
+def test_ranks_are_a_column_from_five_conditions_on():
+    many = [{"name": "dirichlet", "alpha": a} for a in (0.1, 0.5, 1.0, 2.0, 5.0)]
+    table = pivot(*example(partitions=many))
+    assert table.columns[-2] == "mean rank"
+    assert [row[-2].text for row in table.rows] == ["3.00", "1.00", "2.00"]
+    # q = 2.343 of three methods, times sqrt(3 x 4 / (6 x 5))
+    assert "differ if they are 1.48 apart (Nemenyi)" in table.notes[-1]
+
+
+def test_speeds_are_ratios_to_the_baseline():
+    made = asked(VALUES)
+    rows = records(made, VALUES)
+    steps = {"FedAvg": 10, "Fed_Best": 5, "Other": 40}
+    for r in rows:
+        when = steps[r["label"]] + r["seed"] % 3
+        value = [0.8 * (t >= when) for t in range(1, 31)]
+        r["curve"] = {"round": list(range(1, 31)), "value": value, "bytes": list(range(9, 309, 10))}
+    table = tables(made, analyse(made, rows))[2]
+    assert table.title == (
+        "dirichlet: rounds and bytes to 95 % of FedAvg's best accuracy under the same seed"
+    )
+    texts = [[c.shown for c in row] for row in table.rows]
+    assert texts[0][1:3] == ["11", "—"]
+    assert re.match(r"0\.5\d \[0\.\d\d, 0\.\d\d]", texts[1][2])
+    assert (texts[1][4], texts[1][8]) == ("win", "win")
+    assert texts[2][1] == "— (0/5)"
+    assert texts[2][4] == "loss"
 
 
 def test_differences_carry_interval_correction_and_effect():
-    made, found = example()
-    table = tables(made, found)[1]
+    values = {m: VALUES[m] for m in ("FedAvg", "Fed_Best")}
+    made = asked(values, rows="these")
+    table = tables(made, analyse(made, records(made, values)))[1]
     row = [c.shown for c in table.rows[1]]
-    # d = 10, 11, 11, 11, 10: s = 0.5477, t_{0.975, 4} s / sqrt(5) = 0.680, 10.6 / s = 19.35
-    assert row[2:] == ["+10.60 [9.92, 11.28]", "<0.001", "+19.35", "win"]
-    assert [c.shown for c in table.rows[0]][2:] == ["—"] * 4
+    # d = 10, 11, 11, 11, 10: s = 0.5477, t_{0.975, 4} s / sqrt(5) = 0.680, 10.6 / s = 19.35;
+    # noncentral t with four degrees: 1.6814 s is found in 80 of 100 cases
+    assert row[2:] == ["+10.60 [9.92, 11.28]", "<0.001", "+19.35", "0.92", "win"]
+    assert [c.shown for c in table.rows[0]][2:] == ["—"] * 5
 
 
 def test_one_seed_shows_neither_spread_nor_test():
@@ -79,7 +112,7 @@ def test_one_seed_shows_neither_spread_nor_test():
     found = analyse(made, records(made, {"a": [0.5], "b": [0.25]}))
     first, second = tables(made, found)
     assert [c.shown for c in first.rows[1]][1] == "25.00"
-    assert [c.shown for c in second.rows[1]][1:] == ["—", "-25.00", "—", "—", "—"]
+    assert [c.shown for c in second.rows[1]][1:] == ["—", "-25.00", "—", "—", "—", "—"]
     assert any("One seed" in note for note in first.notes)
 
 
@@ -136,7 +169,7 @@ def test_latex_is_balanced_and_escaped():
     bare = text.replace(r"\{", "").replace(r"\}", "")
     assert bare.count("{") == bare.count("}")
     for line in re.findall(r"^    (.*) \\\\$", text, re.M):
-        assert line.count("&") in (7, 5)
+        assert line.count("&") in (7, 6)
     assert not re.search(r"(?<!\\)[%_#]", text.partition("\n")[2])
 
 
@@ -169,7 +202,7 @@ def test_frames_take_cells_of_unlike_metrics():
 
 def test_lines_are_plain_data():
     made, found = example()
-    assert json.loads(json.dumps(frames.lines(made, found)))[1]["outcome"] == "win"
+    assert json.loads(json.dumps(frames.statistics(made, found)))["lines"][1]["outcome"] == "win"
 
 
 def test_footnotes_are_shared_and_name_conditions_only_if_they_must():
@@ -215,7 +248,7 @@ def test_equal_rounds_are_said_only_of_equal_rounds():
 
 def test_intervals_of_shares_end_at_all_of_them():
     values = {"a": [0.90, 0.99, 0.98], "b": [0.01, 0.02, 0.20]}
-    made = asked(values, seeds=3)
+    made = asked(values, seeds=3, rows="these")
     rows = tables(made, analyse(made, records(made, values)))[1].rows
     assert [row[1].shown for row in rows] == ["[83.41, 100.00]", "[0.00, 34.23]"]
     assert number(1.08, "accuracy") == "108.00"  # differences are not cut

@@ -9,15 +9,11 @@ from federations import composed, distance, network_task, play, same, sampled
 
 from unalike.engine import loop as loops
 from unalike.engine.faults import Faults
+from unalike.engine.gather import Running
 from unalike.engine.guard import Guard
+from unalike.engine.transport import Replies
 from unalike.parts.mixing.examples import ByExamples
-
-
-@pytest.fixture
-def summing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is summed that can be."""
-    monkeypatch.setattr(loops, "HELD", 0)
-
+from unalike.uploads import NotSummed
 
 ROUNDS = {**sampled(1.0), "rounds": 3}
 
@@ -62,14 +58,20 @@ class Fickle(ByExamples):
         return done._replace(p=done.p.flip(0))
 
 
-def test_a_rule_that_wants_more_than_the_sum_gets_the_round_again(summing: None) -> None:
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "superfed_mm", "lg_fedavg"])
+def test_a_rule_that_wants_more_than_the_sum_gets_the_round_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients begin it again with what they kept before it."""
     task, data = network_task("dense", torch.float64)
-    recipe = replace(composed(task, data, "fedavg", **ROUNDS), mixing=Fickle())
-    played = play(recipe, data, 2, chunk=2)
-    assert played.loop.holds
-    others = replace(composed(task, data, "fedavg", **ROUNDS), mixing=Fickle())
-    loop_holds = play(replace(others, filters=(lambda ups, p, cohort: (ups, p),)), data, 2, chunk=2)
-    assert distance(played.x, loop_holds.x) < 1e-12
+    settings: Any = (name, {"start": 0.0}) if name == "superfed_mm" else name
+    recipe = replace(composed(task, data, settings, **ROUNDS), mixing=Fickle())
+    held = play(recipe, data, 2, chunk=2)
+    monkeypatch.setattr(loops, "HELD", 0)
+    again = play(recipe, data, 2, chunk=2)
+    assert again.loop.holds
+    assert same(held.states[-1], again.states[-1])
+    assert same(held.kept, again.kept)
 
 
 @pytest.mark.parametrize("kind", ["nan", "huge"])
@@ -82,12 +84,40 @@ def test_refused_answers_are_left_out_of_the_sum(
     assert distance(held.x, summed.x) < 1e-12
 
 
-def test_an_answer_that_looked_too_long_at_first_is_put_back(summing: None) -> None:
-    """The first chunk converged; next to the others its neighbours are honest."""
-    guard = Guard(explode=3.0)
-    norms = torch.tensor([1.0, 50.0, 60.0, 40.0], dtype=torch.float64)
-    assert guard.usable(norms[:2], 1.0).tolist() == [True, False]
-    assert guard.usable(norms, 20.0).tolist() == [True, True, True, True]
+def running(*lengths: float) -> Running:
+    """Clients 0, 1, ... that send updates of these lengths one by one, and have 1, 2, ... examples.
+
+    More than three times the median is refused, if it is also longer than the model's 20.
+    """
+    ids = torch.arange(len(lengths))
+    made = Running((), ids, Guard(explode=3.0), 20.0, lambda stats: stats["examples"].double())
+    for i, length in enumerate(lengths):
+        stats = {"examples": torch.tensor([i + 1.0])}
+        made.take(Replies(ids[i : i + 1], {"w": torch.tensor([[0.0, length]])}, stats))
+    return made
+
+
+def test_an_answer_that_looked_too_long_at_first_is_put_back() -> None:
+    """50 after 1 is too long; with 60 and 40 the median is 40, and it is not."""
+    made = running(1.0, 50.0, 60.0, 40.0)
+    assert list(made.aside) == [1]
+    ids, norms, _ = made.numbers()
+    usable, why = made.guard.check(ids, norms, made.scale)
+    assert usable.all()
+    assert why == {}
+    p = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    mean = made.uploads(ids)(ids).mean(p)
+    assert mean["w"].tolist() == pytest.approx([0.0, 0.1 + 0.2 * 50 + 0.3 * 60 + 0.4 * 40])
+
+
+def test_a_sum_that_holds_a_refused_answer_is_of_no_use() -> None:
+    """50 alone is fine; with three of length 1 beside it, it is not."""
+    made = running(50.0, 1.0, 1.0, 1.0)
+    ids, norms, _ = made.numbers()
+    usable, why = made.guard.check(ids, norms, made.scale)
+    assert list(why) == [0]
+    with pytest.raises(NotSummed):
+        made.uploads(ids[usable])
 
 
 def test_dropped_clients_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,9 @@ def test_without_room_for_pictures_the_tables_stay(tmp_path, monkeypatch):
 def test_a_page_that_stays_too_large_is_written_with_a_warning(tmp_path, monkeypatch):
     folder = write_comparison(tmp_path / "c", finished=6)
     monkeypatch.setattr(page, "LIMIT", 100_000)
-    with pytest.warns(RunWarning, match=r"has \d+ kB, more than the 100 kB .* chart library \d+ kB"):
+    with pytest.warns(
+        RunWarning, match=r"has \d+ kB, more than the 100 kB .* chart library \d+ kB"
+    ):
         assert write_report(folder).exists()
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from unalike.advise.entrants import BASELINE, PERSONAL
 from unalike.advise.tournament import Outcome, Result
 from unalike.advise.words import counted
-from unalike.compare.statistics import Paired, outcome, paired
+from unalike.compare.statistics.paired import Paired, outcome, paired
 from unalike.metrics.catalogue import metric
 from unalike.tables.format import interval, signed, size
 

@@ -8,11 +8,10 @@ server, once:  P(y) = sum_k p_k P_k(y),   KL_k = sum_y P(y) ln(P(y) / P_k(y))
 The thesis describes the method in formulas and prints a listing that computes something else; both
 readings are here. ``floor`` normalises every P_k over the labels and lifts it by ``epsilon``, since
 raw Gaussian tails give the most uniform client almost no weight; ``raw`` is the bare formula;
-``listing`` is what the printed program does. The clients' fit is in
-``parts/mixing/label_mixture.py`` and, for the listing, in ``parts/mixing/listed_mixture.py``.
+``listing`` is what the printed program does. The formulas are in ``parts/mixing/entropy_pool.py``,
+the clients' fit in ``parts/mixing/label_mixture.py`` and ``parts/mixing/listed_mixture.py``.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,15 +23,10 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import NO_NOISE, Method, Slot
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Memoryless, Weighed
+from unalike.parts.mixing.entropy_pool import Direction, Divergence, Mode, divergences, pool
 from unalike.parts.mixing.label_mixture import FLOOR, Bic, LabelMixture
 from unalike.parts.mixing.questions import LabelSet, Question, Size
 from unalike.settings import setting
-
-Mode = Literal["floor", "raw", "normalised", "listing"]
-Direction = Literal["proportional", "inverse"]
-Divergence = Literal["kl", "js"]
-_NOISE = 0.01  # the listing's additive constant inside logarithms and on every client's variance
-_SHIFT = 0.1  # its shift of means and inflation of variances on the aggregator
 
 
 class FedEp(Method):
@@ -148,62 +142,3 @@ class EntropyPool(Memoryless):
             return torch.arange(self.classes)
         own = cohort.known if cohort.own is None else cohort.own
         return cohort.survey["label_set"][own].any(0).nonzero()[:, 0]
-
-
-def divergences(
-    theta: Tensor,
-    n: Tensor,
-    labels: Tensor,
-    mode: Mode = "floor",
-    epsilon: float = 0.01,
-    divergence: Divergence = "kl",
-) -> Tensor:
-    """KL_k of the pooled mixture from each client's, [K]; bits for the listing, else nats."""
-    theta, p = theta.double(), n.double() / n.double().sum()
-    labels = labels.double()
-    if mode == "listing":
-        return _listed(theta, p, labels)
-    P = _log_density(theta, labels)
-    if mode != "raw":
-        P = P.log_softmax(1)
-    if mode == "floor":
-        P = torch.log((P.exp() + epsilon) / (1 + len(labels) * epsilon))
-    whole = torch.logsumexp(p.log()[:, None] + P, 0)
-    if divergence == "kl":
-        return (whole.exp() * (whole - P)).sum(1)
-    middle = torch.logaddexp(whole, P) - math.log(2)
-    return (whole.exp() * (whole - middle) + P.exp() * (P - middle)).sum(1) / 2
-
-
-def _log_density(theta: Tensor, labels: Tensor, shift: float = 0.0) -> Tensor:
-    """Logarithms of mixture densities at the label values, [K, L], from rows (pi, mu, s2).
-
-    In logarithms, since a client with a single label has a density of e^-4000 at a far one.
-    """
-    pi, mu, s2 = theta.unbind(-1)
-    z, s2 = labels[:, None, None] - mu + shift, s2 + shift
-    return torch.logsumexp(pi.log() - z**2 / (2 * s2) - torch.log(2 * math.pi * s2) / 2, -1).T
-
-
-def _listed(theta: Tensor, p: Tensor, labels: Tensor) -> Tensor:
-    """The printed program: client mixtures already scaled by p_k, rounded, smoothed, in bits."""
-    scaled = theta.clone()
-    scaled[..., 0] = (p[:, None] * theta[..., 0]).round(decimals=5)
-    P = _log_density(scaled, labels, _SHIFT).exp()
-    whole = P.sum(0)
-    P = P.round(decimals=4)
-    return (whole * torch.log2((whole + _NOISE) / (P + _NOISE))).sum(1)
-
-
-def pool(
-    divergence: Tensor,
-    n: Tensor,
-    direction: Direction = "proportional",
-    epsilon: float = 0.01,
-) -> Tensor:
-    """Weights from divergences; the sizes where nobody diverges."""
-    divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
-    if float(divergence.sum()) < 1e-9:
-        return n.double() / n.double().sum()
-    d = divergence if direction == "proportional" else 1 / (divergence + epsilon)
-    return d / d.sum()

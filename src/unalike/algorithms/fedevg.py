@@ -3,8 +3,11 @@
 E(x, y) = -f(x)[y], f the logits of a classifier
 client: a fresh model; per minibatch R Langevin steps on its copy of the synthetic set, then
         minimise mean E(real) - mean E(refined) + CE(real) + c CE(downloaded)
-        sends a u and a,  u = dE/dx and a = exp(sign f(x)[y]) at the downloaded set
+        sends a u and a,  u = dE/dx and a = exp(sign(-E)) at the downloaded set
 server: x <- x - beta_t sum_k p_k a_k u_k / sum_k p_k a_k + delta noise         (Langevin step)
+
+The mixture of densities that eq. 4.13 follows has a = exp(-E); the text puts the sign there since E
+has no bounds. With it clients send u and -E, and the server takes a softmax, which cannot overflow.
 
 With ReLU or max-pooling u is a step function of the weights: where a rounding error turns a single
 unit on, dE/dx jumps, Adam makes a full step of it, and results of two devices part by some percent.
@@ -13,7 +16,7 @@ With a smooth network (the authors' SiLU) the same error stays as small as it wa
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +28,7 @@ from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.models.spectral import without_spectral_norm
-from unalike.parts.energy import Energy
+from unalike.parts.energy import Batched, Energy, Of, Start
 from unalike.parts.judge import trained_on
 from unalike.parts.optim import Adam
 from unalike.rng import ClientStream, Key
@@ -44,7 +47,10 @@ class Synthetic(NamedTuple):
 
 
 class Up(NamedTuple):
-    """Per synthetic example: a u, the gradient times the client's say in it, and a, that say."""
+    """Per synthetic example: a u and a, the gradient times the client's say in it, and that say.
+
+    With the mixture of densities u and log a.
+    """
 
     gradient: Tensor
     weight: Tensor
@@ -67,6 +73,7 @@ class FedEvg(Stateless):
     step_first: float = 10.0
     step_last: float = 0.01
     noise: float = 0.01  # delta
+    mixture: Literal["signed", "density"] = "signed"
     judge_epochs: int = 100
     personal_models: ClassVar[bool] = False
 
@@ -81,21 +88,33 @@ class FedEvg(Stateless):
         """Fit an energy model from scratch and report its gradients at the synthetic set."""
         x, y, key = down.x, down.y, rng.fold_in(ctx.key, ClientStream.MODEL)
         w = self.energy.fit(key, x, y, data, ctx.rate)
-        u, a = self.energy.slope(w, x, y), torch.exp(torch.sign(-self.energy(w, x, y)))
-        return Up(u * self._beside(a), a), {"gradients": data.gradients + len(y)}, mine
+        u, say = self.energy.slope(w, x, y), -self.energy(w, x, y)
+        counted = {"gradients": data.gradients + len(y)}
+        if self.mixture == "density":
+            return Up(u, say), counted, mine
+        a = torch.exp(torch.sign(say))
+        return Up(u * self._beside(a), a), counted, mine
 
     def upload_like(self, down: Synthetic) -> Up:
         """As many gradients as synthetic examples, and a number for each."""
         return Up(down.x, down.x.flatten(1)[:, 0])
 
     def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
-        """One Langevin step on the signed mixture of the clients' energies."""
-        mean = ups.mean(p)
-        step = mean.gradient / self._beside(mean.weight)
+        """One Langevin step on the mixture of the clients' energies."""
+        step = self._mixed(ups, p)
         noise = rng.normal(cohort.key.to(step.device), *step.shape)
         beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
         x = server.x - beta * step + self.noise * noise
         return server._replace(x=self.energy.bounded(x))
+
+    def _mixed(self, ups: Uploads, p: Tensor) -> Tensor:
+        """The gradient of the mixture's energy at each example."""
+        if self.mixture == "density":
+            each = ups.stack()
+            a = torch.softmax(p.to(each.weight).log()[:, None] + each.weight, 0)
+            return (self._beside(a) * each.gradient).sum(0)  # type: ignore[no-any-return]
+        mean = ups.mean(p)
+        return mean.gradient / self._beside(mean.weight)  # type: ignore[no-any-return]
 
     def _beside(self, weight: Tensor) -> Tensor:
         """A number of each example, to be used with its features."""
@@ -143,12 +162,34 @@ class FedEvgMethod(Method):
     per_class: int = setting(
         10, "synthetic examples of each class", ge=1, source="text: for all experiments"
     )
+    energy: Of = setting(
+        "joint",
+        "-f(x)[y], or -log sum_y exp f(x)[y], which knows no label",
+        source="text: algorithm 4.2; both are in eq. 4.8",
+    )
+    mixture: Literal["signed", "density"] = setting(
+        "signed",
+        "a client's say in an example: exp(sign(-E)), or exp(-E) as in a mixture of densities",
+        source="text: algorithms 4.1 and 4.2; exp(-E) is eq. 4.13",
+    )
     chain: int = setting(
         1, "Langevin steps per minibatch (R)", ge=0, source="text: one step suffices"
+    )
+    chain_start: Start = setting(
+        "persistent",
+        "where a chain starts: the client's copy of the set, which keeps where it ends (PCD), the "
+        "minibatch (CD), or Gaussian noise (noisy CD)",
+        source="text",
     )
     chain_step: float = setting(1.0, "their step size (gamma)", ge=0, source="text")
     chain_noise: float = setting(0.01, "their noise (sigma)", ge=0, source="text")
     synthetic_ce: float = setting(0.1, "weight of the synthetic CE loss", ge=0, source="text")
+    ce_on: Batched = setting(
+        "downloaded",
+        "synthetic examples of that loss: as downloaded, or as chains have left them so far",
+        source='authors\' code; "updated" is algorithm 4.2',
+        only={"chain_start": "persistent"},
+    )
     step_first: float = setting(
         10.0, "server step size in round 1", gt=0, source="text: for all settings"
     )

@@ -2,7 +2,7 @@
 
 theta_f stays on the client and persists; theta_g is downloaded, trained jointly with it, averaged:
 (theta_f, theta_g) <- (theta_f, theta_g) - eta grad L(theta_f, theta_g)     (one joint step, or
-theta_f first and theta_g from the new theta_f; that is in ``parts/turns.py``)
+theta_f first and theta_g from the new theta_f; see ``parts/descent.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
 The authors begin with FedAvg on all of it: a stage before this one, whose model it continues with.
 """

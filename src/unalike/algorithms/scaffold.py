@@ -131,5 +131,6 @@ class ScaffoldMethod(Method):
         return plain_sgd(draft, "scaffold")
 
     def _make(self, draft: Draft) -> Scaffold:
-        decay = getattr(draft.opt, "weight_decay", 0.0)
-        return Scaffold(draft.task, draft.n_clients, draft.opt.lr, decay, self.server_lr)
+        opt = draft.opt
+        assert isinstance(opt, Sgd), "checked by ``objection``"
+        return Scaffold(draft.task, draft.n_clients, opt.lr, opt.weight_decay, self.server_lr)

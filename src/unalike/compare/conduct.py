@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unalike.compare import frames
-from unalike.compare.analysis import Analysis, analyse
+from unalike.compare.analysis import analyse
 from unalike.compare.budget import within
+from unalike.compare.lines import Analysis
 from unalike.compare.results import Results, begun
 from unalike.compare.schedule import Schedule
 from unalike.compare.settings import Budget

@@ -25,7 +25,7 @@ from unalike.run.explain import check
 from unalike.run.folder import alone, dumps, plain, read_json, write
 
 FILE = "compare.json"
-FORMAT = 1
+READ = (1, 2)  # formats; what the first does not have yet is as by default
 
 
 def is_comparison(folder: str | Path) -> bool:
@@ -68,11 +68,11 @@ def read(folder: str | Path) -> Comparison:
     if not folder.is_dir():
         raise RunError(f"there is no folder '{folder}'.")
     raw = read_json(folder / FILE)
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+    if not isinstance(raw, dict) or raw.get("format") not in READ:
         raise RunError(f"'{folder / FILE}' was written by another version of unalike.")
     try:
         cells = [_cell(c) for c in raw["cells"]]
-        judging = check(Judging, {k: raw[k] for k in Judging.model_fields}, "compare")
+        judging = check(Judging, {k: raw[k] for k in Judging.model_fields if k in raw}, "compare")
         return Comparison(judging, Budget(**raw["budget"]), raw["baseline"], cells, raw["source"])
     except (KeyError, TypeError) as error:
         raise RunError(f"'{folder / FILE}' is damaged ({error}); restore it from a copy.") from None

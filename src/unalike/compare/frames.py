@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.compare import wording
-from unalike.compare.analysis import Analysis
+from unalike.compare.lines import Analysis, Line, Versus
 from unalike.compare.spec import Comparison
 from unalike.run.folder import write
 from unalike.tables.csv import csv
@@ -29,28 +29,27 @@ def cells(records: Iterable[Mapping[str, Any]]) -> Table:
 
 def summary(made: Comparison, analysis: Analysis) -> Table:
     """One row a method and condition, with intervals, tests and mean ledger."""
-    return _table([_row(line) for line in lines(made, analysis)])
+    found = (*analysis.lines, *analysis.overall)
+    return _table([_row(_plain(made, line)) for line in found])
 
 
-def lines(made: Comparison, analysis: Analysis) -> list[dict[str, Any]]:
-    """The lines of an analysis as plain data."""
-    return [
-        {
-            "label": line.label,
-            "condition": line.condition,
-            "values": {str(seed): value for seed, value in line.values.items()},
-            **line.summary._asdict(),
-            "versus": None if line.versus is None else line.versus._asdict(),
-            "p_corrected": line.p,
-            "outcome": line.outcome,
-            "best": line.best,
-            "more": wording.more(line, made),
-            "less": wording.less(line),
-            **line.beside,
-            "ledger": line.ledger,
-        }
-        for line in analysis.lines
-    ]
+def _plain(made: Comparison, line: Line) -> dict[str, Any]:
+    """A line of an analysis as plain data."""
+    return {
+        "label": line.label,
+        "condition": line.condition,
+        "values": {str(seed): value for seed, value in line.values.items()},
+        **line.summary._asdict(),
+        "versus": None if line.versus is None else line.versus._asdict(),
+        "outcome": line.outcome,
+        "best": line.best,
+        "more": wording.more(line, made),
+        "less": wording.less(line),
+        "clients": [list(pair) for pair in line.judged],
+        **line.beside,
+        "speed": {kind: speed._asdict() for kind, speed in line.speed.items()},
+        "ledger": line.ledger,
+    }
 
 
 def statistics(made: Comparison, analysis: Analysis) -> dict[str, Any]:
@@ -64,9 +63,18 @@ def statistics(made: Comparison, analysis: Analysis) -> dict[str, Any]:
         }
         for v in analysis.verdicts
     ]
+    ranks = analysis.ranks
     return {
-        "lines": lines(made, analysis),
+        "lines": [_plain(made, line) for line in analysis.lines],
+        "overall": [_plain(made, line) for line in analysis.overall],
         "verdicts": verdicts,
+        "ranks": None
+        if ranks is None
+        else {
+            "mean": dict(zip(made.labels, ranks.mean.tolist(), strict=True)),
+            "critical_difference": ranks.apart,
+            "p": ranks.p,
+        },
         "notes": wording.notes(made, analysis),
     }
 
@@ -96,9 +104,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _row(line: dict[str, Any]) -> dict[str, Any]:
-    versus = line["versus"] or {}
-    row = {k: v for k, v in line.items() if k not in ("values", "versus", "ledger")}
-    row |= {f"difference_{k}": versus.get(k) for k in ("n", "mean", "low", "high", "p", "effect")}
+    versus, nested = line["versus"] or {}, ("values", "versus", "clients", "speed", "ledger")
+    row = {k: v for k, v in line.items() if k not in nested}
+    row |= {f"difference_{k}": versus.get(k) for k in Versus._fields}
+    row |= {f"{kind}_to_target": speed["spent"] for kind, speed in line["speed"].items()}
+    row |= {f"{kind}_ratio": speed["ratio"] for kind, speed in line["speed"].items()}
     return row | line["ledger"]
 
 

@@ -1,11 +1,12 @@
 """What finished cells came to, one record each, read from their folders; why others failed."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import RunError
-from unalike.run.folder import Log, dumps, read_json, write
+from unalike.run.folder import Log, dumps, read_json, read_lines, write
 
 FILE = "results.jsonl"
 FAILED = "failed.json"
@@ -85,7 +86,41 @@ def _record(made: Comparison, folder: Path, cell: Cell, summary: dict[str, Any])
         "round": chosen["round"],
         "ledger": ledger,
         "metrics": metrics,
+        "curve": _curve(made, folder / cell.folder / "rounds.jsonl"),
+        "rows": _rows(folder / cell.folder / "skew.json"),
     }
+
+
+def _curve(made: Comparison, path: Path) -> dict[str, list[Any]]:
+    """The compared number after each evaluated round, with the bytes sent until then."""
+    if not path.is_file():
+        return {}
+    stat, j = path.stat(), made.judging
+    return _read_curve(path, stat.st_size, stat.st_mtime_ns, j.section, j.metric, j.statistic)
+
+
+@lru_cache(maxsize=10_000)  # a live report asks again and again
+def _read_curve(
+    path: Path, size: int, changed: int, section: str, metric: str, statistic: str
+) -> dict[str, list[Any]]:
+    rounds: list[int] = []
+    values: list[float | None] = []
+    sent: list[int] = []
+    total = 0
+    for r in read_lines(path):
+        total += r["bytes_down"] + r["bytes_up"] + r["bytes_across"]
+        found = (r["metrics"] or {}).get(section, {}).get(metric)
+        if found is not None:
+            rounds.append(r["round"])
+            values.append(found[statistic])
+            sent.append(total)
+    return {"round": rounds, "value": values, "bytes": sent}
+
+
+def _rows(path: Path) -> dict[str, int]:
+    """How many rows there were for what; runs of earlier versions do not say."""
+    found = read_json(path) if path.is_file() else {}
+    return {**found["rows"], "unused": found.get("unused", 0)} if "rows" in found else {}
 
 
 class Results:

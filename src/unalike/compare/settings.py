@@ -31,12 +31,27 @@ class Judging(Settings):
     round: Literal["selected", "last"] = Field(
         default="selected", description="the round selected on validation data, or the last"
     )
-    test: Literal["t", "hall", "wilcoxon"] = Field(
-        default="t",
-        description="test of paired differences: Student's t, the same guarded against skew "
-        "(Hall 1992), or Wilcoxon's signed ranks",
+    test: Literal["moderated", "t", "hall", "wilcoxon"] = Field(
+        default="moderated",
+        description="test of paired differences: a t-test whose variances learn from each other, "
+        "Student's t, the same guarded against skew (Hall 1992), or Wilcoxon's signed ranks",
     )
-    interval: Literal["t", "bootstrap"] = Field(default="t", description="kind of 95 % interval")
+    rows: Literal["fresh", "these"] = Field(
+        default="fresh",
+        description="what differences are claimed for: fresh rows of the same kind, although all "
+        "seeds use the same ones (Nadeau and Bengio 2003), or these rows alone",
+    )
+    margin: float = Field(
+        default=0.0,
+        ge=0,
+        description="differences within it are called equal, in the metric's own unit: 0.01 is one "
+        "point of accuracy; at 0 only the same runs are equal",
+    )
+    target: float | None = Field(
+        default=None,
+        description="value of the metric whose first round is compared; if none, 95 % of the "
+        "baseline's best under the same seed",
+    )
 
 
 class CompareSettings(Judging):
@@ -50,7 +65,7 @@ class CompareSettings(Judging):
         description="names, or tables with name, settings, data, model, shift, set, label; "
         "if empty, the file's own",
     )
-    seeds: Any = Field(default=5, description="how many, counted from the file's seed, or a list")
+    seeds: Any = Field(default=10, description="how many, counted from the file's seed, or a list")
     sweep: dict[str, Any] = Field(
         default_factory=dict, description="any setting with the values it takes"
     )

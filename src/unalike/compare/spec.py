@@ -32,6 +32,7 @@ from unalike.run.dotted import flat
 from unalike.run.explain import check
 from unalike.run.overrides import override
 
+FORMAT = 2  # of compare.json
 SCALE = "small"  # if a file has scales and none is asked for
 
 
@@ -96,7 +97,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """As compare.json stores it."""
         return {
-            "format": 1,
+            "format": FORMAT,
             **{name: getattr(self.judging, name) for name in Judging.model_fields},
             "baseline": self.baseline,
             "budget": self.budget.as_dict(),

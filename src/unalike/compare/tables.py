@@ -8,42 +8,56 @@ dagger one that left some of it.
 from collections.abc import Mapping, Sequence
 
 from unalike.compare import wording
-from unalike.compare.analysis import Analysis, Line
+from unalike.compare.lines import OVERALL, Analysis, Line, Speed, Versus
 from unalike.compare.spec import Comparison
-from unalike.compare.statistics import Paired, Summary
+from unalike.compare.statistics.summary import Summary
 from unalike.metrics.catalogue import head, metric
 from unalike.tables.cells import count, decimal, score, size, words
 from unalike.tables.format import NOTHING, interval, number, probability, signed
+from unalike.tables.format import decimal as written
 from unalike.tables.model import Cell, Table
 
 STAR, DAGGER, DOUBLE = "*", "†", "‡"
+RESULTS = ("win", "equal", "open", "loss")
 EMPTY = Cell(None, NOTHING)
 
 
 def tables(made: Comparison, analysis: Analysis) -> list[Table]:
     """All of them: methods by conditions, then every condition with its scores and differences."""
     out = [pivot(made, analysis)] if len(made.conditions) > 1 else []
+    if any(line.versus for line in analysis.overall):
+        out.append(differences(made, analysis.overall, OVERALL))
     for condition in made.conditions:
-        if analysis.at(condition):
+        lines = analysis.at(condition)
+        if lines:
             out.append(scores(made, analysis, condition))
-            if any(line.versus for line in analysis.at(condition)):
-                out.append(differences(made, analysis, condition))
+        if any(line.versus for line in lines):
+            out.append(differences(made, lines, condition))
+        if any(line.speed and line.versus for line in lines):
+            out.append(speeds(made, lines, condition))
     return out
 
 
 def pivot(made: Comparison, analysis: Analysis) -> Table:
-    """Methods down, conditions across, and each method's wins, ties and losses."""
+    """Methods down, conditions and their mean across, ranks, and each method's results."""
     rows = []
-    for label in made.labels:
+    whole = {line.label: line for line in analysis.overall}
+    for i, label in enumerate(made.labels):
         lines = {line.condition: line for line in analysis.of(label)}
         if not lines:
             continue
         numbers = [_score(lines.get(c), made.judging.metric) for c in made.conditions]
+        numbers.append(_score(whole.get(label), made.judging.metric))
+        if analysis.ranks is not None:
+            numbers.append(decimal(float(analysis.ranks.mean[i]), 2))
         last = EMPTY if label == made.baseline else _tally([*lines.values()])
         rows.append([_method([*lines.values()]), *numbers, last])
     notes = [f"{v.condition}: {wording.sentence(v)}" for v in analysis.verdicts]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, analysis.lines)]
-    columns = ["method", *made.conditions, "win/tie/loss"]
+    rank = [] if analysis.ranks is None else ["mean rank"]
+    if analysis.ranks is not None:
+        notes.append(wording.ranked(analysis.ranks, len(made.conditions)))
+    columns = ["method", *made.conditions, OVERALL, *rank, "/".join(RESULTS)]
     return Table(_title(made), columns, rows, notes)
 
 
@@ -70,24 +84,40 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     return Table(_title(made, condition), columns, rows, notes)
 
 
-def differences(made: Comparison, analysis: Analysis, condition: str) -> Table:
+def differences(made: Comparison, lines: Sequence[Line], condition: str) -> Table:
     """One condition: every method against the baseline, seed by seed."""
     name = made.judging.metric
     rows = [
         [
             words(line.label),
             _interval(line.summary, name),
-            EMPTY if line.versus is None else difference(line.versus, name),
-            Cell(line.p, probability(line.p)),
-            _effect(line.versus),
+            *_versus(line.versus, name),
             words(line.outcome) if line.outcome else EMPTY,
         ]
-        for line in analysis.at(condition)
+        for line in lines
     ]
     better = "more" if metric(name).higher else "less"
     title = f"{head(name)} against {made.baseline}, {better} is better"
-    columns = ["method", "95 % interval", "difference", "p (Holm)", "effect", "result"]
-    return Table(_title(made, condition, title), columns, rows)
+    tested = ["difference", "p (Holm)", "effect", "detectable", "result"]
+    return Table(_title(made, condition, title), ["method", "95 % interval", *tested], rows)
+
+
+def speeds(made: Comparison, lines: Sequence[Line], condition: str) -> Table:
+    """One condition: how soon every method reached the target, in rounds and in bytes."""
+    rows = []
+    for line in lines:
+        cells = [words(line.label)]
+        for kind, shown in (("rounds", _rounds), ("bytes", size)):
+            found = line.speed[kind]
+            few = f" ({found.reached}/{found.of})" if found.reached < found.of else ""
+            spent = shown(found.spent)
+            cells += [spent._replace(mark=few), _ratio(found), Cell(found.p, probability(found.p))]
+            cells.append(words(found.outcome) if found.outcome else EMPTY)
+        rows.append(cells)
+    columns = ["method", "rounds", "ratio", "p (Holm)", "result"]
+    columns += ["sent", "ratio of bytes", "p of bytes", "result in bytes"]
+    title = f"rounds and bytes to {wording.goal(made)}"
+    return Table(_title(made, condition, title), columns, rows, [wording.speed(made)])
 
 
 def spread(summary: Summary, metric: str) -> str:
@@ -96,12 +126,32 @@ def spread(summary: Summary, metric: str) -> str:
     return mean if summary.std is None else f"{mean} ± {number(summary.std, metric)}"
 
 
-def difference(versus: Paired, metric: str) -> Cell:
+def difference(mean: float, low: float | None, high: float | None, metric: str) -> Cell:
     """With its sign and interval."""
-    text = signed(versus.mean, metric)
-    if versus.low is not None:
-        text = f"{text} {interval(versus.low, versus.high, metric)}"
-    return Cell(versus.mean, text)
+    text = signed(mean, metric)
+    return Cell(mean, text if low is None else f"{text} {interval(low, high, metric)}")
+
+
+def _versus(found: Versus | None, metric: str) -> list[Cell]:
+    if found is None:
+        return [EMPTY] * 4
+    return [
+        difference(found.mean, found.low_corrected, found.high_corrected, metric),
+        Cell(found.p_corrected, probability(found.p_corrected)),
+        EMPTY if found.effect is None else Cell(found.effect, f"{found.effect:+z.2f}"),
+        score(found.detectable, metric),
+    ]
+
+
+def _ratio(found: Speed) -> Cell:
+    if found.ratio is None:
+        return EMPTY
+    ends = (written(found.low, 2), written(found.high, 2))
+    return Cell(found.ratio, f"{written(found.ratio, 2)} [{ends[0]}, {ends[1]}]")
+
+
+def _rounds(spent: float | None) -> Cell:
+    return decimal(spent, 0)
 
 
 def _score(line: Line | None, metric: str) -> Cell:
@@ -121,17 +171,11 @@ def _interval(s: Summary, name: str) -> Cell:
     return Cell(low, interval(low, high, name))
 
 
-def _effect(versus: Paired | None) -> Cell:
-    if versus is None or versus.effect is None:
-        return EMPTY
-    return Cell(versus.effect, f"{versus.effect:+z.2f}")
-
-
 def _tally(lines: Sequence[Line]) -> Cell:
-    """Wins, ties and losses; sorted by how many more were won than lost."""
-    outcomes = [line.outcome for line in lines]
-    won, tied, lost = (outcomes.count(o) for o in ("win", "tie", "loss"))
-    return Cell(won - lost, f"{won}/{tied}/{lost}")
+    """How often each result came out; sorted by how many more were won than lost."""
+    outcomes = [str(line.outcome) for line in lines]
+    counts = [outcomes.count(result) for result in RESULTS]
+    return Cell(counts[0] - counts[-1], "/".join(map(str, counts)))
 
 
 def _title(made: Comparison, *parts: str) -> str:

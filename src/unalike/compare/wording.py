@@ -3,18 +3,23 @@
 import math
 from collections.abc import Sequence
 
-from unalike.compare.analysis import MORE, Analysis, Line, Use, Verdict, asked
+from unalike.compare.analysis import asked
+from unalike.compare.lines import Analysis, Line, Verdict
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Comparison
-from unalike.compare.statistics import ALPHA, least_p
-from unalike.metrics.catalogue import STATISTICS, TESTS, metric
-from unalike.tables.format import count, p_value, size
+from unalike.compare.statistics.differences import least_p
+from unalike.compare.statistics.known import ALPHA
+from unalike.compare.statistics.ranks import Ranks
+from unalike.compare.statistics.speed import SHARE
+from unalike.compare.uses import MORE, Use
+from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
+from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
-FEW = 20  # seeds below which the bootstrap's intervals are clearly too narrow
 NAMED = 3  # of many things in a sentence; the others are counted
 PROCEDURES = {
-    "t": "paired t-test",
-    "hall": "paired t-test guarded against skew",
+    "moderated": "a paired t-test with moderated variances",
+    "t": "a paired t-test",
+    "hall": "a paired t-test guarded against skew",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
 
@@ -35,10 +40,12 @@ def sentence(verdict: Verdict) -> str:
     if verdict.standing == "best":
         return (
             f"{leader} is best: ahead of every other method over {seeds} seeds "
-            f"(largest corrected {p_value(verdict.p)})."
+            f"(largest {p_value(verdict.p)})."
         )
-    why = p_value(verdict.p) if verdict.p >= ALPHA else "an interval has a zero"
     rivals = listed(verdict.rivals)
+    if verdict.standing == "level":
+        return f"no clear winner: {leader} leads, but {rivals} is equal within the margin."
+    why = p_value(verdict.p)
     return f"no clear winner: {leader} leads, but not significantly over {rivals} ({why})."
 
 
@@ -99,41 +106,122 @@ def own_rounds(made: Comparison) -> bool:
 
 
 def notes(made: Comparison, analysis: Analysis) -> list[str]:
-    """What a reader must know about the tests, and which methods lack seeds."""
-    return [*_tests(made, analysis.lines), *_missing(made, analysis.lines)]
+    """What a reader must know about the tests, and which methods lack seeds or clients."""
+    lines = analysis.lines
+    return [*_tests(made, analysis), *_left_out(made, lines), *_missing(made, lines)]
 
 
-def _tests(made: Comparison, lines: Sequence[Line]) -> list[str]:
+def _tests(made: Comparison, analysis: Analysis) -> list[str]:
+    lines = analysis.lines
     if not lines:
         return []
     judging, n = made.judging, max(line.summary.n for line in lines)
     if n < 2:
         return ["One seed: no spread, no interval and no test; raise compare.seeds."]
-    test = PROCEDURES[judging.test]
-    kind = "Student's t" if judging.interval == "t" else "the bootstrap"
-    spread = f"Mean ± standard deviation over {n} seeds; 95 % intervals by {kind}"
+    spread = f"Mean ± standard deviation over {n} seeds"
     if not any(line.versus for line in lines):
         begun = any(line.label == made.baseline for line in lines)
         why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
-        return [f"{spread}; no test, since {why}."]
+        return [f"{spread}; no test, since {why}.", *_shared(made, analysis)]
+    over = "methods" if len(made.conditions) == 1 else "methods and conditions"
     out = [
-        f"{spread}; p by the {test} on differences to {made.baseline} with the same seed, "
-        "Holm-corrected over the methods."
+        f"{spread}. Differences to {made.baseline} under the same seed are judged by "
+        f"{PROCEDURES[judging.test]}; their p-values and intervals are Holm-corrected over "
+        f"{over} ({analysis.tests}).",
+        *_shared(made, analysis),
+        _results(made),
     ]
-    others = len(made.labels) - 1
-    least = others * least_p(n, judging.test)
+    least = analysis.tests * least_p(n, judging.test)
     if least >= ALPHA:
-        among = "" if others == 1 else f" and {others} differences"
+        among = "" if analysis.tests == 1 else f" and {analysis.tests} differences"
         out.append(
-            f"With {n} seeds{among} {test} cannot give less than {p_value(min(least, 1.0))}; use "
-            f"at least {2 + math.floor(math.log2(others / ALPHA))} seeds."
-        )
-    if judging.interval == "bootstrap" and n < FEW:
-        out.append(
-            f"The bootstrap's intervals are too narrow with fewer than {FEW} seeds; "
-            "compare.interval = 't' has wider ones."
+            f"With {n} seeds{among} {PROCEDURES[judging.test]} cannot give less than "
+            f"{p_value(min(least, 1.0))}; use at least "
+            f"{2 + math.floor(math.log2(analysis.tests / ALPHA))} seeds."
         )
     return out
+
+
+def _shared(made: Comparison, analysis: Analysis) -> list[str]:
+    """What intervals are about, since all seeds use the same rows."""
+    if made.judging.rows == "these":
+        return [
+            "Intervals and tests are about these rows alone: seeds split the same ones again and "
+            "again, so other rows may say otherwise."
+        ]
+    out = []
+    if ratios := sorted({decimal(r.ratio, 2) for r in analysis.reuse if r.ratio}):
+        span = ratios[0] if len(ratios) == 1 else f"{ratios[0]} to {ratios[-1]}"
+        out.append(
+            "All seeds split the same rows, so intervals are widened to hold for fresh ones "
+            f"(Nadeau and Bengio; {span} tested rows for each that trains)."
+        )
+    if fixed := sorted({r.fixed for r in analysis.reuse if r.fixed}):
+        rows = " or ".join(map(whole, fixed))
+        out.append(f"All seeds share a test set of {rows} rows, whose own chance is in intervals.")
+    if made.judging.section == POOLED and any(r == (0.0, None) for r in analysis.reuse):
+        out.append(
+            f"All seeds share one test set, and for {metric(made.judging.metric).title} the chance "
+            "of its rows is not in the intervals."
+        )
+    return out
+
+
+def _results(made: Comparison) -> str:
+    """What the words of a result mean."""
+    name, margin = made.judging.metric, made.judging.margin
+    points = " points" if metric(name).share else ""
+    size = f"{100 * margin if metric(name).share else margin:g}{points}"
+    equal = f"equal: within ±{size}; " if margin else ""
+    return (
+        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Detectable: the true "
+        "difference that 80 of 100 such comparisons would find."
+    )
+
+
+def goal(made: Comparison) -> str:
+    """The target whose first round is compared."""
+    name, stated = made.judging.metric, made.judging.target
+    if stated is not None:
+        return f"{metric(name).title} {with_unit(stated, name)}"
+    of = f"{100 * SHARE:.0f} % of" if metric(name).higher else f"1/{SHARE:g} of"
+    return f"{of} {made.baseline}'s best {metric(name).title} under the same seed"
+
+
+def speed(made: Comparison) -> str:
+    """What the speeds are, and what they claim."""
+    return (
+        f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds, less is "
+        "faster; nobody is called faster who missed the target under a seed."
+    )
+
+
+def ranked(found: Ranks, conditions: int) -> str:
+    """What mean ranks over the conditions say."""
+    return (
+        f"Mean ranks over {conditions} conditions, 1 the best: those of two methods differ if they "
+        f"are {decimal(found.apart, 2)} apart (Nemenyi); Friedman's {p_value(found.p)}."
+    )
+
+
+def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
+    """On how many clients a metric is defined, where that is not all of them."""
+    told: list[str] = []
+    for condition in made.conditions:
+        seen = [c for line in lines if line.condition == condition for c in line.judged]
+        if any(mine < total for mine, total in seen):
+            few, many = min(c[0] for c in seen), max(c[0] for c in seen)
+            totals = sorted({total for _, total in seen})
+            total = str(totals[0]) if len(totals) == 1 else f"{totals[0]} to {totals[-1]}"
+            span = str(few) if few == many else f"{few} to {many}"
+            where = f" on {condition}" if len(made.conditions) > 1 else ""
+            told.append(f"{span} of {total} clients{where}")
+    name = metric(made.judging.metric).title
+    return [f"Only {'; '.join(told)} have {_a(name)}; the others enter no mean."] if told else []
+
+
+def _a(name: str) -> str:
+    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
 
 def _missing(made: Comparison, lines: Sequence[Line]) -> list[str]:

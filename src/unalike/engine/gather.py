@@ -18,8 +18,6 @@ from unalike.engine.transport import Replies, Work
 from unalike.tree import Tree
 from unalike.uploads import NotSummed, Stacked, Summed, Uploads
 
-ROWS = 64  # clients whose lengths are measured at a time: in double precision, so not all at once
-
 
 def decoded(members: Channel, wire: Tree) -> Tree:
     """Uploads as a server uses them, from what travelled; both stacked."""
@@ -30,8 +28,7 @@ def lengths(ups: Tree, n: int) -> Tensor:
     """The length of every upload, [n] in double precision on the CPU."""
     if not tree.leaves(ups):  # who shares nothing sends nothing
         return torch.zeros(n, dtype=torch.float64)
-    parts = [tree.sqnorms(tree.map(lambda x: x[i : i + ROWS], ups)) for i in range(0, n, ROWS)]  # noqa: B023
-    return torch.cat(parts).sqrt()
+    return tree.sqnorms(ups).sqrt()
 
 
 class Gathered:

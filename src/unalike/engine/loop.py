@@ -123,6 +123,7 @@ class Loop:
             return self._played(state, t, plan, downs)
         except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
             self.holds = True
+            self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
             return self._played(state, t, plan, downs)
 
     def _played(self, state: State, t: int, plan: Plan, downs: Tree) -> tuple[State, Round]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.errors import RunError
-from unalike.files import write
+from unalike.files import sync, write
 from unalike.tree import Tree
 
 
@@ -38,6 +38,7 @@ class Shards:
         self.places: dict[int, Place] = {}
         self.saved: dict[int, Place] = {}  # what the last proven checkpoint points to
         self.digests: dict[int, str] = {}
+        self.loose: set[int] = set()  # shards that a power cut might lose
         self.next = 0
 
     def __contains__(self, client: int) -> bool:
@@ -63,7 +64,8 @@ class Shards:
         self.folder.mkdir(parents=True, exist_ok=True)
         flat = {k: v.detach().cpu().contiguous() for k, v in tree.named(stacked).items()}
         raw = save(flat)
-        write(self._path(self.next), raw)
+        write(self._path(self.next), raw, durable=False)
+        self.loose.add(self.next)
         self.digests[self.next] = hashlib.blake2b(raw, digest_size=16).hexdigest()
         for row, client in enumerate(clients):
             self.places[client] = Place(self.next, row)
@@ -114,6 +116,13 @@ class Shards:
             self.digests[n] = digest
         # Numbering continues as if nothing had been written since: such shards are written again.
         self.places, self.saved, self.next = found, dict(found), int(notes["shards"])
+
+    def sync(self) -> None:
+        """Onto the disk, since a checkpoint that outlives its shards could not be used."""
+        live = {p.shard for p in self.places.values()}
+        for n in sorted(self.loose & live):
+            sync(self._path(n))
+        self.loose.clear()
 
     def squeeze(self, like: Tree) -> None:
         """Move the last states out of shards that hold little else than old ones."""

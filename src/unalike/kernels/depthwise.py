@@ -24,12 +24,13 @@ def correlate(x: Tensor, w: Tensor, bias: Tensor | None, y: Tensor, geometry: Ge
     tiles_m, tiles_c = -(-rows // ROWS), -(-channels // block)
     kernels.correlate[(tiles_m * tiles_c * n,)](
         x, pack, bias, y,
-        rows, high, wide, x.shape[3], x.shape[4],
+        rows, x.shape[3], x.shape[4],
         x.stride(0), x.stride(1), x.stride(3), x.stride(4),
         y.stride(0), y.stride(1), y.stride(3), y.stride(4),
-        channels, pack.shape[1] * pack.shape[2], pack.shape[2],
+        channels,
         *geometry.stride, *geometry.padding, *geometry.dilation,
         tiles_m, tiles_c,
+        HIGH=high, WIDE=wide, TAPS=pack.shape[1] * pack.shape[2], TAPS_WIDE=pack.shape[2],
         BIAS=bias is not None, BM=ROWS, BC=block,
     )  # fmt: skip
 
@@ -43,20 +44,21 @@ def weight_gradient(
     rows = images * high * wide
     block = plan.power(channels, 16, 64)
     tiles_c = -(-channels // block)
-    programs = n * taps * tiles_c
+    programs = n * tiles_c
     share = plan.share(rows, ROWS, programs)
     parts = -(-rows // share)
     dw = x.new_empty(parts, n, taps, channels, dtype=torch.float32)
     db = x.new_empty(parts, n, channels if bias else 0, dtype=torch.float32)
     kernels.weight_gradient[(programs * parts,)](
         x, g, dw, db,
-        rows, share, high, wide, x.shape[3], x.shape[4],
+        rows, share, x.shape[3], x.shape[4],
         x.stride(0), x.stride(1), x.stride(3), x.stride(4),
-        g.stride(0), g.stride(1), g.stride(3), g.stride(4),
-        channels, taps, kernel[1], n,
+        g.stride(0),
+        channels, n,
         *geometry.stride, *geometry.padding, *geometry.dilation,
         tiles_c,
-        BIAS=bias, BM=ROWS, BC=block,
+        HIGH=high, WIDE=wide, TAPS=taps, TAPS_WIDE=kernel[1],
+        BIAS=bias, BT=plan.power(taps, 1, taps * 2), BM=ROWS, BC=block,
     )  # fmt: skip
     dw = dw.sum(0).transpose(1, 2).reshape(n, channels, 1, *kernel)
     return dw, db.sum(0) if bias else db.flatten()

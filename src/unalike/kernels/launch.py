@@ -56,7 +56,8 @@ class Taps(NamedTuple):
         size = out[0].numel()
         packing.pack[(n * -(-size // PACK),)](
             self.w, out, size, self.w.stride(0), *self[4:],
-            JOINED=joined, OUTPUTS=self.outputs, R=high, S=wide, INPUTS=self.inputs, BLOCK=PACK,
+            JOINED=joined, OUTPUTS=self.outputs, R=high, S=wide, INPUTS=self.inputs,
+            ROUND=kind(out) == "rounded" and self.w.dtype == torch.float32, BLOCK=PACK,
         )  # fmt: skip
         return out
 
@@ -68,7 +69,7 @@ def _correlate(x: Tensor, taps: Taps, bias: Tensor | None, y: Tensor, geometry: 
     border = geometry.overhangs(image, taps.kernel, (high, wide))
     plain = groups == geometry.stride[1] == geometry.dilation[1] == 1 and taps.kernel[1] > 1
     plain = plain and y.stride(4) == y.shape[2] and taps.inputs >= 16
-    joined = plan.joined(taps.outputs, 64, wide, plain)
+    joined = plan.joined(taps.outputs, 32 if kind(x) == "exact" else 64, wide, plain)
     pack = taps.packed(groups, joined, x.dtype)
     columns, k = pack.shape[2], pack[0, 0, 0].numel()
     blocks = plan.correlation(taps.inputs, columns, kind(x))

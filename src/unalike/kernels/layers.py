@@ -15,7 +15,7 @@ from unalike.kernels.available import available
 from unalike.kernels.functions import convolution
 from unalike.kernels.geometry import Geometry, Pair
 from unalike.kernels.linear import linear
-from unalike.kernels.pooling import MaxPool, Window
+from unalike.kernels.pooling import Window, pooled
 
 
 def _mapped(x: Tensor) -> bool:
@@ -74,7 +74,7 @@ class MaxPool2d(nn.MaxPool2d):
                 self.relu,
                 self.flat,
             )
-            return MaxPool.apply(input, window)[0]
+            return pooled(input, window)
         y = super().forward(input)
         return F.relu(y) if self.relu else y
 

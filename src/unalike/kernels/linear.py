@@ -11,97 +11,98 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unalike.kernels.functions import Dims, by_client, by_image
+from unalike.kernels import registry
+from unalike.kernels.functions import Dims, Gradients, by_client, by_image
+from unalike.kernels.layout import wide
 
 
-def _wide(a: Tensor, b: Tensor) -> Tensor:
-    """The product a b, with at least 32 bits."""
-    if a.is_cuda and a.element_size() == 2:
-        return torch.bmm(a, b, out_dtype=torch.float32)
-    dtype = torch.promote_types(a.dtype, torch.float32)
-    return torch.bmm(a.to(dtype), b.to(dtype))
+@registry.operator("product", "(Tensor x, Tensor w, Tensor short) -> Tensor")
+def product(x: Tensor, w: Tensor, short: Tensor) -> Tensor:
+    """Inputs [n, B, I] times weights [n, O, I]."""
+    return torch.bmm(x, short.transpose(1, 2))
 
 
-class Product(torch.autograd.Function):
-    """(inputs [n, B, I], weights [n, O, I], their short copy) -> outputs [n, B, O]."""
-
-    @staticmethod
-    def forward(x: Tensor, w: Tensor, short: Tensor) -> Tensor:  # noqa: D102
-        return torch.bmm(x, short.transpose(1, 2))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: D102
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
-        x, w, short = ctx.saved_tensors
-        dx = InputGradient.apply(g, w, short) if ctx.needs_input_grad[0] else None
-        dw = WeightGradient.apply(x, g) if ctx.needs_input_grad[1] else None
-        return dx, dw, None
-
-    @staticmethod
-    def vmap(info: Any, dims: Dims, x: Tensor, w: Tensor, short: Tensor) -> tuple[Tensor, int]:  # noqa: D102
-        return _mapped(Product, info.batch_size, dims, x, w, short)
+@registry.operator("product_input_gradient", "(Tensor g, Tensor w, Tensor short) -> Tensor")
+def input_gradient(g: Tensor, w: Tensor, short: Tensor) -> Tensor:
+    """The gradient with respect to the inputs, from that of the outputs [n, B, O]."""
+    return torch.bmm(g, short)
 
 
-class InputGradient(torch.autograd.Function):
-    """(output gradient [n, B, O], weights, their short copy) -> gradient of the inputs."""
-
-    @staticmethod
-    def forward(g: Tensor, w: Tensor, short: Tensor) -> Tensor:  # noqa: D102
-        return torch.bmm(g, short)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: D102
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
-        g, w, short = ctx.saved_tensors
-        return Product.apply(v, w, short), WeightGradient.apply(v, g), None
-
-    @staticmethod
-    def vmap(info: Any, dims: Dims, g: Tensor, w: Tensor, short: Tensor) -> tuple[Tensor, int]:  # noqa: D102
-        return _mapped(InputGradient, info.batch_size, dims, g, w, short)
+@registry.operator("product_weight_gradient", "(Tensor x, Tensor g) -> Tensor")
+def weight_gradient(x: Tensor, g: Tensor) -> Tensor:
+    """The gradient with respect to the weights."""
+    if x.is_cuda and x.element_size() == 2:
+        return torch.bmm(g.transpose(1, 2), x, out_dtype=torch.float32)
+    return torch.bmm(g.transpose(1, 2).to(wide(x.dtype)), x.to(wide(x.dtype)))
 
 
-class WeightGradient(torch.autograd.Function):
-    """(inputs, output gradient) -> gradient of the weights."""
+@registry.fake("product")
+def _(x: Tensor, w: Tensor, short: Tensor) -> Tensor:
+    return x.new_empty(*x.shape[:2], w.shape[1])
 
-    @staticmethod
-    def forward(x: Tensor, g: Tensor) -> Tensor:  # noqa: D102
-        return _wide(g.transpose(1, 2), x)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: D102
-        ctx.save_for_backward(*inputs)
+@registry.fake("product_input_gradient")
+def _(g: Tensor, w: Tensor, short: Tensor) -> Tensor:
+    return g.new_empty(*g.shape[:2], w.shape[2])
 
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
-        x, g = ctx.saved_tensors
-        short = v.detach().to(x.dtype)
-        return InputGradient.apply(g, v, short), Product.apply(x, v, short)
 
-    @staticmethod
-    def vmap(info: Any, dims: Dims, x: Tensor, g: Tensor) -> tuple[Tensor, int]:  # noqa: D102
+@registry.fake("product_weight_gradient")
+def _(x: Tensor, g: Tensor) -> Tensor:
+    return x.new_empty(len(x), g.shape[2], x.shape[2], dtype=wide(x.dtype))
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _product_back(ctx: Any, g: Tensor) -> Gradients:
+    x, w, short = ctx.saved_tensors
+    _, inputs, weights, _ = ctx.needs_input_grad
+    dx = input_gradient(g, w, short) if inputs else None
+    return dx, weight_gradient(x, g) if weights else None, None
+
+
+def _input_back(ctx: Any, v: Tensor) -> Gradients:
+    g, w, short = ctx.saved_tensors
+    _, outputs, weights, _ = ctx.needs_input_grad
+    dg = product(v, w, short) if outputs else None
+    return dg, weight_gradient(v, g) if weights else None, None
+
+
+def _weight_back(ctx: Any, v: Tensor) -> Gradients:
+    x, g = ctx.saved_tensors
+    short = v.detach().to(x.dtype)
+    return input_gradient(g, v, short), product(x, v, short)
+
+
+def _mapped(op: Any) -> Any:
+    def rule(info: Any, dims: Dims, x: Tensor, w: Tensor, short: Tensor) -> tuple[Tensor, int]:
         v = info.batch_size
-        dw = WeightGradient.apply(by_client(v, x, dims[0]), by_client(v, g, dims[1]))
-        return dw.unflatten(0, (v, -1)), 0
+        if dims[0] is not None and dims[1] is None and dims[2] is None:
+            return op(by_image(x, dims[0]), w, short).unflatten(1, (v, -1)), 1
+        sides = (by_client(v, t, dim) for t, dim in zip((x, w, short), dims, strict=True))
+        return op(*sides).unflatten(0, (v, -1)), 0
+
+    return rule
 
 
-def _mapped(
-    function: Any, v: int, dims: Dims, x: Tensor, w: Tensor, short: Tensor
-) -> tuple[Tensor, int]:
-    if dims[0] is not None and dims[1] is None and dims[2] is None:
-        return function.apply(by_image(x, dims[0]), w, short).unflatten(1, (v, -1)), 1
-    sides = (by_client(v, t, dim) for t, dim in zip((x, w, short), dims, strict=True))
-    return function.apply(*sides).unflatten(0, (v, -1)), 0
+def _weight_mapped(info: Any, dims: Dims, x: Tensor, g: Tensor) -> tuple[Tensor, int]:
+    v = info.batch_size
+    dw = weight_gradient(by_client(v, x, dims[0]), by_client(v, g, dims[1]))
+    return dw.unflatten(0, (v, -1)), 0
+
+
+registry.derivative(product, _keep, _product_back)
+registry.derivative(input_gradient, _keep, _input_back)
+registry.derivative(weight_gradient, _keep, _weight_back)
+registry.mapped(product, _mapped(product))
+registry.mapped(input_gradient, _mapped(input_gradient))
+registry.mapped(weight_gradient, _weight_mapped)
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     """``F.linear`` with ``x``'s precision and gradients of the weights' own."""
     rows = x.reshape(1, -1, x.shape[-1])
-    y = Product.apply(rows, w.unsqueeze(0), w.detach().to(x.dtype).unsqueeze(0))
+    y = product(rows, w.unsqueeze(0), w.detach().to(x.dtype).unsqueeze(0))
     y = y.reshape(*x.shape[:-1], len(w))
     return y if bias is None else y + bias.to(y.dtype)

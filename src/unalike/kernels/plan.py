@@ -44,12 +44,14 @@ def correlation(channels: int, columns: int, kind: Kind) -> Blocks:
 def gradient(k: int, columns: int, kind: Kind) -> Blocks:
     """For (taps and channels) x columns along output pixels."""
     n = power(columns, 16, 64)
+    if kind == "exact":
+        return Blocks(32, n, power(k, 16, 32), 2, 3)
     if k <= 32:
         return Blocks(128, n, power(k, 16, 32), 2, 1)
     if kind == "narrow":
         return Blocks(128, n, 64, 4, 3)
     # Two warps: with four, Triton would transpose numbers of 32 bits for the tensor units.
-    return Blocks(32, n, 32 if kind == "exact" else 64, 2, 3)
+    return Blocks(32, n, 64, 2, 4)
 
 
 def share(rows: int, block: int, programs: int) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 from unalike.kernels import plan
 from unalike.kernels.available import available, small
 from unalike.kernels.geometry import Geometry, Pair
-from unalike.kernels.registry import fake, operator, pair
+from unalike.kernels.registry import derivative, fake, mapped, operator, pair
 
 NOWHERE = 255  # the ReLU is off: nothing of the gradient goes back
 
@@ -217,60 +217,49 @@ def _folded(x: Tensor, dim: int | None, v: int) -> Tensor:
     return (x.expand(v, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
 
 
-class MaxPool(torch.autograd.Function):
-    """(images, window) -> (images, where their values were found)."""
-
-    @staticmethod
-    def forward(x: Tensor, window: Window) -> tuple[Tensor, Tensor]:  # noqa: D102
-        w = window
-        return max_pool(x, w.kernel, w.stride, w.padding, w.dilation, w.relu, w.flat)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: D102
-        x, ctx.window = inputs
-        ctx.image = tuple(x.shape[2:])
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(output[1])
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
-        return Spread.apply(g, ctx.saved_tensors[0], ctx.image, ctx.window), None
-
-    @staticmethod
-    def vmap(  # noqa: D102
-        info: Any, dims: tuple[int | None, ...], x: Tensor, window: Window
-    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        v = info.batch_size
-        y, found = MaxPool.apply(_folded(x, dims[0], v), window)
-        return (y.unflatten(0, (v, -1)), found.unflatten(0, (v, -1))), (0, 0)
+def _keep_found(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+    ctx.image, ctx.where = inputs[0].shape[2:], inputs[1:5]
 
 
-class Spread(torch.autograd.Function):
-    """(output gradient, where values were found, (H, W), window) -> gradient of the images."""
+def _pool_back(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    dx = max_pool_gradient(g, ctx.saved_tensors[0], ctx.image, *ctx.where)
+    return dx, *[None] * 6
 
-    @staticmethod
-    def forward(g: Tensor, found: Tensor, image: Pair, window: Window) -> Tensor:  # noqa: D102
-        w = window
-        return max_pool_gradient(g, found, image, w.kernel, w.stride, w.padding, w.dilation)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: D102
-        _, found, ctx.image, ctx.window = inputs
-        ctx.save_for_backward(found)
+def _pool_mapped(
+    info: Any, dims: tuple[int | None, ...], x: Tensor, *where: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    v = info.batch_size
+    y, found = max_pool(_folded(x, dims[0], v), *where)
+    return (y.unflatten(0, (v, -1)), found.unflatten(0, (v, -1))), (0, 0)
 
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
-        return _taken(v, ctx.saved_tensors[0], ctx.image, ctx.window), None, None, None
 
-    @staticmethod
-    def vmap(  # noqa: D102
-        info: Any,
-        dims: tuple[int | None, ...],
-        g: Tensor,
-        found: Tensor,
-        image: Pair,
-        window: Window,
-    ) -> tuple[Tensor, int]:
-        v = info.batch_size
-        dx = Spread.apply(_folded(g, dims[0], v), _folded(found, dims[1], v), image, window)
-        return dx.unflatten(0, (v, -1)), 0
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1])
+    ctx.image, ctx.window = pair(inputs[2]), _window(*inputs[3:])
+
+
+def _gradient_back(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+    return _taken(v, ctx.saved_tensors[0], ctx.image, ctx.window), *[None] * 6
+
+
+def _gradient_mapped(
+    info: Any, dims: tuple[int | None, ...], g: Tensor, found: Tensor, *where: Any
+) -> tuple[Tensor, int]:
+    v = info.batch_size
+    dx = max_pool_gradient(_folded(g, dims[0], v), _folded(found, dims[1], v), *where)
+    return dx.unflatten(0, (v, -1)), 0
+
+
+derivative(max_pool, _keep_found, _pool_back)
+derivative(max_pool_gradient, _keep, _gradient_back)
+mapped(max_pool, _pool_mapped)
+mapped(max_pool_gradient, _gradient_mapped)
+
+
+def pooled(x: Tensor, window: Window) -> Tensor:
+    """``F.max_pool2d`` of images [B, C, H, W], after ``F.relu`` if the window says so."""
+    w = window
+    return max_pool(x, w.kernel, w.stride, w.padding, w.dilation, w.relu, w.flat)[0]

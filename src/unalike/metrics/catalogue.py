@@ -16,6 +16,7 @@ class Metric(NamedTuple):
     higher: bool  # whether more is better
     share: bool = False  # a part of one, shown in per cent
     decimals: int = 4  # of the number that is shown
+    of_rows: bool = False  # the share of the rows that something holds for
 
     @property
     def head(self) -> str:
@@ -23,15 +24,15 @@ class Metric(NamedTuple):
         return f"{self.title} %" if self.share else self.title
 
 
-def _share(name: str, title: str) -> Metric:
-    return Metric(name, title, higher=True, share=True, decimals=2)
+def _share(name: str, title: str, of_rows: bool = False) -> Metric:
+    return Metric(name, title, higher=True, share=True, decimals=2, of_rows=of_rows)
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        _share("accuracy", "accuracy"),
-        _share("top5", "top-5 accuracy"),
+        _share("accuracy", "accuracy", of_rows=True),
+        _share("top5", "top-5 accuracy", of_rows=True),
         Metric("loss", "loss", higher=False),
         _share("precision", "precision"),
         _share("recall", "recall"),

@@ -36,6 +36,7 @@ class Checkpoint:
         states = self.made.simulation.states
         self.path.parent.mkdir(exist_ok=True)
         states.save()
+        self.shards.sync()
         flat = _named(progress.state._replace(survey={}), "state")
         flat |= {f"survey/{name}": x for name, x in progress.state.survey.items()}
         flat |= {f"model/{name}": x for name, x in (progress.model or {}).items()}

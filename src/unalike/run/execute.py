@@ -8,6 +8,7 @@ from safetensors.torch import save
 
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError, RunError
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.run.build import Experiment, experiment, facts
@@ -112,6 +113,7 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
         "asked": [outcome._asdict() for outcome in federation.outcomes],
         "unused": federation.unused,
         "groups": groups(made),
+        "rows": _rows(federation),
         **facts(made),
     }
     write(folder / "skew.json", dumps(partition))
@@ -139,6 +141,16 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
             _finish(made, folder, progress)
     except KeyboardInterrupt:
         raise Interrupted(folder, saved) from None
+
+
+def _rows(federation: Federation) -> dict[str, int]:
+    """How many rows train, select and test, and how many the data's own test set has."""
+    known = slice(None, federation.n_clients)
+    parts = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+    held = {name: int(federation.sizes(part)[known].sum()) for name, part in parts.items()}
+    own = federation.examples.test_y
+    new = int(federation.sizes(TEST)[federation.n_clients :].sum())
+    return {**held, "new": new, "own": 0 if own is None else len(own)}
 
 
 def _finish(made: Experiment, folder: Path, progress: Progress) -> None:

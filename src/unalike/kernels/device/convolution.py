@@ -13,13 +13,13 @@ import triton.language as tl
 
 
 @triton.jit
-def _within(i, size):
+def within(i, size):
     """0 <= i < size."""
     return i.to(tl.uint32, bitcast=True) < size.to(tl.uint32)
 
 
 @triton.jit
-def _pixel(m, HIGH: tl.constexpr, WIDE: tl.constexpr):
+def pixel(m, HIGH: tl.constexpr, WIDE: tl.constexpr):
     """(image, row, column) of pixel m; unsigned numbers are divided faster."""
     line = (m.to(tl.uint32) // WIDE).to(tl.int32)
     image = (line.to(tl.uint32) // HIGH).to(tl.int32)
@@ -57,7 +57,7 @@ def correlate(
     row_number = tile_m * BM + tl.arange(0, BM)
     real = row_number < rows
     m = tl.minimum(row_number, rows - 1)  # what is read in excess exists, and is not written
-    image, row, column = _pixel(m, HIGH, WIDE)
+    image, row, column = pixel(m, HIGH, WIDE)
     top = row * stride_h - pad_h
     left = column * stride_w - pad_w
     corner = image * x_image + top * x_row + left * x_column
@@ -75,8 +75,8 @@ def correlate(
             place = down * x_row + right * x_column + (at % C) * x_channel
             inside = (at < K)[None, :]
             if BORDER:
-                inside &= _within(top[:, None] + down[None, :], H)
-                inside &= _within(left[:, None] + right[None, :], W)
+                inside &= within(top[:, None] + down[None, :], H)
+                inside &= within(left[:, None] + right[None, :], W)
             a = tl.load(here + (corner[:, None] + place[None, :]), mask=inside, other=0.0)
             known = (f < N)[None, :] & (at < K)[:, None]
             b = tl.load(there + (f[None, :] * K + at[:, None]), mask=known, other=0.0)
@@ -87,7 +87,7 @@ def correlate(
             place = corner + (down * x_row + right * x_column + start - tap * C)
             pixels = here + (place[:, None] + k[None, :])
             if BORDER:
-                inside = _within(top + down, H) & _within(left + right, W)
+                inside = within(top + down, H) & within(left + right, W)
                 a = tl.load(pixels, mask=inside[:, None], other=0.0)
             else:
                 a = tl.load(pixels)
@@ -131,12 +131,12 @@ def _products(
     total = tl.zeros((BK, BN), dtype=tl.float32)
     sums = tl.zeros((BN,), dtype=tl.float32)
     for start in range(first, end, BM):
-        image, row, column = _pixel(tl.minimum(start + i, rows - 1), HIGH, WIDE)
+        image, row, column = pixel(tl.minimum(start + i, rows - 1), HIGH, WIDE)
         corner = image * x_image + row * (stride_h * x_row) + column * (stride_w * x_column)
         taken = here + (place[:, None] + corner[None, :])
         if BORDER:
-            inside = _within(down[:, None] + (row * stride_h)[None, :], H)
-            inside &= _within(right[:, None] + (column * stride_w)[None, :], W)
+            inside = within(down[:, None] + (row * stride_h)[None, :], H)
+            inside &= within(right[:, None] + (column * stride_w)[None, :], W)
             if not EVEN:
                 inside &= (k < K)[:, None]
             a = tl.load(taken, mask=inside, other=0.0)

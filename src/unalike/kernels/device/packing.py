@@ -14,7 +14,7 @@ def pack(
     size,
     w_client, w_group, w_output, w_input, w_row, w_column,
     JOINED: tl.constexpr, OUTPUTS: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
-    INPUTS: tl.constexpr, BLOCK: tl.constexpr,
+    INPUTS: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[client, group, j, output, r, s, input] = w[client, group, output, input, r, s - j].
 
@@ -36,6 +36,9 @@ def pack(
     place = group * w_group + f * w_output + c * w_input + r * w_row + s * w_column
     taps = (i < size) & (s >= 0) & (s < S)
     v = tl.load(w + client * w_client + place, mask=taps, other=0.0)
+    if ROUND:  # tensor units cut the last 13 bits off, which makes all products too small
+        bits = (v.to(tl.uint32, bitcast=True) + 0x1000) & 0xFFFFE000
+        v = tl.where(tl.abs(v) < float("inf"), bits.to(tl.float32, bitcast=True), v)
     tl.store(out + client * size + i, v.to(out.dtype.element_ty), mask=i < size)
 
 

@@ -8,6 +8,8 @@ every sum has a fixed order.
 import triton
 import triton.language as tl
 
+from unalike.kernels.device.convolution import pixel
+
 NOWHERE = tl.constexpr(255)
 
 
@@ -19,9 +21,8 @@ def _block(
     pid = tl.program_id(0)
     c = (pid % tiles_c) * BC + tl.arange(0, BC)
     m = (pid // tiles_c) * BM + tl.arange(0, BM)
-    line = (m.to(tl.uint32) // WIDE).to(tl.int32)
-    image = (line.to(tl.uint32) // HIGH).to(tl.int32)
-    return image.to(tl.int64), line - image * HIGH, m - line * WIDE, c, m
+    image, row, column = pixel(m, HIGH, WIDE)
+    return image.to(tl.int64), row, column, c, m
 
 
 @triton.jit

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from unalike.compare.statistics.ranks import Ranks
 from unalike.errors import DataError
 from unalike.federation.skew import emd_per_client
 from unalike.metrics.catalogue import POOLED, TESTS
@@ -130,6 +131,23 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
         ),
     ]
     return [f for f in found if f is not None]
+
+
+def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
+    """Who is ahead on how many partitions, where there are enough of them."""
+    if ranks is None:
+        return []
+    means = dict(zip(methods, ranks.mean.tolist(), strict=True))
+    groups = [[methods[i] for i in group] for group in ranks.groups()]
+    made = _figure(
+        "ranks",
+        "Mean ranks over all partitions",
+        "A black bar joins methods whose mean ranks are nearer than the critical difference "
+        "(grey), so that Nemenyi's test does not tell them apart; partitions count as draws from "
+        "all that one might meet.",
+        lambda: plots.rank_plot(means, groups, ranks.apart),
+    )
+    return [] if made is None else [made]
 
 
 def weight_figures(study: Study, partition: str, number: int, coarse: bool = False) -> list[Figure]:

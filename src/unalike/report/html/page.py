@@ -182,6 +182,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     outcome = {p: figures.result_figures(study, p, i) for i, p in enumerate(places)}
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
     topology = figures.topology_figures(study)
+    ranks = figures.rank_figures(study.methods, found.analysis.ranks if found.analysis else None)
     only = study.begun[0][1] if len(study.places) == 1 and study.begun else None
     clients = None if only is None else results.clients(series.client_rows(only), CLIENTS)
     files = facts.files(study)
@@ -193,6 +194,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "asked": asked(study),
         "data_figures": data,
         "result_figures": outcome,
+        "rank_figures": ranks,
         "mixing_figures": [*weights, *topology],
         "regrets": results.regrets(study),
         "clients": clients,
@@ -209,7 +211,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "files_left_out": len(files) - 1 if coarse and files else 0,
     }
     all_figures = [f for group in (data, outcome) for some in group.values() for f in some]
-    return values, [*all_figures, *weights, *topology]
+    return values, [*all_figures, *ranks, *weights, *topology]
 
 
 def _skews(study: Study) -> Table | None:

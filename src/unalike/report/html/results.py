@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unalike.compare import wording
-from unalike.compare.analysis import Line, analyse
+from unalike.compare.analysis import analyse
+from unalike.compare.lines import OVERALL, Analysis, Line
 from unalike.compare.results import collect
 from unalike.compare.spec import Comparison
-from unalike.compare.tables import differences, pivot, scores
+from unalike.compare.tables import differences, pivot, scores, speeds
 from unalike.metrics.catalogue import METRICS, TESTS, head, metric
 from unalike.report import outcome
 from unalike.report.records import Record, Run, Study
@@ -31,10 +32,11 @@ class Results(NamedTuple):
     """
 
     sentences: list[str]
-    overview: Table | None
+    overview: list[Table]
     by_partition: dict[str, list[Table]]
     notes: list[str]
     unusable: dict[str, str]  # finished cells without the compared number, and why
+    analysis: Analysis | None = None  # of a comparison with results
 
 
 def results(study: Study) -> Results:
@@ -47,7 +49,7 @@ def _compared(study: Study, made: Comparison) -> Results:
     found = list(known.values())
     if not found:
         begun = any(run.evaluated for _, run in study.begun)
-        return Results([NO_RESULT] if begun else [], None, {}, [], unusable)
+        return Results([NO_RESULT] if begun else [], [], {}, [], unusable)
     analysis = analyse(made, found)
     verdicts = {v.condition: wording.sentence(v) for v in analysis.verdicts}
     sentences = [
@@ -55,6 +57,8 @@ def _compared(study: Study, made: Comparison) -> Results:
         for condition in made.conditions
         if (lines := analysis.at(condition))
     ]
+    if OVERALL in verdicts:
+        sentences.insert(0, f"{OVERALL}: {verdicts[OVERALL]}")
     tables: dict[str, list[Table]] = {}
     notes: list[str] = []
     for condition in made.conditions:
@@ -67,13 +71,25 @@ def _compared(study: Study, made: Comparison) -> Results:
         shown = [table._replace(title=f"Scores and costs on {condition}", notes=())]
         if len(lines) > 1:
             title = f"Difference to {made.baseline}, seed by seed, on {condition}"
-            shown.append(differences(made, analysis, condition)._replace(title=title))
+            shown.append(differences(made, lines, condition)._replace(title=title))
+        if any(line.speed and line.versus for line in lines):
+            table = speeds(made, lines, condition)
+            notes += [n for n in table.notes if n not in notes]
+            title = f"How soon the target is reached on {condition}"
+            shown.append(table._replace(title=title, notes=()))
         tables[condition] = shown
-    overview = None
-    if len(tables) > 1:
-        title = f"Every method on every partition: {head(study.metric)}"
-        overview = pivot(made, analysis)._replace(title=title, notes=())
-    return Results(sentences, overview, tables, notes, unusable)
+    overview = _overview(made, analysis) if len(tables) > 1 else []
+    return Results(sentences, overview, tables, notes, unusable, analysis)
+
+
+def _overview(made: Comparison, analysis: Analysis) -> list[Table]:
+    """Methods by partitions, and the differences over all of them."""
+    title = f"Every method on every partition: {head(made.judging.metric)}"
+    out = [pivot(made, analysis)._replace(title=title, notes=())]
+    if any(line.versus for line in analysis.overall):
+        title = f"Difference to {made.baseline}, seed by seed, over {OVERALL}"
+        out.append(differences(made, analysis.overall, OVERALL)._replace(title=title))
+    return out
 
 
 def _undecided(lines: Sequence[Line]) -> str:
@@ -110,7 +126,7 @@ def _single(study: Study) -> Results:
             "Mean, standard deviation and worst tenth are over clients. Single runs say nothing "
             "about chance: repeat them with other seeds (unalike compare)."
         )
-    return Results(sentences, None, tables, notes, {})
+    return Results(sentences, [], tables, notes, {})
 
 
 def _tests(summary: Record, name: str) -> list[list[Cell]]:

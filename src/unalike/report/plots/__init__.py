@@ -7,6 +7,7 @@ from unalike.report.plots.canvas import save
 from unalike.report.plots.curves import cost_curves, learning_curves
 from unalike.report.plots.frontier import fairness_frontier
 from unalike.report.plots.partition import partition_plot
+from unalike.report.plots.ranks import rank_plot
 from unalike.report.plots.regret import regret_plot
 from unalike.report.plots.reliability import reliability_diagram
 from unalike.report.plots.spread import spread_plot
@@ -20,6 +21,7 @@ __all__ = [
     "fairness_frontier",
     "learning_curves",
     "partition_plot",
+    "rank_plot",
     "regret_plot",
     "reliability_diagram",
     "save",

@@ -1,0 +1,159 @@
+"""What may be said of methods on conditions, all claims taken together.
+
+Every method's difference to the baseline on every condition, and on the mean of all conditions, is
+one family, corrected by Holm. Who is best is another: on each condition the leader must be ahead of
+everybody (no correction over the others, see ``family.py``), and Holm's correction is over the
+conditions. Being best implies being ahead of the baseline, so the smaller of both p-values counts
+for that difference.
+
+win, loss   corrected p < 0.05
+equal       corrected interval within the margin, and so says the test of equivalence, corrected
+            over the family; or the runs are the same
+open        anything else: nothing is shown
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.compare.statistics.differences import Design, Differences, Values
+from unalike.compare.statistics.family import Corrected, hardest, holm
+from unalike.compare.statistics.known import ALPHA, Array, Flags, Known, Numbers
+from unalike.compare.statistics.moderated import Sample
+
+
+@dataclass(frozen=True)
+class Best:
+    """Who leads on each condition, and whether that is more than chance; shape (..., R)."""
+
+    leader: Numbers
+    p: Array  # that the leader is not ahead of everybody, corrected over the conditions
+    clear: Flags
+    rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
+    level: Flags  # by method, whether it is shown to be as good as the leader
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Differences to the baseline; shape (..., R, K), the last of the R rows over all conditions.
+
+    With a single condition there is no such row. The baseline's own column is nan.
+    """
+
+    sample: Sample
+    known: Known
+    p: Array
+    corrected: Corrected
+    outcome: NDArray[np.str_]  # empty where there is no test
+    tests: Numbers  # in the family
+    best: Best
+
+    def interval(self, alpha: Array | float = ALPHA) -> tuple[Array, Array]:
+        """Of each difference alone."""
+        half = self.known.half(alpha)
+        return self.known.mean - half, self.known.mean + half
+
+    def corrected_interval(self) -> tuple[Array, Array]:
+        """Of the level of each difference's corrected test."""
+        return self.interval(ALPHA / self.corrected.times)
+
+    def detectable(self) -> Array:
+        """The least true difference that the family's strictest test finds in 80 of 100 cases."""
+        return self.known.detectable(ALPHA / np.maximum(self.tests, 1)[..., None, None])
+
+
+def claims(
+    x: Array,
+    baseline: int,
+    higher: bool = True,
+    design: Design | None = None,
+    margin: float = 0.0,
+) -> Claims:
+    """Judge values by condition, method and seed.
+
+    Args:
+        x: Shape (..., C, K, n), nan where a value is missing.
+        baseline: The method all others are compared with.
+        higher: Whether more is better.
+        design: How; by default moderated, for seeds that share no rows.
+        margin: Differences within it are as good as none.
+    """
+    values = Values(x, design or Design(reuse=Design().reuse * x.shape[-3]))
+    rows = np.concatenate([x, x.mean(-3, keepdims=True)], -3) if x.shape[-3] > 1 else x
+    found = _against(values, np.full(rows.shape[:-2], baseline))
+    p = found.known.p()
+    p[..., baseline] = np.nan
+    flat = p.reshape(*p.shape[:-2], -1)
+    best = _best(values, rows, higher, margin)
+    family = Corrected(*(a.reshape(p.shape) for a in holm(flat)))
+    family = _implied(p, family, best, baseline)
+    better = (found.known.mean > 0) == higher
+    shown = np.where(family.p < ALPHA, np.where(better, "win", "loss"), "open")
+    shown = np.where(_equal(found.known, p, family, margin), "equal", shown)
+    outcome = np.where(np.isnan(p), "", shown)
+    return Claims(*found, p, family, outcome, (~np.isnan(flat)).sum(-1), best)
+
+
+def _against(values: Values, base: Numbers) -> Differences:
+    """On each condition and, if there are several, over all; ``base`` has a method for each row."""
+    several = values.x.shape[-3] > 1
+    parts = [values.against(base[..., :-1] if several else base)]
+    parts += [values.overall(base[..., -1:])] if several else []
+    sample = Sample(*(np.concatenate(a, -2) for a in zip(*(d.sample for d in parts), strict=True)))
+    known = [d.known for d in parts]
+    return Differences(
+        sample,
+        Known(
+            np.concatenate([k.mean for k in known], -2),
+            np.concatenate([k.weight for k in known], -3),
+            np.concatenate([k.scale for k in known], -3),
+            np.concatenate([k.df for k in known], -3),
+            np.concatenate([k.floor for k in known], -2),
+        ),
+    )
+
+
+def _best(values: Values, rows: Array, higher: bool, margin: float) -> Best:
+    """The leaders, by their means over the seeds that all methods with values have."""
+    there = ~np.isnan(rows)
+    absent = ~there.any(-1, keepdims=True)
+    common = (there | absent).all(-2, keepdims=True) & there
+    score = np.where(common, rows if higher else -rows, 0.0).sum(-1)
+    leader = np.where(common.any(-1), score, -np.inf).argmax(-1)
+    found = _against(values, leader).known  # of the others to the leader
+    p = found.p()
+    np.put_along_axis(p, leader[..., None], np.nan, -1)
+    largest = hardest(p, leader)
+    family = holm(largest)
+    clear = there.all((-1, -2)) & (family.p < ALPHA)
+    level = np.zeros(p.shape, bool)
+    if margin:  # nobody is best beside a rival who is shown to be as good
+        half = found.half(ALPHA / family.times[..., None])
+        level = (np.abs(found.mean) + half <= margin) & ~np.isnan(p)
+        clear &= ~level.any(-1)
+    rivals = np.minimum(p * family.times[..., None], 1.0)
+    return Best(leader, family.p, clear, rivals, level)
+
+
+def _implied(p: Array, family: Corrected, best: Best, baseline: int) -> Corrected:
+    """Where the best is or beats the baseline, that is claimed already."""
+    own = np.arange(p.shape[-1]) == best.leader[..., None]
+    claimed = best.clear[..., None] & (own | (best.leader == baseline)[..., None])
+    claimed &= best.p[..., None] < family.p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(p > 0, best.p[..., None] / p, 1.0)
+    return Corrected(
+        np.where(claimed, best.p[..., None], family.p), np.where(claimed, times, family.times)
+    )
+
+
+def _equal(known: Known, p: Array, family: Corrected, margin: float) -> Flags:
+    """Within the margin, or the same in every seed."""
+    same = (known.mean == 0) & (known.scale.max(-1) == 0)
+    if not margin:
+        return same
+    apart = np.where(np.isnan(p), np.nan, known.apart(margin))
+    shown = holm(apart.reshape(*p.shape[:-2], -1)).p.reshape(p.shape) < ALPHA
+    inside = np.abs(known.mean) + known.half(ALPHA / family.times) <= margin
+    return same | (shown & inside)

@@ -1,0 +1,60 @@
+"""How soon methods reach a target: rounds, or bytes, compared by their ratio to the baseline's.
+
+The logarithm of what was spent until the target is compared as scores are, so that twice as fast
+and half as fast weigh the same. A run that never reaches the target has spent all it had, which is
+less than it would have needed: so nobody is called faster who missed the target under some seed,
+and nobody slower than a baseline that missed it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.compare.statistics.claims import Claims, claims
+from unalike.compare.statistics.differences import Design
+from unalike.compare.statistics.known import Array, Flags
+
+SHARE = 0.95  # of the baseline's best score, which is the target if none is given
+
+
+class Speeds(NamedTuple):
+    """By condition and method, shape (..., R, K) as claims have it; less than one is faster."""
+
+    ratio: Array  # geometric mean over seeds
+    low: Array
+    high: Array
+    p: Array  # corrected
+    outcome: NDArray[np.str_]
+
+
+def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = None) -> Speeds:
+    """Judge what was spent, shape (..., C, K, n), nan where a run is missing.
+
+    Args:
+        spent: Until the target was reached, or in all.
+        reached: Whether it was.
+        baseline: The method all others are compared with.
+        design: How; by default as claims are tested.
+    """
+    found: Claims = claims(np.log(spent), baseline, higher=False, design=design)
+    always = np.asarray((reached | np.isnan(spent)).all(-1))
+    if always.shape[-2] > 1:
+        always = np.concatenate([always, np.all(always, -2, keepdims=True)], -2)
+    theirs = always[..., baseline, None]
+    allowed = {"win": always, "loss": theirs, "equal": always & theirs}
+    outcome = found.outcome
+    for claim, holds in allowed.items():
+        outcome = np.where((outcome == claim) & ~holds, "open", outcome)
+    low, high = found.corrected_interval()
+    ratio, low, high = (np.exp(a) for a in (found.known.mean, low, high))
+    return Speeds(ratio, low, high, found.corrected.p, outcome)
+
+
+def target(best: float, higher: bool = True, share: float = SHARE) -> float:
+    """What is as good as a share of the best score, or as little as that much more of a loss.
+
+    >>> round(target(0.8), 3), round(target(0.19, higher=False), 3)
+    (0.76, 0.2)
+    """
+    return best * share if higher else best / share

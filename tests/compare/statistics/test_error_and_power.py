@@ -1,0 +1,64 @@
+"""Error and power of whole comparisons, simulated: a short walk through the benchmark's worlds."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unalike.compare.statistics.differences import Design
+from unalike.compare.statistics.reuse import Reuse, resplit
+
+PLACE = Path(__file__).parents[3] / "benchmarks" / "false_alarms.py"
+SPEC = importlib.util.spec_from_file_location("false_alarms", PLACE)
+worlds = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(worlds)
+
+
+def bound(times, level=0.05):
+    """What a test at this level exceeds once in a thousand such simulations."""
+    return 100 * (level + 3.1 * np.sqrt(level * (1 - level) / times))
+
+
+@pytest.mark.parametrize(("conditions", "seeds"), [(1, 5), (1, 20), (9, 5)])
+def test_equal_methods_are_rarely_told_apart(conditions, seeds):
+    x = worlds.alike(np.random.default_rng(0), 200, conditions, 9, seeds)
+    assert worlds.alarms(x) <= bound(200)
+
+
+@pytest.mark.parametrize("name", ["by a factor of 1.8", "in coarse steps", "skewed: exponential"])
+def test_not_even_if_they_vary_unlike(name):
+    x = worlds.INDEPENDENT[name](np.random.default_rng(1), 300, 1, 9, 5)
+    assert worlds.alarms(x) <= bound(300)
+
+
+@pytest.mark.parametrize("draw", [worlds.fixed_rules, worlds.trained_rules])
+def test_twenty_splits_of_one_dataset_are_not_twenty_datasets(draw):
+    x = draw(np.random.default_rng(2), 150, 1, 9, 20)
+    assert worlds.alarms(x, Design("t")) > 50
+    assert worlds.alarms(x, Design(reuse=(resplit(*worlds.SPLIT),))) <= bound(150)
+
+
+def test_one_test_set_is_not_all_there_are():
+    x = worlds.one_test_set(np.random.default_rng(3), 100, 1, 9, 10)
+    assert worlds.alarms(x, Design("t")) > 30
+    assert worlds.alarms(x, Design(reuse=(Reuse(fixed=1000),))) <= bound(100)
+
+
+def test_five_seeds_find_two_standard_deviations_in_60_of_100_cases(monkeypatch):
+    monkeypatch.setattr(worlds, "TIMES", 200)
+    assert worlds.students_power(5, -2.0, differ=1) < 55
+    assert worlds.power(5, -2.0, differ=1) >= 75
+    assert worlds.power(5, -2.0, differ=1, spread=0.6) >= 60
+    assert worlds.power(5, 2.0, differ=8, shared=2 / 9) >= 60
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("conditions", range(1, 10))
+@pytest.mark.parametrize("seeds", [5, 20])
+def test_the_whole_family_errs_in_at_most_six_of_a_hundred(conditions, seeds):
+    x = worlds.alike(np.random.default_rng(seeds), 2000, conditions, 9, seeds)
+    assert worlds.alarms(x) <= 6
+    again = worlds.fixed_rules(np.random.default_rng(seeds), 400, conditions, 9, seeds)
+    assert worlds.alarms(again, Design(reuse=(resplit(*worlds.SPLIT),) * conditions)) <= 6

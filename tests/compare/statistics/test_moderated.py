@@ -1,0 +1,118 @@
+"""Variances that learn from each other, against the same integral done by other means."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from unalike.compare.statistics.claims import claims
+from unalike.compare.statistics.differences import Design, Values
+from unalike.compare.statistics.moderated import ALIKE, components, learn, sample
+from unalike.compare.statistics.reuse import Reuse
+
+
+def draw(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def by_quadrature(x, base=0):
+    """P-values of the model in the docstring by scipy's densities on a fine, wide, fixed grid."""
+    conditions, k, n = x.shape
+    grid = np.linspace(-25, 25, 5001)  # log s0^2
+    evidence, given = np.zeros(len(ALIKE)), []
+    for c in range(conditions):
+        s2 = [np.var(x[c, i] - x[c, j], ddof=1) for i in range(k) for j in range(i)]
+        density = np.array(
+            [
+                sum(stats.f.logpdf(v / np.exp(grid), n - 1, d0) - grid for v in s2) * 2 / k
+                for d0 in ALIKE
+            ]
+        )
+        whole = np.logaddexp.reduce(density, 1)
+        evidence += whole
+        given.append(np.exp(density - whole[:, None]))
+    alike = np.exp(evidence - np.logaddexp.reduce(evidence))
+    p = np.full((conditions, k), np.nan)
+    for c in range(conditions):
+        for i in set(range(k)) - {base}:
+            d = x[c, i] - x[c, base]
+            total = 0.0
+            for w, d0, weights in zip(alike, ALIKE, given[c], strict=True):
+                s2 = (d0 * np.exp(grid) + (n - 1) * d.var(ddof=1)) / (d0 + n - 1)
+                t = abs(d.mean()) / np.sqrt(s2 / n)
+                total += w * (weights * 2 * stats.t.sf(t, d0 + n - 1)).sum()
+            p[c, i] = total
+    return p
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 3), (1, 9, 5), (2, 4, 5), (3, 3, 12)])
+def test_p_values_are_those_of_the_integral(shape):
+    x = draw(3, *shape) * np.exp(draw(4, *shape[:2], 1))
+    ours = Values(x, Design(reuse=(Reuse(),) * shape[0])).against(0).known.p()
+    assert ours[:, 1:] == pytest.approx(by_quadrature(x)[:, 1:], rel=2e-3)
+
+
+def test_given_how_alike_they_are_it_is_smyths_formula():
+    """d0 = 4 and s0^2 = 0.25 with s^2 = 1 of 5 seeds: (4 x 0.25 + 4 x 1) / 8 with 8 degrees."""
+    found = sample(np.array([[[0.0, 0, 0, 0, 0], [-1.5, -0.5, 0.5, 0.5, 1.0]]]))
+    prior = learn(draw(0, 1, 3, 5))
+    four = np.flatnonzero(ALIKE == 4)[0]
+    prior = prior._replace(level=np.full_like(prior.level, 0.25))
+    _, variance, df = components(found, prior)
+    at = variance.reshape(2, len(ALIKE), -1)[:, four], df.reshape(2, len(ALIKE), -1)[:, four]
+    assert found.variance[0, 1] == pytest.approx(1.0)
+    assert at[0][1] == pytest.approx((4 * 0.25 + 4) / 8)
+    assert (at[1] == 8).all()
+
+
+def test_the_mean_of_all_pairs_variances_is_the_analysis_of_variances():
+    """Why all pairs together count as K - 1 variances: their mean has (K - 1)(n - 1) degrees."""
+    x = draw(1, 6, 5) + draw(2, 1, 5)
+    pairs = [np.var(x[i] - x[j], ddof=1) for i in range(6) for j in range(i)]
+    rest = x - x.mean(0) - x.mean(1, keepdims=True) + x.mean()
+    assert np.mean(pairs) == pytest.approx(2 * (rest**2).sum() / (5 * 4))
+
+
+def test_many_alike_variances_are_as_good_as_one_that_is_known():
+    x = draw(5, 40, 9, 5)
+    found = Values(x, Design(reuse=(Reuse(),) * 40)).against(0)
+    z = np.abs(found.sample.mean) / np.sqrt(2 / 5)
+    ours, known = found.known.p()[:, 1:], 2 * stats.norm.sf(z)[:, 1:]
+    assert np.abs(np.log(ours) - np.log(known)).mean() < 0.25
+
+
+def test_variances_that_are_nothing_like_each_other_are_left_alone():
+    x = draw(6, 30, 9, 5) * np.exp(3 * draw(7, 30, 9, 1))
+    ours = Values(x, Design(reuse=(Reuse(),) * 30)).against(0).known.p()[:, 1:]
+    student = Values(x, Design("t", (Reuse(),) * 30)).against(0).known.p()[:, 1:]
+    assert np.abs(np.log(ours) - np.log(student)).mean() < 0.5
+
+
+def test_seeds_that_are_common_to_all_methods_change_nothing():
+    x = draw(8, 2, 5, 5)
+    assert claims(x + 9 * draw(9, 2, 1, 5), 0).p[:, 1:] == pytest.approx(claims(x, 0).p[:, 1:])
+
+
+def test_a_factor_changes_nothing():
+    x = draw(8, 2, 5, 5)
+    assert claims(1e-3 * x, 0).p[:, 1:] == pytest.approx(claims(x, 0).p[:, 1:])
+
+
+def test_missing_values_take_no_part():
+    """A method without values is as good as absent, but for how it was counted."""
+    x = draw(10, 1, 4, 6)
+    x[0, 3] = np.nan
+    assert claims(x, 0).p[0, 1:3] == pytest.approx(claims(x[:, :3], 0).p[0, 1:])
+    x = draw(11, 1, 4, 6)
+    x[0, 2, 4:] = np.nan
+    found = claims(x, 0)
+    assert found.sample.n.tolist() == [[6, 6, 4, 6]]
+    assert found.sample.mean[0, 2] == pytest.approx((x[0, 2, :4] - x[0, 0, :4]).mean())
+    assert not np.isnan(found.p[0, 1:]).any()
+
+
+def test_methods_that_never_vary_are_judged_by_signs():
+    x = np.zeros((1, 3, 5))
+    x[0, 1] = 0.25
+    found = claims(x, 0)
+    assert found.p[0, 1:] == pytest.approx([2**-4, 1.0])
+    assert found.outcome.tolist() == [["", "open", "equal"]]

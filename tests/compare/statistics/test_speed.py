@@ -1,0 +1,53 @@
+"""How soon a target is reached, as ratios to the baseline."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from unalike.compare.statistics.claims import claims
+from unalike.compare.statistics.differences import Design
+from unalike.compare.statistics.family import holm
+from unalike.compare.statistics.speed import speeds, target
+
+FAST = np.array([[[20.0, 22, 18, 24, 20], [10.0, 12, 9, 13, 11], [30.0, 36, 27, 40, 29]]])
+ALL = np.ones_like(FAST, bool)
+
+
+def test_a_ratio_is_the_geometric_mean_and_its_test_that_of_logarithms():
+    found = speeds(FAST, ALL, 0, Design("t"))
+    logs = np.log(FAST[0, 1] / FAST[0, 0])
+    assert found.ratio[0, 1] == pytest.approx(stats.gmean(FAST[0, 1] / FAST[0, 0]))
+    raw = [stats.ttest_1samp(np.log(FAST[0, i] / FAST[0, 0]), 0).pvalue for i in (1, 2)]
+    best = claims(np.log(FAST), 0, higher=False, design=Design("t")).best.p[0]
+    assert found.p[0, 1] == pytest.approx(min(holm(raw).p[0], best))
+    assert found.low[0, 1] < np.exp(logs.mean()) < found.high[0, 1] < 1
+    assert found.outcome.tolist() == [["", "win", "loss"]]
+
+
+def test_nobody_is_faster_who_missed_the_target_once():
+    reached = ALL.copy()
+    reached[0, 1, 3] = False
+    assert speeds(FAST, reached, 0).outcome.tolist() == [["", "open", "loss"]]
+
+
+def test_nobody_is_slower_than_a_baseline_that_missed_it():
+    reached = ALL.copy()
+    reached[0, 0, 3] = False
+    assert speeds(FAST, reached, 0).outcome.tolist() == [["", "win", "open"]]
+
+
+def test_who_never_reached_it_is_not_equal_to_another_who_did_not():
+    spent = np.full((1, 2, 5), 30.0)
+    assert speeds(spent, np.zeros_like(spent, bool), 0).outcome[0, 1] == "open"
+    assert speeds(spent, np.ones_like(spent, bool), 0).outcome[0, 1] == "equal"
+
+
+def test_over_several_conditions_the_target_must_be_reached_on_all():
+    spent, reached = np.concatenate([FAST, 1.1 * FAST]), np.concatenate([ALL, ALL])
+    reached[1, 1, 0] = False
+    assert speeds(spent, reached, 0).outcome[:, 1].tolist() == ["win", "open", "open"]
+
+
+def test_the_target_is_a_share_of_the_best():
+    assert target(0.9) == pytest.approx(0.855)
+    assert target(0.19, higher=False) == pytest.approx(0.2)
