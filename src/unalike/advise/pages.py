@@ -70,7 +70,10 @@ def _differences(lines: list[Finalist], metric: str) -> Table:
     rows = [
         [
             words(f.method),
-            *(EMPTY if v is None else difference(v, metric) for v in f.versus.values()),
+            *(
+                EMPTY if v is None else difference(v.mean, v.low, v.high, metric)
+                for v in f.versus.values()
+            ),
         ]
         for f in lines
         if any(f.versus.values())

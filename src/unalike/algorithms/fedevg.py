@@ -112,9 +112,9 @@ class FedEvg(Stateless):
         if self.mixture == "density":
             each = ups.stack()
             a = torch.softmax(p.to(each.weight).log()[:, None] + each.weight, 0)
-            return (self._beside(a) * each.gradient).sum(0)  # type: ignore[no-any-return]
+            return (self._beside(a) * each.gradient).sum(0)
         mean = ups.mean(p)
-        return mean.gradient / self._beside(mean.weight)  # type: ignore[no-any-return]
+        return mean.gradient / self._beside(mean.weight)
 
     def _beside(self, weight: Tensor) -> Tensor:
         """A number of each example, to be used with its features."""
