@@ -135,6 +135,34 @@ def test_clients_send_what_the_mixture_needs() -> None:
     assert len(density.weight.unique()) > 3
 
 
+SWITCHES: list[dict[str, Any]] = [
+    {"mixture": "density"},
+    {"energy": "marginal"},
+    {"chain_start": "data"},
+    {"chain_start": "noise"},
+    {"ce_on": "updated"},
+    {"judge": "own"},
+]
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=str)
+def test_switches_on_both_engines(switch: dict[str, Any]) -> None:
+    """The same set and the same kept models, also from short batches; and not the default's."""
+    settings = {"per_class": 4, "step_first": 1.0, "mixture": "signed"}
+    task, data = network_task("dense")
+
+    def after(engine: Any, **more: Any) -> Any:
+        recipe = composed(task, data, ("fedevg", {**settings, **more}))
+        return play(recipe, data, 2, engine=engine)
+
+    one, other = (after(engine, **switch) for engine in ("sequential", "vectorized"))
+    assert distance(one.server.x, other.server.x) < 1e-4
+    kept = [kept_by(played.simulation) for played in (one, other)]
+    assert all(distance(kept[0][i], kept[1][i]) < 1e-3 for i in kept[0] if kept[0][i])
+    changed = distance(one.server.x, after("sequential").server.x)
+    assert (changed > 1e-6) == (switch != {"judge": "own"})
+
+
 def test_a_batch_that_no_chain_updates_is_refused() -> None:
     raw = {"method": {"name": "fedevg", "chain_start": "data", "ce_on": "updated"}}
     with pytest.raises(ConfigError, match='ce_on belongs to chain_start = "persistent"'):
