@@ -109,7 +109,7 @@ def train(
         config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
         what, track = f"the model {type(model).__name__}", config.run.buffers != "drop"
         own: nn.Module = model
-        learned: Task = fit(model, examples, what, track)
+        learned: Task = fit(model, examples, what, track, kernels=config.engine.kernels)
     else:
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)

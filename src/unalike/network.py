@@ -22,6 +22,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from unalike import rng, tree
 from unalike.errors import ConfigError
 from unalike.generator import seeded
+from unalike.kernels.layers import accelerated
 from unalike.rng import Key, Stream
 from unalike.tree import Params
 
@@ -142,9 +143,16 @@ def _pure(module: nn.Module, track: bool) -> nn.Module:
 class Network:
     """``module`` as functions of a dict of weights and buffers."""
 
-    def __init__(self, module: nn.Module, *, track_statistics: bool = True) -> None:
-        """Without ``track_statistics`` batch normalisation has no running statistics at all."""
+    def __init__(
+        self, module: nn.Module, *, track_statistics: bool = True, kernels: bool = False
+    ) -> None:
+        """Without ``track_statistics`` batch normalisation has no running statistics at all.
+
+        With ``kernels`` convolutions inside vmap on a GPU are those of ``unalike.kernels``.
+        """
         pure = _pure(module, track_statistics)
+        if kernels:
+            pure = accelerated(pure)
         self._masters = {True: copy.deepcopy(pure).train(), False: pure.eval()}
         self._mine = threading.local()
         self.weights = tuple(n for n, _ in pure.named_parameters())

@@ -126,7 +126,8 @@ def task(config: Config, examples: Examples) -> Task:
     what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
     model = cast(Model, chosen("model", config.model))
     learn = partial(TASKS[model.task or examples.kind], **model.options())
-    return fit(module(config, examples), examples, what, track, learn)
+    kernels = config.engine.kernels
+    return fit(module(config, examples), examples, what, track, learn, kernels)
 
 
 def optimizer(local: Local) -> Optimizer:

@@ -30,6 +30,7 @@ def fit(
     what: str,
     track: bool = True,
     learn: Callable[[Network], NetworkTask] | None = None,
+    kernels: bool = False,
 ) -> NetworkTask:
     """The task of learning the examples with the module, if it can.
 
@@ -39,11 +40,12 @@ def fit(
         what: The model as an error names it.
         track: Whether batch normalisation keeps running statistics.
         learn: The task that the module is made for; left out, the data's labels decide.
+        kernels: Whether convolutions for many weight sets have kernels of their own.
     """
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]
     try:
-        made = learn(Network(module, track_statistics=track))
+        made = learn(Network(module, track_statistics=track, kernels=kernels))
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
         found: list[str] = []

@@ -136,6 +136,11 @@ class EngineSettings(Settings):
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
     )
+    kernels: bool = Field(
+        default=False,
+        description="on a GPU, vectorized: convolutions by kernels for many weight sets; faster "
+        "from about six local steps on, other last digits",
+    )
     states: Literal["memory", "disk"] = Field(
         default="memory",
         description="where clients' kept states live; disk: for populations that do not fit",
