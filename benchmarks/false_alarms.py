@@ -76,6 +76,13 @@ def unlike(spread: float) -> Callable[..., Values]:
     return draw
 
 
+def one_near(rng: Generator, *shape: int) -> Values:
+    """One method hardly differs from the baseline in any seed."""
+    x = rng.standard_normal(shape)
+    x[..., 1, :] = x[..., 0, :] + 0.02 * rng.standard_normal((*shape[:-2], shape[-1]))
+    return x
+
+
 def one_wild(rng: Generator, *shape: int) -> Values:
     x = rng.standard_normal(shape)
     x[..., -1, :] *= 10
@@ -87,7 +94,8 @@ INDEPENDENT: dict[str, Callable[..., Values]] = {
     "standard deviations unlike by a factor of 1.3": unlike(0.3),
     "by a factor of 1.8": unlike(0.6),
     "by a factor of 2.7": unlike(1.0),
-    "one of nine varies ten times as much": one_wild,
+    "one varies ten times as much": one_wild,
+    "one hardly differs from the baseline": one_near,
     "in coarse steps": lambda rng, *s: np.round(rng.standard_normal(s)),
     "heavy tails: Student's t, 3 degrees": lambda rng, *s: rng.standard_t(3, s),
     "no tails: uniform": lambda rng, *s: rng.uniform(-1, 1, s),

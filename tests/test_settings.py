@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from unalike.run.config import tables
 from unalike.run.sections import SECTIONS
-from unalike.settings import Settings, allowed, describe, look_up, summary
+from unalike.settings import Settings, allowed, describe, look_up, setting, sources, summary
 
 
 class Everything(Settings):
@@ -92,12 +92,33 @@ def test_everything_that_can_be_set_says_what_it_means():
     named = [cls for table in tables().values() for cls in table.values()]
     for cls in [*named, *SECTIONS.values()]:
         assert summary(cls).endswith((".", "..."))
-        for setting in describe(cls):
-            assert setting.description, (cls, setting.name)
-            assert "<class" not in setting.allowed
-            assert "typing." not in setting.allowed
+        for found in describe(cls):
+            assert found.description, (cls, found.name)
+            assert "<class" not in found.allowed
+            assert "typing." not in found.allowed
 
 
 def test_the_nearest_name_is_suggested():
     with pytest.raises(Exception, match="unknown thing 'bute': did you mean 'byte'"):
         look_up("thing", "bute", {"byte": int, "word": str})
+
+
+class Kept(Settings):
+    """With a setting that belongs to the value of another."""
+
+    kind: Literal["plain", "deep"] = setting("plain", "of the two")
+    depth: int = setting(3, "if deep", ge=1, source="text", only={"kind": "deep"})
+
+
+def test_a_setting_that_would_do_nothing_is_refused() -> None:
+    """Unless it has its default, or the setting it belongs to has the value."""
+    assert Kept(depth=3).depth == 3
+    assert Kept(kind="deep", depth=7).depth == 7
+    with pytest.raises(ValueError, match='depth belongs to kind = "deep"; leave it out'):
+        Kept(depth=7)
+
+
+def test_sources_are_those_that_are_said() -> None:
+    assert sources(Kept) == {"depth": "text"}
+    field = Kept.model_fields["depth"]
+    assert (field.description, field.get_default()) == ("if deep", 3)

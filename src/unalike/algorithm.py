@@ -91,6 +91,10 @@ class Algorithm(Protocol):
         """The weights for data of no known client; None if only the clients hold whole models."""
         ...
 
+    def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
+        """Results beside the model, by name: arrays that a run writes down at its end."""
+        ...
+
     def flying(self, mine: Any) -> Params | None:
         """A client's model on its way to the server; None if servers are judged as they are."""
         ...
@@ -133,6 +137,10 @@ class Stateless:
     def model(self, server: Any, key: Key) -> Params | None:
         """The server's weights."""
         return server.x
+
+    def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
+        """The model is all there is."""
+        return {}
 
     def flying(self, mine: Any) -> Params | None:
         """Nothing is on its way."""
@@ -204,6 +212,10 @@ class Wrapper:
     def model(self, server: Any, key: Key) -> Params | None:
         """As the wrapped method."""
         return self.base.model(server, key)
+
+    def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
+        """As the wrapped method."""
+        return self.base.products(server)
 
     def flying(self, mine: Any) -> Params | None:
         """As the wrapped method."""

@@ -230,6 +230,12 @@ class Network:
         with seeded(rng.key(0).to(x.device)) if self.seeds_global else nullcontext():
             return functional_call(self._module(False), held, (x, *more))
 
+    def leaves(self, kind: type[nn.Module], leaf: str) -> tuple[str, ...]:
+        """The names of a leaf that layers of one kind have."""
+        return tuple(
+            n for n, (m, own) in self._rules.items() if isinstance(m, kind) and own == leaf
+        )
+
     def part(self, name: str) -> "Network":
         """A submodule as a network of its own; its leaves lose the prefix ``name.``."""
         return Network(self._masters[False].get_submodule(name))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unalike import rng, tree
 from unalike.algorithms import fedevg
-from unalike.algorithms.fedevg import FedEvg, Synthetic, Up, cosine_step
+from unalike.algorithms.fedevg import FedEvg, Synthetic
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
@@ -22,6 +22,7 @@ from unalike.gradient import gradient
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.energy import Energy
+from unalike.parts.langevin import Up, cosine_step
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe

@@ -5,7 +5,7 @@ on plain numbers, with what client i counts among all clients, pi_i, in line 17.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from federations import (
     distance,
     network_task,
     play,
+    same,
     sampled,
     scalars,
     state_of,
@@ -34,6 +35,7 @@ from unalike.parts.mixing.base import Memoryless, Mixing, Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.topology import Rotating, Star
 from unalike.recipe import Recipe
 
 TWO = scalars([0.0, 10.0])
@@ -183,3 +185,27 @@ def test_momentum_is_refused() -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match="derived for plain SGD"):
         composed(task, data, "scaffold", opt=Sgd(0.1, 0.9))
+
+
+def test_a_server_that_moves_hands_its_variate_on() -> None:
+    """The same model as on a star, bit for bit; the server's state travels once a round."""
+    task, data = network_task("dense")
+    star, rotating = (
+        play(composed(task, data, "scaffold", topology=t), data, 4) for t in (Star(), Rotating())
+    )
+    assert same(star.x, rotating.x)
+    assert same(star.server.c, rotating.server.c)
+    state = tree.size_bytes(star.server)
+    assert [done.traffic.across for done in rotating.rounds] == [0, state, state, state]
+
+
+def test_weights_of_a_survey_move_the_optimum() -> None:
+    """Minima 0 and 10. Client 1 has both labels, client 2 only one: FedDisco gives 6/7 and 1/7.
+
+    d = (0, ln 2), divided by the sum (0, 1); u = (0.5 + 0.1, 0.5 - 0.5 + 0.1). So w ends at 10/7.
+    """
+    data = scalars([0.0, 10.0], [4, 4])
+    y = torch.tensor([0, 1, 0, 1, 0, 0, 0, 0])
+    data = data._replace(examples=replace(data.examples, y=y))
+    recipe = composed(Quadratic(), data, "scaffold", "feddisco", opt=Sgd(0.3))
+    assert play(recipe, data, 80, at(w=4.0)).trace()[-1] == pytest.approx(10 / 7, abs=1e-4)

@@ -243,8 +243,9 @@ class TestOnGPU:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
-def test_a_map_on_a_gpu_uses_the_kernels():
+def test_a_map_on_a_gpu_uses_the_kernels(monkeypatch):
     """Through vmap and grad, with images as they come: contiguous, channels first."""
+    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee")
     geometry = Geometry(padding=(1, 1))
     w, b = drawn(4, 32, 16, 3, 3, device="cuda"), drawn(4, 32, device="cuda")
     x = drawn(4, 6, 16, 12, 12, device="cuda")

@@ -162,7 +162,7 @@ def test_a_network_on_a_gpu(device, kind, monkeypatch, record_property):
         cudnn = gradients(network(), device, torch.float32)
     gaps = gap(found, true), gap(cudnn, true)
     record_property("gaps", gaps)
-    assert gaps[0] <= {"exact": 1e-5, "tf32": 1e-2, "bf16": 5e-2}[kind], gaps
+    assert gaps[0] <= {"exact": 1e-5, "tf32": 3e-2, "bf16": 1e-1}[kind], gaps
     assert all(torch.equal(found[n], again[n]) for n in found)
 
 

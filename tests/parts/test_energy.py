@@ -115,7 +115,8 @@ CASES: list[dict[str, str]] = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_three_steps_by_hand(case: dict[str, str]) -> None:
     names = {"form": "energy", "start": "chain_start", "ce_on": "ce_on"}
-    e = energy(synthetic_ce=0.5, clip_gradient=100.0, **{names[k]: v for k, v in case.items()})
+    settings: dict[str, Any] = {names[k]: v for k, v in case.items()}
+    e = energy(synthetic_ce=0.5, clip_gradient=100.0, **settings)
     found, (w, copy) = after(e, 3), by_hand(3, **case)
     torch.testing.assert_close(found.theta["weight"], w)
     torch.testing.assert_close(found.refined, copy)
@@ -133,7 +134,7 @@ def test_in_the_first_step_the_updated_batch_is_the_downloaded_one() -> None:
     """And later, too, where no chain moves."""
     first = after(energy(ce_on="updated"), 1).theta["weight"]
     assert torch.equal(first, after(energy(), 1).theta["weight"])
-    still = {"chain_step": 0.0}
+    still: dict[str, Any] = {"chain_step": 0.0}
     later = after(energy(ce_on="updated", **still), 3).theta["weight"]
     assert torch.equal(later, after(energy(**still), 3).theta["weight"])
 

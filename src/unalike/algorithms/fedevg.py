@@ -14,7 +14,6 @@ unit on, dE/dx jumps, Adam makes a full step of it, and results of two devices p
 With a smooth network (the authors' SiLU) the same error stays as small as it was.
 """
 
-import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,9 +26,10 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.models.spectral import without_spectral_norm
+from unalike.models.spectral import SpectralLinear, divided, without_spectral_norm
 from unalike.parts.energy import Batched, Energy, Of, Start
 from unalike.parts.judge import trained_on
+from unalike.parts.langevin import Mixture, Up, cosine_step, mixed, said
 from unalike.parts.optim import Adam
 from unalike.rng import ClientStream, Key
 from unalike.settings import setting
@@ -44,16 +44,6 @@ class Synthetic(NamedTuple):
 
     x: Tensor
     y: Tensor
-
-
-class Up(NamedTuple):
-    """Per synthetic example: a u and a, the gradient times the client's say in it, and that say.
-
-    With the mixture of densities u and log a.
-    """
-
-    gradient: Tensor
-    weight: Tensor
 
 
 @dataclass(frozen=True)
@@ -73,9 +63,18 @@ class FedEvg(Stateless):
     step_first: float = 10.0
     step_last: float = 0.01
     noise: float = 0.01  # delta
-    mixture: Literal["signed", "density"] = "signed"
+    mixture: Mixture = "signed"
     judge_epochs: int = 100
-    personal_models: ClassVar[bool] = False
+    judge: Literal["server", "own"] = "server"
+
+    @property
+    def personal_models(self) -> bool:
+        """Whether clients keep the classifiers that they train and are judged by them."""
+        return self.judge == "own"
+
+    def client_init(self, w: Params, key: Key) -> Any:
+        """The initial model, for whoever has not trained yet."""
+        return w if self.personal_models else ()
 
     def server_init(self, w: Params, key: Key) -> Synthetic:
         """Gaussian noise with balanced labels."""
@@ -88,12 +87,8 @@ class FedEvg(Stateless):
         """Fit an energy model from scratch and report its gradients at the synthetic set."""
         x, y, key = down.x, down.y, rng.fold_in(ctx.key, ClientStream.MODEL)
         w = self.energy.fit(key, x, y, data, ctx.rate)
-        u, say = self.energy.slope(w, x, y), -self.energy(w, x, y)
-        counted = {"gradients": data.gradients + len(y)}
-        if self.mixture == "density":
-            return Up(u, say), counted, mine
-        a = torch.exp(torch.sign(say))
-        return Up(u * self._beside(a), a), counted, mine
+        up = said(self.mixture, self.energy.slope(w, x, y), -self.energy(w, x, y))
+        return up, {"gradients": data.gradients + len(y)}, w if self.personal_models else mine
 
     def upload_like(self, down: Synthetic) -> Up:
         """As many gradients as synthetic examples, and a number for each."""
@@ -101,44 +96,24 @@ class FedEvg(Stateless):
 
     def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
         """One Langevin step on the mixture of the clients' energies."""
-        step = self._mixed(ups, p)
+        step = mixed(self.mixture, ups, p)
         noise = rng.normal(cohort.key.to(step.device), *step.shape)
         beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
         x = server.x - beta * step + self.noise * noise
         return server._replace(x=self.energy.bounded(x))
 
-    def _mixed(self, ups: Uploads, p: Tensor) -> Tensor:
-        """The gradient of the mixture's energy at each example."""
-        if self.mixture == "density":
-            each = ups.stack()
-            a = torch.softmax(p.to(each.weight).log()[:, None] + each.weight, 0)
-            return (self._beside(a) * each.gradient).sum(0)
-        mean = ups.mean(p)
-        return mean.gradient / self._beside(mean.weight)
-
-    def _beside(self, weight: Tensor) -> Tensor:
-        """A number of each example, to be used with its features."""
-        return weight[(...,) + (None,) * len(self.shape)]
-
-    def personal(self, down: Synthetic, mine: tuple[()]) -> Params | None:
-        """No weights travel: every client is judged by the classifier of ``model``."""
-        return None
+    def personal(self, down: Synthetic, mine: Any) -> Params | None:
+        """The client's own classifier as ``task`` has it, or None for that of ``model``."""
+        normed = self.energy.task.network.leaves(SpectralLinear, "weight")
+        return divided(mine, normed) if self.personal_models else None
 
     def model(self, server: Synthetic, key: Key) -> Params | None:
         """A fresh classifier trained on the synthetic set, outside the round."""
         return trained_on(self.task, server.x, server.y, self.judge_epochs, key)
 
-
-def cosine_step(t: int, rounds: int, first: float, last: float, s: float = 0.008) -> float:
-    """The server's step size: almost constant, collapsing to ``last`` in the final rounds.
-
-    b_t = 1 - f(t + 1) / f(t) with f the squared cosine of Nichol & Dhariwal (2021), without cap.
-    """
-
-    def f(k: int) -> float:
-        return math.cos((k / rounds + s) / (1 + s) * math.pi / 2) ** 2
-
-    return last if t >= rounds - 1 else first + (1 - f(t + 1) / f(t)) * (last - first)
+    def products(self, server: Synthetic) -> dict[str, dict[str, Tensor]]:
+        """The synthetic set itself."""
+        return {"synthetic": server._asdict()}
 
 
 _ENERGY = {f.name for f in fields(Energy)} - {"task", "opt"}  # settings of the clients' part
@@ -167,7 +142,7 @@ class FedEvgMethod(Method):
         "-f(x)[y], or -log sum_y exp f(x)[y], which knows no label",
         source="text: algorithm 4.2; both are in eq. 4.8",
     )
-    mixture: Literal["signed", "density"] = setting(
+    mixture: Mixture = setting(
         "signed",
         "a client's say in an example: exp(sign(-E)), or exp(-E) as in a mixture of densities",
         source="text: algorithms 4.1 and 4.2; exp(-E) is eq. 4.13",
@@ -207,6 +182,13 @@ class FedEvgMethod(Method):
         "epochs of the evaluating classifier",
         ge=1,
         source="our choice: the authors' code takes one epoch, the text names none",
+    )
+
+    judge: Literal["server", "own"] = setting(
+        "server",
+        "clients' own rows are judged by a classifier of the synthetic set, or by the classifiers "
+        "that the clients train and then keep",
+        source="text: the synthetic set is what is judged",
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -17,6 +17,7 @@ import numpy as np
 
 from unalike.compare import uses
 from unalike.compare.grid import Grid, design, grid, spent
+from unalike.compare.heterogeneity import gammas
 from unalike.compare.lines import OVERALL, Analysis, Line, Speed, Verdict, Versus
 from unalike.compare.settings import Judging
 from unalike.compare.spec import Comparison
@@ -51,6 +52,7 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
         how.reuse,
         int(found.tests),
         _ranks(x, higher(made.judging.metric)),
+        gammas(records),
     )
 
 

@@ -68,6 +68,7 @@ def statistics(made: Comparison, analysis: Analysis) -> dict[str, Any]:
         "lines": [_plain(made, line) for line in analysis.lines],
         "overall": [_plain(made, line) for line in analysis.overall],
         "verdicts": verdicts,
+        "gamma": {g.condition: g._asdict() for g in analysis.gammas},
         "ranks": None
         if ranks is None
         else {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from unalike.compare.heterogeneity import Gamma
 from unalike.compare.statistics.paired import Outcome
 from unalike.compare.statistics.ranks import Ranks
 from unalike.compare.statistics.reuse import Reuse
@@ -94,6 +95,7 @@ class Analysis:
     reuse: Sequence[Reuse] = ()  # what the seeds of each condition share
     tests: int = 0  # that p is corrected over
     ranks: Ranks | None = None  # of the methods in their order, from five conditions on
+    gammas: Sequence[Gamma] = ()  # what one model for all costs, where that is known
 
     def at(self, condition: str) -> list[Line]:
         """The lines of one condition."""

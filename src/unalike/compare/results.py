@@ -88,6 +88,7 @@ def _record(made: Comparison, folder: Path, cell: Cell, summary: dict[str, Any])
         "metrics": metrics,
         "curve": _curve(made, folder / cell.folder / "rounds.jsonl"),
         "rows": _rows(folder / cell.folder / "skew.json"),
+        **{name: summary[name] for name in ("train_loss",) if name in summary},
     }
 
 

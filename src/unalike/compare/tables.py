@@ -53,6 +53,7 @@ def pivot(made: Comparison, analysis: Analysis) -> Table:
         last = EMPTY if label == made.baseline else _tally([*lines.values()])
         rows.append([_method([*lines.values()]), *numbers, last])
     notes = [f"{v.condition}: {wording.sentence(v)}" for v in analysis.verdicts]
+    notes += [f"{g.condition}: {wording.gamma(g)}" for g in analysis.gammas]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, analysis.lines)]
     rank = [] if analysis.ranks is None else ["mean rank"]
     if analysis.ranks is not None:
@@ -78,6 +79,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         for line in lines
     ]
     notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
+    notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
     spread = [head(name, "worst10"), head(name, "gini"), head("ece")]
     columns = ["method", head(name), *spread, "sent", "samples", "rounds"]
@@ -98,7 +100,7 @@ def differences(made: Comparison, lines: Sequence[Line], condition: str) -> Tabl
     ]
     better = "more" if metric(name).higher else "less"
     title = f"{head(name)} against {made.baseline}, {better} is better"
-    tested = ["difference", "p (Holm)", "effect", "detectable", "result"]
+    tested = ["difference", "p (Holm)", "least found", "result"]
     return Table(_title(made, condition, title), ["method", "95 % interval", *tested], rows)
 
 
@@ -134,11 +136,10 @@ def difference(mean: float, low: float | None, high: float | None, metric: str) 
 
 def _versus(found: Versus | None, metric: str) -> list[Cell]:
     if found is None:
-        return [EMPTY] * 4
+        return [EMPTY] * 3
     return [
         difference(found.mean, found.low_corrected, found.high_corrected, metric),
         Cell(found.p_corrected, probability(found.p_corrected)),
-        EMPTY if found.effect is None else Cell(found.effect, f"{found.effect:+z.2f}"),
         score(found.detectable, metric),
     ]
 

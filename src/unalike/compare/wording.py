@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from unalike.compare.analysis import asked
+from unalike.compare.heterogeneity import ALONE, TOGETHER, Gamma
 from unalike.compare.lines import Analysis, Line, Verdict
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Comparison
@@ -47,6 +48,16 @@ def sentence(verdict: Verdict) -> str:
         return f"no clear winner: {leader} leads, but {rivals} is equal within the margin."
     why = p_value(verdict.p)
     return f"no clear winner: {leader} leads, but not significantly over {rivals} ({why})."
+
+
+def gamma(found: Gamma) -> str:
+    """What one model for all costs, in one sentence."""
+    spread = "" if found.std is None else f" ± {found.std:.4f}"
+    over = "one seed" if found.n == 1 else f"{found.n} seeds"
+    return (
+        f"Γ = {found.mean:.4f}{spread} over {over}: the lowest training loss of {TOGETHER} less "
+        f"that of {ALONE}, clients weighted by their examples."
+    )
 
 
 def listed(words: Sequence[str], named: int = NAMED) -> str:
@@ -174,7 +185,7 @@ def _results(made: Comparison) -> str:
     size = f"{100 * margin if metric(name).share else margin:g}{points}"
     equal = f"equal: within ±{size}; " if margin else ""
     return (
-        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Detectable: the true "
+        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Least found: the true "
         "difference that 80 of 100 such comparisons would find."
     )
 

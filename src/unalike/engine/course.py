@@ -8,6 +8,8 @@ first round, with the model the one before arrived at, and what that costs is co
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from torch import Tensor
+
 from unalike import rng, tree
 from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, opening
@@ -107,3 +109,8 @@ class Course:
         """The shared model, if there is one."""
         first = tree.row(progress.state.stack, 0)
         return self.loop.recipe.algorithm.model(first, self.judging)
+
+    def products(self, progress: Progress) -> dict[str, dict[str, Tensor]]:
+        """What the method has made beside the model, by name."""
+        first = tree.row(progress.state.stack, 0)
+        return self.loop.recipe.algorithm.products(first)

@@ -4,9 +4,13 @@ The usual layer keeps two vectors between calls and changes them in the forward 
 norm needs no state, so it works under vmap and is the same alone and in a cohort.
 """
 
+from collections.abc import Collection
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from unalike.tree import Params
 
 
 def spectral_norm(matrix: Tensor) -> Tensor:
@@ -34,3 +38,8 @@ def without_spectral_norm(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, without_spectral_norm(child))
     return module
+
+
+def divided(w: Params, matrices: Collection[str]) -> Params:
+    """Leaves with which ordinary layers compute what normalised ones compute with ``w``."""
+    return {n: v / spectral_norm(v) if n in matrices else v for n, v in w.items()}

@@ -37,6 +37,7 @@ from unalike.parts.schedule import Participation
 from unalike.recipe import Decay, Program, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
+from unalike.run.divergence import weights_of
 from unalike.run.earlier import read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
@@ -62,6 +63,7 @@ class Experiment:
     earlier: dict[str, float]  # what a run this one builds on has sent and computed
     attackers: tuple[int, ...] = ()
     accountant: Accountant | None = None  # of differential privacy, if there is any
+    reference: Params | None = None  # the weights of another run, to measure distances to
     note: str = ""  # what a person should know of the method on these data
 
     @property
@@ -265,6 +267,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         used(draft.builds_on),
         tuple(liars.tolist()),
         accountant,
+        weights_of(judging.reference, last, simulation.w) if judging.reference else None,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
     )
 

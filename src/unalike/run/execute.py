@@ -19,6 +19,7 @@ from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
 from unalike.run.groups import groups
 from unalike.run.interrupts import interrupts
 from unalike.run.place import make_folder, refuse_occupied
+from unalike.run.products import keep
 from unalike.run.rounds import conclusion, rounds
 from unalike.tree import Params
 
@@ -154,10 +155,12 @@ def _rows(federation: Federation) -> dict[str, int]:
 
 
 def _finish(made: Experiment, folder: Path, progress: Progress) -> None:
-    """Write the model and the summary."""
+    """Write the model, what the method has made beside it, and the summary."""
     model = made.course.model(progress)
     if model is not None:
         write(folder / "model.safetensors", _model(model))
+    for name, arrays in made.course.products(progress).items():
+        keep(folder, name, arrays)
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
     write(folder / "summary.json", dumps(summary, indent=2))
 

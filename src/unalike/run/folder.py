@@ -9,6 +9,7 @@ timing.jsonl      seconds of each round, kept apart because they never repeat
 checkpoint/       the newest complete state (safetensors)
 summary.json      last and selected round, totals
 model.safetensors the final shared model, if there is one
+NAME.npz, .png    what a method has made beside it, as arrays and as a picture
 """
 
 import errno

@@ -9,6 +9,7 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
 from unalike.engine.loop import Round
 from unalike.run.build import Experiment
+from unalike.run.divergence import recorded
 from unalike.run.summary import summarise
 
 EDGES = 10_000  # entries of a combination matrix that a record holds; more would fill the disk
@@ -44,6 +45,9 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         record = _record(report, judged, before)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
+        if judged is not None and made.reference is not None:
+            algorithm, key = made.recipe.algorithm, course.judging
+            record |= recorded(algorithm, progress.state, made.reference, key)
         if t == 0:
             _count(record, made.earlier)
         if made.accountant is not None:

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from unalike.settings import Settings
+from unalike.settings import Settings, setting
 
 
 class Split(Settings):
@@ -39,19 +39,19 @@ class Local(Settings):
     decay: Literal["constant", "exponential", "cosine"] = Field(
         default="constant", description="how the learning rate falls over rounds"
     )
-    decay_rate: float = Field(default=0.99, gt=0, le=1, description="factor, if exponential")
-    decay_every: int = Field(default=1, ge=1, description="rounds between factors, if exponential")
+    decay_rate: float = setting(
+        0.99, "factor, if exponential", gt=0, le=1, only={"decay": "exponential"}
+    )
+    decay_every: int = setting(
+        1, "rounds between factors, if exponential", ge=1, only={"decay": "exponential"}
+    )
 
     @model_validator(mode="after")
-    def _no_idle_setting(self) -> Self:
+    def _momentum_is_of_sgd(self) -> Self:
         if self.optimizer == "adam" and (self.momentum or self.nesterov):
             raise ValueError('momentum and nesterov belong to optimizer = "sgd"; leave them out')
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov = true needs momentum above 0")
-        for name in ("decay_rate", "decay_every"):
-            default = type(self).model_fields[name].default
-            if self.decay != "exponential" and getattr(self, name) != default:
-                raise ValueError(f'{name} belongs to decay = "exponential"; leave it out')
         return self
 
 
@@ -108,6 +108,11 @@ class EvaluationSettings(Settings):
     )
     train: bool = Field(
         default=False, description="also judge every client's training rows, in a section train"
+    )
+    reference: str = Field(
+        default="",
+        description="folder of a finished run with the same model, such as a pooled one: each "
+        "evaluation records how far the weights are from its weights",
     )
 
 

@@ -49,6 +49,16 @@ def summarise(
         "skipped": sum(bool(r["skipped"]) for r in records),
         "noted": sum(bool(r["notes"]) for r in records),
     }
+    fitted = [
+        loss
+        for r in judged
+        if (loss := r["metrics"].get("train", {}).get("loss", {}).get("weighted_mean")) is not None
+    ]
+    if fitted:
+        out["train_loss"] = min(fitted)
+    apart = [r["divergence"] for r in judged if "divergence" in r]
+    if apart:
+        out["divergence"] = apart[-1]
     played = [r for r in records if "regret" in r]
     if played:
         out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}

@@ -1,9 +1,9 @@
 """The table of topologies: name -> settings class."""
 
 from abc import abstractmethod
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from unalike.parts.topology import (
     Clusters,
@@ -14,7 +14,7 @@ from unalike.parts.topology import (
     Star,
     Topology,
 )
-from unalike.settings import Settings
+from unalike.settings import Settings, setting
 
 
 class TopologySettings(Settings):
@@ -57,19 +57,13 @@ class RandomSettings(TopologySettings):
     kind: Literal["erdos_renyi", "regular"] = Field(
         default="erdos_renyi", description="every edge equally likely, or equally many neighbours"
     )
-    probability: float = Field(
-        default=0.3, gt=0, le=1, description="chance of an edge, if erdos_renyi"
+    probability: float = setting(
+        0.3, "chance of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
     )
-    degree: int = Field(default=3, ge=1, description="neighbours of every client, if regular")
+    degree: int = setting(
+        3, "neighbours of every client, if regular", ge=1, only={"kind": "regular"}
+    )
     seed: int = Field(default=0, ge=0, description="of the graph; the run's seed leaves it alone")
-
-    @model_validator(mode="after")
-    def _no_idle_setting(self) -> Self:
-        for name, kind in (("probability", "erdos_renyi"), ("degree", "regular")):
-            changed = getattr(self, name) != type(self).model_fields[name].default
-            if changed and self.kind != kind:
-                raise ValueError(f'{name} belongs to kind = "{kind}"; leave it out')
-        return self
 
     def build(self) -> Topology:
         """The topology."""

@@ -14,6 +14,10 @@ equal weights on a grid and common to all conditions, log s0 flat and apart for 
 likelihood is that of the variances of all pairs of K methods. These share methods, and together
 hold what K - 1 independent ones would (their mean is that of the analysis of variance), so each
 counts 2 / K. With two methods there is nothing to learn from and Student's test remains.
+
+Some pairs are like no other: FedProx with a tiny weight differs hardly from FedAvg, a method that
+collapses differs wildly. So one variance in twenty is taken as odd, of any size (log s^2 flat
+over a range of 20), and what speaks for that in s^2 itself is the weight of Student's test.
 """
 
 from typing import NamedTuple
@@ -26,6 +30,7 @@ from unalike.compare.statistics.known import Array, Flags
 ALIKE = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])  # d0
 REACH, POINTS = 6.0, 13  # of the grid of log s0, in its standard deviations
 FEWEST = 3  # methods
+ODD, RANGE = 0.05, 20.0  # the share of odd variances, and of log s^2 if they are
 
 
 class Sample(NamedTuple):
@@ -68,11 +73,11 @@ def constant(d: Array) -> Flags:
 
 
 class Prior(NamedTuple):
-    """Weights of d0, shape (..., C, D, 1), and of s0^2 given d0, both (..., C, D, S)."""
+    """What is known of d0, of shape (..., 1, D, 1), and of s0^2 given d0, both (..., C, D, S)."""
 
-    alike: Array
-    weight: Array
-    level: Array
+    alike: Array  # weights of d0
+    weight: Array  # of s0^2
+    level: Array  # s0^2; zero where nothing was learnt
 
 
 def learn(x: Array, alike: Array | None = None) -> Prior | None:
@@ -98,9 +103,9 @@ def learn(x: Array, alike: Array | None = None) -> Prior | None:
     d0 = ALIKE[:, None]
     width = np.sqrt((noise + polygamma(1, d0 / 2)) / total)
     level = centre + psi(d0 / 2) - np.log(d0 / 2) + width * np.linspace(-REACH, REACH, POINTS)
-    ratio = df[..., None, None] * s2[..., None, None] * np.exp(-level)[..., None, :, :] / d0
-    half = df[..., None, None] / 2
-    density = half * np.log(ratio) - (half + d0 / 2) * np.log1p(ratio) - betaln(half, d0 / 2)
+    density = np.logaddexp(
+        np.log1p(-ODD) + _density(s2, df, np.exp(level)[..., None, :, :]), np.log(ODD / RANGE)
+    )
     likelihood = (each[..., None, None] * density).sum(-3)
     evidence = logsumexp(likelihood, -1) + np.log(width[..., 0])
     if alike is None:
@@ -108,6 +113,15 @@ def learn(x: Array, alike: Array | None = None) -> Prior | None:
         alike = np.exp(alike - logsumexp(alike, -1, keepdims=True))[..., None]
     weight = np.exp(likelihood - logsumexp(likelihood, -1, keepdims=True))
     return Prior(alike, weight, np.where(some, np.exp(level), 0.0))
+
+
+def _density(s2: Array, df: Array, level: Array) -> Array:
+    """Of log s^2, by its last two axes for each d0 and s0^2: that of F."""
+    d0, half = ALIKE[:, None], df[..., None, None] / 2
+    ratio = 2 * half * s2[..., None, None] / (d0 * level)
+    return np.asarray(
+        half * np.log(ratio) - (half + d0 / 2) * np.log1p(ratio) - betaln(half, d0 / 2)
+    )
 
 
 def components(found: Sample, prior: Prior | None) -> tuple[Array, Array, Array]:
@@ -121,7 +135,24 @@ def components(found: Sample, prior: Prior | None) -> tuple[Array, Array, Array]
     if prior is None:
         return np.ones_like(s2), s2, df
     flat = (*prior.weight.shape[:-2], 1, -1)  # the methods of a condition share its prior
-    weight = (prior.alike * prior.weight).reshape(flat)
     d0 = np.broadcast_to(ALIKE[:, None], prior.weight.shape).reshape(flat)
-    variance = (d0 * prior.level.reshape(flat) + df * s2) / (d0 + df)
-    return np.broadcast_to(weight, variance.shape), variance, d0 + df
+    level = prior.level.reshape(flat)
+    weight = (prior.alike * prior.weight).reshape(flat)
+    weight = np.broadcast_to(weight, (*s2.shape[:-1], weight.shape[-1]))
+    odd = _odd(found, prior, weight)
+    variance = (d0 * level + df * s2) / (d0 + df)
+    return (
+        np.concatenate([(1 - odd) * weight, odd], -1),
+        np.concatenate([variance, s2], -1),
+        np.concatenate([np.broadcast_to(d0 + df, variance.shape), df], -1),
+    )
+
+
+def _odd(found: Sample, prior: Prior, weight: Array) -> Array:
+    """How surely each variance is like no other; its last axis has one entry."""
+    known = (found.variance > 0) & (prior.level[..., 0, :1] > 0)
+    s2 = np.where(known, found.variance, 1.0)
+    level = np.where(prior.level > 0, prior.level, 1.0)[..., None, :, :]
+    density = np.exp(_density(s2, found.df, level)).reshape(weight.shape)
+    usual = (1 - ODD) * (weight * density).sum(-1)
+    return np.where(known, ODD / RANGE / (ODD / RANGE + usual), 0.0)[..., None]
