@@ -5,15 +5,20 @@ import pytest
 from unalike.advise.advice import advise, finalists, finals
 from unalike.advise.entrants import Lineup
 from unalike.advise.pages import no_advice, notes, page, tables
-from unalike.advise.tournament import INTERRUPTED, TIME, Outcome, Result
+from unalike.advise.tournament import INTERRUPTED, TIME, Outcome, Result, Tuning
+from unalike.compare.statistics.reuse import resplit
 
 
 def result(method, rung, seed, score, local, shared, rounds=4) -> Result:
     def spread(mean):
-        return {"accuracy": {"mean": mean, "worst10": mean - 0.1}}
+        return {"accuracy": {"mean": 0.0, "weighted_mean": mean, "worst10": mean - 0.1}}
 
-    summary = {"selected": {"round": 2, "local": spread(local), "global": spread(shared)}}
-    return Result(method, rung, rounds, seed, score, summary, f"runs/{method}-{seed}")
+    tests = {"local": spread(local), "global": spread(shared)}
+    return Result(method, rung, rounds, seed, score, tests, f"runs/{method}-{seed}", RATES[method])
+
+
+RATES = {"fedavg": 0.5, "scaffold": 0.16, "local_only": 0.05, "fedprox": 0.5}
+RATES |= dict.fromkeys("abc", 0.1)
 
 
 def sends(method: str) -> float:
@@ -28,6 +33,7 @@ def tournament(methods: dict[str, list[tuple[float, float, float]]]) -> Outcome:
     return found
 
 
+SHARED = {"local": resplit(0.2, 0.1), "global": resplit(0.2, 0.1)}
 BASE = [(0.50, 0.50, 0.50), (0.52, 0.52, 0.52), (0.48, 0.48, 0.48)]
 
 
@@ -43,13 +49,27 @@ def test_a_lead_that_every_seed_repeats_is_clear():
         "+10.67 (95 % interval [9.23, 12.10])" in found["shared"].sentence
     )  # (.10 + .11 + .11) / 3
     assert "in global test accuracy % over 3 seeds of 4 rounds" in found["shared"].sentence
+    assert found["shared"].sentence.startswith(
+        "scaffold at local.lr = 0.16: against fedavg at local.lr = 0.5 it came to"
+    )
+    assert found["shared"].as_dict()["rate"] == 0.16
+
+
+def test_seeds_that_split_the_same_rows_claim_less():
+    better = [(0.70, 0.71, 0.60), (0.72, 0.72, 0.63), (0.69, 0.68, 0.59)]
+    found = tournament({"fedavg": BASE, "scaffold": better})
+    sure, wide = (finalists(found, sends, r)[0].versus["global"] for r in ({}, SHARED))
+    assert wide.mean == sure.mean
+    # variance s^2 (1 / 3 + 2 / 7) instead of s^2 / 3
+    grown = (wide.high - wide.mean) / (sure.high - sure.mean)
+    assert grown == pytest.approx((1 + 6 / 7) ** 0.5)
 
 
 def test_an_interval_with_zero_in_it_is_no_clear_winner():
     wild = [(0.70, 0.9, 0.9), (0.70, 0.5, 0.5), (0.70, 0.4, 0.3)]
     found = told(tournament({"fedavg": BASE, "scaffold": wild}))
     for goal in ("shared", "personal"):
-        assert found[goal].sentence.startswith("no clear winner: scaffold led")
+        assert found[goal].sentence.startswith("no clear winner: scaffold at local.lr = 0.16 led")
         assert found[goal].method == "fedavg"
 
 
@@ -75,9 +95,12 @@ def test_sentences_name_whom_a_goal_leaves_to_compete():
     said = "no other method with one shared model had a better validation accuracy"
     assert said in found["shared"].sentence
     found = told(tournament({"fedavg": BASE, "local_only": own, "scaffold": wild}))
-    assert "scaffold led the methods with one shared model" in found["shared"].sentence
+    assert (
+        "scaffold at local.lr = 0.16 led the methods with one shared model"
+        in found["shared"].sentence
+    )
     found = told(tournament({"fedavg": BASE, "local_only": wild}))
-    assert "local_only led on validation" in found["personal"].sentence
+    assert "local_only at local.lr = 0.05 led on validation" in found["personal"].sentence
     assert "no other method had" in told(tournament({"fedavg": BASE}))["personal"].sentence
 
 
@@ -89,8 +112,7 @@ def test_one_seed_says_nothing():
 
 def test_without_test_rows_nothing_confirms_the_leader():
     found = tournament({"fedavg": BASE, "scaffold": [(0.9, 0.9, 0.9)] * 3})
-    for one in found.results:
-        one.summary["selected"] = {"round": 2}
+    found.results = [one._replace(tests={}) for one in found.results]
     assert "there is no global test to tell by; raise split.test" in told(found)["shared"].sentence
 
 
@@ -131,7 +153,7 @@ def test_a_page_shows_reasons_as_they_are():
     found = tournament({"fedavg": BASE})
     out = Lineup([], {"fedaug": "<b>[/data/x.csv]</b> has no images."})
     lines = finalists(found, sends)
-    text = page([], out, found, lines, advise(found, lines, 4), 4)
+    text = page([], "mlp", out, found, lines, advise(found, lines, 4), 4)
     assert "<b>" not in text
     assert r"- fedaug: &lt;b&gt;\[/data/x.csv]&lt;/b&gt; has no images." in text
 
@@ -154,7 +176,7 @@ def test_nothing_known_means_no_advice():
 def test_what_helps_where_there_is_no_advice_depends_on_why_it_ended(ended, remedy):
     found = Outcome("accuracy", ended=ended)
     assert no_advice(found).endswith(f"was finished by all methods. {remedy}")
-    assert remedy in page([], Lineup([], {}), found, [], [], 10)
+    assert remedy in page([], "mlp", Lineup([], {}), found, [], [], 10)
 
 
 def test_losses_are_better_when_lower():
@@ -176,6 +198,22 @@ def test_rows_begin_with_who_came_furthest_and_scored_best():
         ["a", "shared", 0.9, None],
     ]
     assert table.rows[0][2].text == "30.00"
+
+
+def test_rates_that_were_tried_are_shown():
+    found = tournament({"fedavg": BASE})
+    found.rates = [
+        Tuning("fedavg", 4, {0.05: 0.6, 0.16: 0.7, 0.5: None}),
+        Tuning("scaffold", 8, {0.16: 0.8, 0.5: 0.75}),
+    ]
+    table = tables(found, [], 10)[0]
+    assert table.columns == ["method", "rounds", "0.05", "0.16", "0.5"]
+    assert [[c.shown for c in row] for row in table.rows] == [
+        ["fedavg", "4", "60.00", "70.00*", "failed"],
+        ["scaffold", "8", "—", "80.00*", "75.00"],
+    ]
+    text = page([], "mlp of 9 parameters", Lineup([], {}), found, [], [], 10)
+    assert "All methods trained mlp of 9 parameters." in text
 
 
 def test_finalists_are_shown_as_a_comparison_shows_them():

@@ -27,7 +27,7 @@ def test_rounds_double_within_time_and_the_file(seconds, start, each, seeds, rou
     assert all(b == 2 * a for a, b in pairwise(plan))
     assert plan[-1] <= rounds
     early = min(2, seeds)
-    runs = [12 * early, 7 * early, 5 * seeds]
+    runs = [(12 + 5) * early, (7 + 5 * 4) * early, 5 * seeds]  # with rungs and rates
     cost = sum(n * (start + SLACK * each * r) for n, r in zip(runs, plan, strict=False))
     assert cost <= seconds * (1 + 1e-9) or plan[0] == 1  # there is no smaller tournament
 

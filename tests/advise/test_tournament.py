@@ -41,7 +41,8 @@ RAW = {
 
 @pytest.fixture
 def few(monkeypatch):
-    """Three methods only."""
+    """Three methods only, and no seeds beyond those asked for and one more."""
+    monkeypatch.setattr(tournament, "MOST", 3)
     monkeypatch.setattr("unalike.advise.entrants.SHARED", ("fedavg", "fedadam"))
     monkeypatch.setattr("unalike.advise.entrants.PERSONAL", ("local_only",))
 
@@ -85,7 +86,16 @@ def test_the_command_recommends_and_writes(unalike, few, tmp_path):
     found = json.loads((place / "advice.json").read_text())
     assert found["rounds"] == [1, 2, 4]
     assert [a["goal"] for a in found["advice"]] == ["shared", "personal"]
+    assert found["model"].startswith("mlp of ")
+    assert "All methods train mlp of" in " ".join(out.split())
+    tuned = [t["method"] for t in found["rates"]]
     last = [r for r in found["runs"] if r["rung"] == 3]
+    assert tuned == ["fedavg", *dict.fromkeys(r["method"] for r in last)]  # first, and as finalist
+    assert {a["method"] for a in found["advice"]} <= {r["method"] for r in last}
+    for tuning in found["rates"][1:]:
+        scores = {float(rate): s for rate, s in tuning["scores"].items()}
+        taken = {r["rate"] for r in last if r["method"] == tuning["method"]}
+        assert taken == {max(scores, key=scores.get)}
     assert {r["rounds"] for r in last} == {4}
     assert {(r["method"], r["seed"]) for r in last} >= {("fedavg", 0), ("fedavg", 1)}
     first = [(r["method"], r["seed"]) for r in found["runs"] if r["rung"] == 1]
@@ -102,7 +112,7 @@ def test_two_seeds_decide_who_goes_on():
     scores = {"fedavg": (0.1, 0.1), "fedprox": (0.9, 0), "fedadam": (0.6, 0.6), "fedep": (0.5, 0.5)}
     found = Outcome("accuracy", plan=[1, 2], alive=[list(scores)])
     found.results += [
-        Result(m, 0, 1, seed, score, {}, "")
+        Result(m, 0, 1, seed, score, {}, "", 0.1)
         for m, both in scores.items()
         for seed, score in enumerate(both)
     ]
@@ -129,8 +139,8 @@ def test_ctrl_c_ends_it_with_what_is_known(few, tmp_path, monkeypatch):
     real, calls = tournament.start, []
 
     def start(config, observer):
-        calls.append(config)
-        if len(calls) > 4:  # two for timing, two in the first rung
+        calls.append(config.run.folder)
+        if sum("rung1" in call for call in calls) > 2:
             raise KeyboardInterrupt
         return real(config, observer)
 
@@ -151,6 +161,7 @@ def test_a_method_whose_training_fails_is_out(few, tmp_path, monkeypatch):
     monkeypatch.setattr(tournament, "start", start)
     found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
     assert found.failed == {"fedadam": "with 1 round: training has diverged."}
+    assert "fedadam" not in [t.method for t in found.rates]
     assert {r.method for r in found.rung(2)} == {"fedavg", "local_only"}
 
 
@@ -163,6 +174,49 @@ def test_a_method_that_needs_more_rounds_than_a_rung_has_is_out(few, tmp_path, m
     assert found.ended == ""
     assert {r.method for r in found.rung(0)} == {"fedavg", "fedadam", "local_only"}
     assert finals(found)[0][0].rounds == 4
+
+
+def test_time_that_is_left_goes_into_seeds(few, tmp_path, monkeypatch):
+    monkeypatch.setattr(tournament, "MOST", 4)
+    found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
+    assert found.ended == ""
+    assert {r.seed for r in found.rung(2)} == {0, 1, 2, 3}
+    assert {r.seed for r in found.rung(0)} == {0}  # who asks for one has one before
+
+
+def test_a_rate_that_diverges_costs_the_rate_and_not_the_method(few, tmp_path, monkeypatch):
+    real = tournament.start
+
+    def start(config, observer):
+        if config.local.lr > 0.1:
+            raise RunError("training has diverged.")
+        return real(config, observer)
+
+    monkeypatch.setattr(tournament, "start", start)
+    found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
+    assert found.failed == {}
+    assert found.rates[0].scores[0.16] is None
+    assert {r.method for r in found.rung(2)} >= {"fedavg"}
+
+
+def test_a_client_with_one_row_has_hardly_a_say(few, tmp_path, monkeypatch):
+    """Its single row makes round 2 the best by the mean over clients, not by the rows."""
+    scores = {1: (0.5, 0.8), 2: (0.9, 0.4)}  # round -> mean over clients, over rows
+
+    def start(config, observer):
+        place = Path(config.run.folder)
+        place.mkdir(parents=True)
+        lines = [
+            {"round": t, "metrics": {"validation": {"accuracy": {"mean": a, "weighted_mean": b}}}}
+            for t, (a, b) in scores.items()
+        ]
+        (place / "rounds.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+        (place / "timing.jsonl").write_text('{"round": 1, "seconds": 0.001}\n')
+        return place
+
+    monkeypatch.setattr(tournament, "start", start)
+    found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
+    assert {r.score for r in found.results} == {0.8}
 
 
 def test_bytes_are_those_of_all_rounds_of_the_file(tmp_path):

@@ -4,7 +4,7 @@ Only the leader of each goal is compared with FedAvg on test rows, so the interv
 single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from unalike.advise.entrants import BASELINE, PERSONAL
 from unalike.advise.tournament import Outcome, Result
 from unalike.advise.words import counted
 from unalike.compare.statistics.paired import Paired, outcome, paired
+from unalike.compare.statistics.reuse import Reuse
 from unalike.metrics.catalogue import metric
 from unalike.tables.format import interval, signed, size
 
@@ -34,6 +35,7 @@ class Finalist:
     shared: float | None  # on the global test
     worst10: float | None
     bytes: float  # for all rounds of the file
+    rate: float  # the clients' learning rate
     versus: dict[str, Paired | None]  # test -> difference to FedAvg; none for FedAvg
 
 
@@ -43,6 +45,7 @@ class Advice:
 
     goal: Goal
     leader: str
+    rates: dict[str, float]  # of the leader and of the baseline, as they were tuned
     clear: bool
     sentence: str  # what speaks for it
     cost: str  # what it would send
@@ -54,7 +57,7 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """As advice.json stores it."""
-        return {**asdict(self), "method": self.method}
+        return {**asdict(self), "method": self.method, "rate": self.rates[self.method]}
 
 
 def finals(found: Outcome) -> tuple[list[Result], list[int]]:
@@ -80,12 +83,15 @@ def _expected(found: Outcome, number: int) -> set[str]:
     return set(found.alive[number]) - set(found.failed) if number < len(found.alive) else set()
 
 
-def finalists(found: Outcome, sends: Callable[[str], float]) -> list[Finalist]:
+def finalists(
+    found: Outcome, sends: Callable[[str], float], reuse: Mapping[str, Reuse] | None = None
+) -> list[Finalist]:
     """Every method of the last complete rung, the best on validation rows first.
 
     Args:
         found: What was run.
         sends: The bytes of a method in all rounds of the file.
+        reuse: How seeds use rows again, by test; without, not at all.
     """
     results, seeds = finals(found)
     by_method = {
@@ -93,18 +99,27 @@ def finalists(found: Outcome, sends: Callable[[str], float]) -> list[Finalist]:
         for m in dict.fromkeys(r.method for r in results)
     }
     means = {m: sum(r.score for r in rs) / len(seeds) for m, rs in by_method.items()}
-    return [_finalist(found, by_method, m, means[m], sends(m)) for m in found.best_first(means)]
+    return [
+        _finalist(found, by_method, m, means[m], sends(m), reuse or {})
+        for m in found.best_first(means)
+    ]
 
 
 def _finalist(
-    found: Outcome, by_method: dict[str, list[Result]], method: str, score: float, sent: float
+    found: Outcome,
+    by_method: dict[str, list[Result]],
+    method: str,
+    score: float,
+    sent: float,
+    reuse: Mapping[str, Reuse],
 ) -> Finalist:
     runs, base = by_method[method], by_method.get(BASELINE, [])
     versus: dict[str, Paired | None] = {}
     for section in ("local", "global"):
         mine, others = (_tests(rs, section, found.metric) for rs in (runs, base))
         known = method != BASELINE and None not in mine + others and others
-        versus[section] = paired(_numbers(mine), _numbers(others)) if known else None
+        both = _numbers(mine), _numbers(others)
+        versus[section] = paired(*both, reuse=reuse.get(section)) if known else None
     return Finalist(
         method,
         score,
@@ -112,6 +127,7 @@ def _finalist(
         _mean(_tests(runs, "global", found.metric)),
         _mean(_tests(runs, "local", found.metric, "worst10")),
         sent,
+        runs[-1].rate,
         versus,
     )
 
@@ -125,23 +141,28 @@ def advise(found: Outcome, lines: list[Finalist], rounds: int) -> list[Advice]:
 def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> Advice:
     able = [f for f in lines if goal == "personal" or f.method not in PERSONAL]
     leader = able[0]
-    clear, sentence = _evidence(found, leader, goal)
+    rates = {f.method: f.rate for f in lines if f.method in (leader.method, BASELINE)}
+    clear, sentence = _evidence(found, leader, goal, rates)
     names = (leader.method, BASELINE) if clear else (BASELINE, leader.method)
     sent = {f.method: size(f.bytes) for f in lines}
     costs = ", ".join(f"{name} {sent[name]}" for name in dict.fromkeys(names))
     cost = f"Sent in {counted(rounds, 'round')}: {costs}."
-    return Advice(goal, leader.method, clear, sentence, cost)
+    return Advice(goal, leader.method, rates, clear, sentence, cost)
 
 
-def _evidence(found: Outcome, leader: Finalist, goal: Goal) -> tuple[bool, str]:
+def _evidence(
+    found: Outcome, leader: Finalist, goal: Goal, rates: dict[str, float]
+) -> tuple[bool, str]:
     """Whether the leader is better than the baseline beyond chance, and what says so."""
     section, (results, seeds) = SECTION[goal], finals(found)
     nobody, led = RIVALS[goal]
     told = f"over {counted(len(seeds), 'seed')} of {counted(results[0].rounds, 'round')}"
+    base = f"{BASELINE} at local.lr = {rates[BASELINE]:g}"
     if leader.method == BASELINE:
         title = metric(found.metric).title
-        return True, f"{BASELINE}: {nobody} had a better validation {title} {told}."
-    led = f"no clear winner: {leader.method} {led} on validation rows {told}, but"
+        return True, f"{base}: {nobody} had a better validation {title} {told}."
+    name = f"{leader.method} at local.lr = {rates[leader.method]:g}"
+    led = f"no clear winner: {name} {led} on validation rows {told}, but"
     difference = leader.versus[section]
     if difference is None:
         return False, f"{led} there is no {section} test to tell by; raise split.test."
@@ -153,18 +174,21 @@ def _evidence(found: Outcome, leader: Finalist, goal: Goal) -> tuple[bool, str]:
         f"in {section} test {metric(found.metric).head}"
     )
     if outcome(difference, found.higher) == "win":
-        return True, f"{leader.method}: against {BASELINE} it came to {shown} {told}."
+        return True, f"{name}: against {base} it came to {shown} {told}."
     return False, (
-        f"{led} against {BASELINE} it came to {shown}; stay with {BASELINE}, the simplest, or "
+        f"{led} against {base} it came to {shown}; stay with {BASELINE}, the simplest, or "
         "give more --minutes."
     )
 
 
 def _tests(
-    runs: list[Result], section: str, metric: str, statistic: str = "mean"
+    runs: list[Result], section: str, metric: str, statistic: str = "weighted_mean"
 ) -> list[float | None]:
-    """A number of each run's test at the round its validation rows selected."""
-    chosen = [r.summary["selected"].get(section, {}).get(metric) for r in runs]
+    """A number of each run's test at the round its validation rows selected.
+
+    Every row counts the same, as it does where methods are chosen.
+    """
+    chosen = [r.tests.get(section, {}).get(metric) for r in runs]
     return [None if spread is None else spread[statistic] for spread in chosen]
 
 

@@ -29,6 +29,16 @@ class Entrant(NamedTuple):
         """Whether every client ends with a model of its own."""
         return self.name in PERSONAL
 
+    @property
+    def rate(self) -> float:
+        """The learning rate of its clients."""
+        return self.config.local.lr
+
+    def at(self, rate: float) -> "Entrant":
+        """The same method with another learning rate."""
+        local = self.config.local.model_copy(update={"lr": rate})
+        return self._replace(config=self.config.model_copy(update={"local": local}))
+
     def sends(self, data: Federation) -> int:
         """Bytes in all rounds of the file if no client fails; rounds need not be alike."""
         made = assemble(self.config, data, task(self.config, data.examples))

@@ -4,31 +4,54 @@ from typing import Any
 
 from unalike.advise.advice import TITLES, Advice, Finalist, finals
 from unalike.advise.entrants import BASELINE, PERSONAL, Lineup
+from unalike.advise.rates import best
 from unalike.advise.tournament import INTERRUPTED, TIME, Outcome
 from unalike.advise.words import counted
 from unalike.compare.tables import EMPTY, difference
 from unalike.federation.skew import Skew
 from unalike.metrics.catalogue import head
-from unalike.tables.cells import score, size, words
+from unalike.tables.cells import score, size, whole, words
 from unalike.tables.markdown import in_markdown, markdown
-from unalike.tables.model import Table
+from unalike.tables.model import Cell, Table
 
+FAILED = Cell(None, "failed")
 REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it finish."}
 CAVEAT = (
-    "Methods ran with their default settings and were chosen on validation rows only; tests are "
-    "those of the rounds that validation selected. With settings tuned for these data (unalike "
-    "tune) the order may change."
+    "Rounds, rates and methods were chosen on validation rows only, and every row counts the same; "
+    "intervals are widened to hold for fresh rows. Of the settings only local.lr was tuned: with "
+    "others tuned for these data (unalike tune), or another model, the order may change."
 )
 
 
 def tables(found: Outcome, lines: list[Finalist], rounds: int) -> list[Table]:
-    """Scores by rung, tests of the finalists, their differences; as far as there are any."""
-    out = [_rungs(found)] if found.results else []
+    """Rates, scores by rung, tests of the finalists, their differences; as far as there are any."""
+    out = [_rates(found)] if found.rates else []
+    out += [_rungs(found)] if found.results else []
     if lines:
         out.append(_finals(lines, rounds, found.metric))
     if any(any(f.versus.values()) for f in lines):
         out.append(_differences(lines, found.metric))
     return out
+
+
+def _rates(found: Outcome) -> Table:
+    """What every method that tuned its rate came to with each."""
+    tried = sorted({rate for tuning in found.rates for rate in tuning.scores})
+    rows = []
+    for method, rounds, scores in found.rates:
+        cells = [_tried(scores, rate, found.metric) for rate in tried]
+        taken = best(scores, found.higher)
+        cells[tried.index(taken)] = cells[tried.index(taken)]._replace(bold=True, mark="*")
+        rows.append([words(method), whole(rounds), *cells])
+    heads = ["method", "rounds", *(f"{rate:g}" for rate in tried)]
+    note = "*: the rate that was taken."
+    return Table(f"Validation {head(found.metric)} by local.lr", heads, rows, [note])
+
+
+def _tried(scores: dict[float, float | None], rate: float, metric: str) -> Cell:
+    if rate not in scores:
+        return EMPTY
+    return FAILED if scores[rate] is None else score(scores[rate], metric)
 
 
 def _rungs(found: Outcome) -> Table:
@@ -114,6 +137,7 @@ def no_advice(found: Outcome) -> str:
 
 def page(
     skew: list[str],
+    model: str,
     entered: Lineup,
     found: Outcome,
     lines: list[Finalist],
@@ -123,6 +147,7 @@ def page(
     """The whole advice as a page."""
     said = [f"**{TITLES[a.goal]}.** {in_markdown(f'{a.sentence} {a.cost}')}" for a in advice]
     parts = ["# Advice", *(said or [no_advice(found)]), *map(in_markdown, notes(found, rounds))]
+    parts += ["## Model", f"All methods trained {in_markdown(model)}."]
     parts += ["## Skew", " ".join(skew)]
     for table in tables(found, lines, rounds):
         parts += [f"## {in_markdown(table.title)}", markdown([table._replace(title="")])]
@@ -136,6 +161,7 @@ def page(
 def as_dict(
     skew: Skew,
     words: list[str],
+    model: str,
     entered: Lineup,
     found: Outcome,
     lines: list[Finalist],
@@ -145,13 +171,18 @@ def as_dict(
     return {
         "skew": skew.as_dict(),
         "words": words,
-        "metric": f"validation {found.metric}, mean over clients",
+        "model": model,
+        "metric": f"validation {found.metric}, mean over rows",
+        "rates": [
+            {**t._asdict(), "scores": {f"{rate:g}": s for rate, s in t.scores.items()}}
+            for t in found.rates
+        ],
         "rounds": found.plan,
         "ended": found.ended,
         "advice": [a.as_dict() for a in advice],
         "finalists": [_plain(f) for f in lines],
         "runs": [
-            {k: v for k, v in r._asdict().items() if k != "summary"} | {"rung": r.rung + 1}
+            {k: v for k, v in r._asdict().items() if k != "tests"} | {"rung": r.rung + 1}
             for r in found.results
         ],
         "left_out": {**entered.left_out, **found.failed},
@@ -160,7 +191,9 @@ def as_dict(
 
 def _plain(line: Finalist) -> dict[str, Any]:
     versus = {s: None if d is None else d._asdict() for s, d in line.versus.items()}
-    own = {k: getattr(line, k) for k in ("method", "validation", "local", "worst10", "bytes")}
+    own = {
+        k: getattr(line, k) for k in ("method", "validation", "local", "worst10", "bytes", "rate")
+    }
     return {**own, "global": line.shared, "to_fedavg": versus}
 
 

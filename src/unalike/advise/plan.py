@@ -2,16 +2,23 @@
 
 Rung i of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) gives r 2^i rounds to
 the better half of rung i - 1. Early rungs have two seeds, so that not one lucky run decides, the
-last one all seeds. With c_i runs in rung i, a start of s seconds and t seconds a round, r is the
+last one all seeds. Before the first rung the baseline looks for its learning rate in runs as long
+as that rung's, before the last one every finalist does, in runs as long as those of the rung
+before. With c_i runs of the length of rung i, a start of s seconds and t seconds a round, r is the
 largest with
 
     sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
+
+Time that is left when the file's rounds are reached goes into more seeds of the finalists.
 """
 
 from typing import NamedTuple
 
+from unalike.advise.rates import TRIES
+
 RUNGS = 3
-EARLY = 2  # seeds of the rungs before the last; a sixth of the rounds is their price
+EARLY = 2  # seeds of the rungs before the last, and of a rate
+MOST = 20  # seeds of the last rung, if there is time
 SLACK = 1.5  # methods cost more than FedAvg, which was timed
 
 
@@ -43,10 +50,13 @@ def field_sizes(shared: int, personal: int) -> list[int]:
 def rungs(seconds: float, cost: Cost, sizes: list[int], seeds: int, rounds: int) -> list[int]:
     """The rounds of each rung, doubled from one to the next.
 
-    >>> rungs(120, Cost(0.5, 0.01), [12, 7, 5], seeds=5, rounds=100)
+    >>> rungs(240, Cost(0.5, 0.01), [12, 7, 5], seeds=5, rounds=100)
     [25, 50, 100]
     """
-    runs = [*(n * min(EARLY, seeds) for n in sizes[:-1]), sizes[-1] * seeds]
+    early, last = min(EARLY, seeds), sizes[-1]
+    runs = [*(n * early for n in sizes[:-1]), last * seeds]
+    runs[0] += (1 + TRIES) * early
+    runs[-2] += last * TRIES * early
     left = seconds - cost.start * sum(runs)
     unit = SLACK * max(cost.round, 1e-6) * sum(n * 2**i for i, n in enumerate(runs))
     affordable = int(max(left, 0) / unit)

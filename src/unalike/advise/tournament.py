@@ -1,9 +1,12 @@
 """A time-boxed tournament: successive halving on validation rows, then seeds for the finalists.
 
-Every rung starts its runs again, since schedules depend on the number of rounds. All methods of a
-rung get the same rounds, and every decision is made on validation rows; test rows are only read
-afterwards, by ``advice.py``. Methods that share one model and methods that make personal ones are
-halved apart, so that neither kind can push the other out.
+The baseline's learning rate is tuned first, and all methods begin with it; before the last rung
+each finalist tunes its own, the baseline too (``rates.py``). Every rung starts its runs again,
+since schedules depend on the number of rounds. All methods of a rung get the same rounds, and every
+decision is made on validation rows, of which each counts the same, so that a client with a single
+one has hardly a say; test rows are only read afterwards, by ``advice.py``. Methods that share one
+model and methods that make personal ones are halved apart, so that neither kind can push the other
+out.
 """
 
 import time
@@ -13,14 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unalike.advise.entrants import BASELINE, Entrant
-from unalike.advise.plan import EARLY, Cost, field_sizes, rungs, survivors
+from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, rungs, survivors
+from unalike.advise.rates import best, search
 from unalike.advise.words import counted
-from unalike.errors import UnalikeError
+from unalike.errors import ConfigError, UnalikeError
 from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
 from unalike.run.config import Config
-from unalike.run.folder import read_json, read_lines
-from unalike.run.selecting import validation_score
+from unalike.run.folder import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
@@ -38,9 +41,18 @@ class Result(NamedTuple):
     rung: int
     rounds: int
     seed: int
-    score: float  # validation, mean over clients, at the round it selects
-    summary: dict[str, Any]
+    score: float  # on validation rows, each of which counts the same, at the best round by it
+    tests: dict[str, Any]  # the other sections of that round
     folder: str
+    rate: float = 0.0  # the clients' learning rate
+
+
+class Tuning(NamedTuple):
+    """What a method came to with each of some learning rates."""
+
+    method: str
+    rounds: int
+    scores: dict[float, float | None]  # none if it could not be trained with
 
 
 @dataclass
@@ -52,6 +64,7 @@ class Outcome:
     alive: list[list[str]] = field(default_factory=list)  # methods of each rung that began
     results: list[Result] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # method -> what went wrong
+    rates: list[Tuning] = field(default_factory=list)
     ended: str = ""  # why it ended early, if it did
 
     @property
@@ -95,6 +108,11 @@ class Clock:
         """A round is over."""
         self.check()
 
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - time.monotonic()
+
     def stopping(self) -> None:
         """Somebody pressed Ctrl-C; the run ends after this round."""
 
@@ -121,7 +139,7 @@ def play(
         sizes = field_sizes(len(entrants) - personal, personal)
         left = clock.deadline - time.monotonic()
         outcome.plan = rungs(left, cost, sizes, seeds, entrants[0].config.rounds)
-        _climb(list(entrants), folder, clock, seeds, outcome)
+        _climb(list(entrants), Field(folder, clock, outcome, seeds))
     except TimeIsUp:
         outcome.ended = TIME
     except KeyboardInterrupt:
@@ -133,52 +151,115 @@ def play(
     return outcome
 
 
-def _climb(alive: list[Entrant], folder: Path, clock: Clock, seeds: int, outcome: Outcome) -> None:
+class Field(NamedTuple):
+    """Where a tournament is played."""
+
+    folder: Path
+    clock: Clock
+    outcome: Outcome
+    seeds: int
+
+    @property
+    def early(self) -> int:
+        """Seeds of the rungs before the last, and of a rate."""
+        return min(EARLY, self.seeds)
+
+
+def _climb(alive: list[Entrant], at: Field) -> None:
     """All rungs; seeds follow one another, so that whenever time ends all have had the same."""
-    last = len(outcome.plan) - 1
-    for number, rounds in enumerate(outcome.plan):
-        outcome.alive.append([one.name for one in alive])
-        for repetition in range(seeds if number == last else min(EARLY, seeds)):
-            for i, one in enumerate(alive):
-                seed = one.config.seed + repetition
-                clock.tell(
-                    f"rung {number + 1} of {last + 1}: {one.name}, {counted(rounds, 'round')}, "
-                    f"seed {seed} ({i + 1} of {len(alive)})"
-                )
-                _enter(one, folder, clock, outcome, number, rounds, seed)
-            alive = [one for one in alive if one.name not in outcome.failed]
-        if number < last:
-            alive = _better_half(alive, outcome, number)
+    plan, last = at.outcome.plan, len(at.outcome.plan) - 1
+    first = _tuned(alive[0], at, plan[0], None)
+    alive = [one.at(first.rate) for one in alive]
+    for number in range(last):
+        at.outcome.alive.append([one.name for one in alive])
+        for repetition in range(at.early):
+            alive = _sweep(alive, at, number, repetition)
+        alive = _better_half(alive, at.outcome, number)
+    known = at.outcome.means(last - 1) if last else {}
+    length = plan[max(last - 1, 0)]
+    alive = [_tuned(one, at, length, known.get(one.name)) for one in alive]
+    at.outcome.alive.append([one.name for one in alive])
+    repetition, took = 0, 0.0
+    while repetition < at.seeds or (repetition < MOST and at.clock.left > took):
+        begun = time.monotonic()
+        alive = _sweep(alive, at, last, repetition)
+        repetition, took = repetition + 1, 1.1 * (time.monotonic() - begun)
 
 
-def _enter(
-    one: Entrant, folder: Path, clock: Clock, outcome: Outcome, rung: int, rounds: int, seed: int
-) -> None:
-    """One run; a method that cannot be trained in so many rounds is out."""
+def _tuned(one: Entrant, at: Field, rounds: int, known: float | None) -> Entrant:
+    """The method with the best rate that a short search finds."""
+
+    def score(rate: float) -> float | None:
+        found = []
+        for repetition in range(at.early):
+            seed = one.config.seed + repetition
+            at.clock.tell(f"rate {rate:g} of {one.name}, {counted(rounds, 'round')}, seed {seed}")
+            name = f"runs/rate{rate:g}-{one.name}-{counted(rounds, 'round')}-seed{seed}"
+            try:
+                found.append(_run(one.at(rate), at, name.replace(" ", ""), rounds, seed)[0])
+            except ConfigError:
+                raise
+            except UnalikeError:
+                return None
+        return sum(found) / len(found)
+
+    found = search(score, one.rate, at.outcome.higher, known)
+    at.outcome.rates.append(Tuning(one.name, rounds, found))
+    return one.at(best(found, at.outcome.higher))
+
+
+def _sweep(alive: list[Entrant], at: Field, number: int, repetition: int) -> list[Entrant]:
+    """One seed of all methods of a rung; those that it leaves."""
+    rounds, last = at.outcome.plan[number], len(at.outcome.plan)
+    for i, one in enumerate(alive):
+        seed = one.config.seed + repetition
+        at.clock.tell(
+            f"rung {number + 1} of {last}: {one.name}, {counted(rounds, 'round')}, "
+            f"seed {seed} ({i + 1} of {len(alive)})"
+        )
+        _enter(one, at, number, rounds, seed)
+    return [one for one in alive if one.name not in at.outcome.failed]
+
+
+def _enter(one: Entrant, at: Field, rung: int, rounds: int, seed: int) -> None:
+    """One run of a rung; a method that cannot be trained in so many rounds is out."""
     name = f"runs/rung{rung + 1}-{one.name}-seed{seed}"
-    config = _settings(one.config, folder / name, rounds, seed)
     try:
-        start(config, clock)
+        score, tests = _run(one, at, name, rounds, seed)
     except UnalikeError as error:
         if one.name == BASELINE:
             raise
-        outcome.failed[one.name] = f"with {counted(rounds, 'round')}: {error}"
+        at.outcome.failed[one.name] = f"with {counted(rounds, 'round')}: {error}"
         return
-    records = read_lines(folder / name / "rounds.jsonl")
-    score = _validation(records, outcome)
-    summary = read_json(folder / name / "summary.json")
-    outcome.results.append(Result(one.name, rung, rounds, seed, score, summary, name))
+    made = Result(one.name, rung, rounds, seed, score, tests, name, one.rate)
+    at.outcome.results.append(made)
+
+
+def _run(
+    one: Entrant, at: Field, name: str, rounds: int, seed: int
+) -> tuple[float, dict[str, Any]]:
+    """(best score on validation rows, the tests of that round)."""
+    start(_settings(one.config, at.folder / name, rounds, seed), at.clock)
+    metric = at.outcome.metric
+    scores: dict[int, float] = {}
+    tests: dict[int, dict[str, Any]] = {}
+    for r in read_lines(at.folder / name / "rounds.jsonl"):
+        if not r["metrics"]:
+            continue
+        value = r["metrics"].get("validation", {}).get(metric, {}).get("weighted_mean")
+        if value is None:
+            raise ConfigError(
+                f"no client has validation rows with a defined {metric}, and nothing is ever "
+                "chosen on test rows; raise split.validation."
+            )
+        scores[r["round"]], tests[r["round"]] = float(value), r["metrics"]
+    chosen = (max if at.outcome.higher else min)(scores, key=lambda t: scores[t])
+    return scores[chosen], tests[chosen]
 
 
 def _settings(config: Config, folder: Path, rounds: int, seed: int) -> Config:
     run = config.run.model_copy(update={"folder": str(folder)})
     return config.model_copy(update={"run": run, "rounds": rounds, "seed": seed})
-
-
-def _validation(records: list[dict[str, Any]], outcome: Outcome) -> float:
-    """The best validation score of a run."""
-    scores = [validation_score(r, outcome.metric) for r in records]
-    return (max if outcome.higher else min)(s for s in scores if s is not None)
 
 
 def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:

@@ -7,6 +7,8 @@ classes end at 1.0, so there only the share of that is said.
 
 from unalike.federation.skew import Skew
 from unalike.report.skew import cell
+from unalike.run.config import Named
+from unalike.tables.format import whole
 
 WEAK = 1.0
 STRONG = 1.2
@@ -53,6 +55,17 @@ def _sizes(skew: Skew) -> str:
     if skew.gini < LOPSIDED:
         return f"Quantity skew ({found}): weights by examples favour the large clients."
     return f"Strong quantity skew ({found}): few clients hold most of the examples."
+
+
+def model_in_words(model: Named, parameters: int) -> str:
+    """What all methods train.
+
+    >>> model_in_words(Named(name="mlp", settings={"hidden": [32]}), 2410)
+    'mlp of 2,410 parameters (hidden = [32])'
+    """
+    settings = ", ".join(f"{k} = {v}" for k, v in model.settings.items() if v is not None)
+    size = f"{model.name} of {whole(parameters)} parameters"
+    return f"{size} ({settings})" if settings else size
 
 
 def counted(number: int, thing: str) -> str:

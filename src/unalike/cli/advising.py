@@ -10,11 +10,13 @@ from unalike.advise.advice import TITLES, advise, finalists
 from unalike.advise.entrants import lineup
 from unalike.advise.pages import as_dict, no_advice, notes, page, tables
 from unalike.advise.tournament import play
-from unalike.advise.words import in_words
+from unalike.advise.words import in_words, model_in_words
+from unalike.compare.statistics.reuse import Reuse
 from unalike.errors import ConfigError, DataError, RunError
-from unalike.federation.data import VALIDATION, Federation
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.skew import measure
-from unalike.run.build import assemble, federation, task
+from unalike.metrics.catalogue import metric
+from unalike.run.build import assemble, facts, federation, task
 from unalike.run.config import Config, override, parse, read
 from unalike.run.folder import dumps, write
 from unalike.run.selecting import selection_metric
@@ -32,8 +34,10 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     words = in_words(skew)
     console.print(f"{data.examples.name}, {skew.clients} clients:", *words)
     entered = lineup(config, data)
-    assemble(entered.entrants[0].config, data, task(config, data.examples))  # refuse early
-    metric = selection_metric(config)
+    made = assemble(entered.entrants[0].config, data, task(config, data.examples))  # refuse early
+    model = model_in_words(config.model, facts(made)["parameters"])
+    console.print(f"All methods train {model}.")
+    name = selection_metric(config)
     try:
         (folder / "runs").mkdir(parents=True)
     except OSError as error:
@@ -45,12 +49,12 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
             if not console.is_terminal:
                 console.print(text)
 
-        found = play(entered.entrants, folder, 60 * minutes, seeds, metric, tell)
+        found = play(entered.entrants, folder, 60 * minutes, seeds, name, tell)
     who = {one.name: one for one in entered.entrants}
-    lines = finalists(found, lambda name: who[name].sends(data))
+    lines = finalists(found, lambda name: who[name].sends(data), _reuse(data, name))
     advice = advise(found, lines, config.rounds)
-    write(folder / "advice.md", page(words, entered, found, lines, advice, config.rounds))
-    record = as_dict(skew, words, entered, found, lines, advice)
+    write(folder / "advice.md", page(words, model, entered, found, lines, advice, config.rounds))
+    record = as_dict(skew, words, model, entered, found, lines, advice)
     write(folder / "advice.json", dumps(record, indent=2))
     console.print(terminal(tables(found, lines, config.rounds), console.width))
     for name, why in {**entered.left_out, **found.failed}.items():
@@ -63,6 +67,17 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     for note in notes(found, config.rounds):
         console.print(note)
     console.print(f"files: {folder}", soft_wrap=True)
+
+
+def _reuse(data: Federation, name: str) -> dict[str, Reuse]:
+    """What seeds share: rows that each of them splits anew, or the data's own test set."""
+    known = slice(None, data.n_clients)
+    tested, trained = (int(data.sizes(part)[known].sum()) for part in (TEST, TRAIN))
+    again = Reuse(tested / max(trained + data.unused, 1))
+    own = data.examples.test_y
+    if own is None:
+        return {"local": again, "global": again}
+    return {"local": again, "global": Reuse(fixed=len(own) if metric(name).of_rows else None)}
 
 
 def _refuse(data: Federation) -> None:
