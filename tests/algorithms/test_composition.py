@@ -349,7 +349,7 @@ class OwnBase(Method):
         (OwnDefence(), "fednova", "as they were sent"),
         (OwnDefence(), "dp", "no other rule"),
         (OwnBase(), "fedprox", "local objective, which is replaced"),
-        (OwnBase(), "fedadam", "of which there is none"),
+        (OwnBase(), "fedadam", "there is no step of FedAvg's server"),
         (OwnBase(), "lg_fedavg", "cuts the model"),
         (OwnBase(), "local_only", "trains alone"),
     ],

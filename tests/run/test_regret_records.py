@@ -52,7 +52,7 @@ def test_the_report_tells_it(silo: Path) -> None:
     assert [r["round"] for r in rows] == [1, 2, 3, 4, 5, 6]
     table = regrets(study)
     assert table is not None
-    texts = [box.text for box in table.lines[0].boxes]
+    texts = [cell.text for cell in table.rows[0]]
     assert texts[2:] == ["1", f"{rows[-1]['regret']:.3f}", "2.121"]
 
 

@@ -8,10 +8,12 @@ from unalike.engine.course import Progress
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
 from unalike.engine.loop import Round
+from unalike.errors import RunError
 from unalike.run.build import Experiment
 from unalike.run.divergence import recorded
 from unalike.run.summary import summarise
 
+HOPELESS = 3  # rounds in a row whose answers were all refused
 EDGES = 10_000  # entries of a combination matrix that a record holds; more would fill the disk
 
 
@@ -28,12 +30,15 @@ class Step(NamedTuple):
 def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) -> Iterator[Step]:
     """Every round after the first ``done``; the last one of a stage is always evaluated."""
     course, every = made.course, made.config.evaluation.every
-    last = {span.stop for span in course.spans}
+    last, refused = {span.stop for span in course.spans}, 0
     for t in range(done, course.rounds):
         begun = time.perf_counter()
         if progress is None:
             progress = course.begin()
         progress, report, before = course.advance(progress, t)
+        refused = refused + 1 if report.skipped and report.rejected else 0
+        if refused == min(HOPELESS, course.rounds):
+            raise RunError(_diverged(t, report))
         judged = None
         if (t + 1) % every == 0 or t + 1 in last:
             judged = made.evaluator(progress.state)
@@ -53,6 +58,15 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         if made.accountant is not None:
             record["epsilon"] = round(made.accountant(t), 6)
         yield Step(t + 1, progress, record, clients, round(time.perf_counter() - begun, 4))
+
+
+def _diverged(t: int, report: Round) -> str:
+    """What to say when nobody sends anything that can be used."""
+    client, why = next(iter(report.rejected.items()))
+    return (
+        f"round {t + 1} is the last of {HOPELESS} or all rounds in which every update was refused "
+        f"(client {client} sent {why}), so training has diverged; lower local.lr."
+    )
 
 
 def conclusion(made: Experiment, records: list[dict[str, Any]]) -> dict[str, Any]:

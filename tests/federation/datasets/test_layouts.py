@@ -208,7 +208,7 @@ def test_absent_data_say_what_to_put_where(name, tmp_path, monkeypatch, one_sent
         DATASETS[name]().load()
     with one_sentence(DataError, name, str(tmp_path)):
         DATASETS[name](folder=str(tmp_path)).load()
-    with one_sentence(DataError, "nowhere", "no folder"):
+    with one_sentence(DataError, "nowhere", "is not a folder"):
         DATASETS[name](folder="nowhere").load()
 
 
