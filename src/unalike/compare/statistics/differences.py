@@ -8,8 +8,8 @@ wilcoxon    signed ranks, of which and t's p the larger
 
 All but the last two are t-tests with another variance; ``reuse.py`` has what is added to it for
 rows that all seeds share. Equal differences leave a test without a variance (small test sets make
-accuracies so coarse that this happens), unless it learns from others; then only their signs count,
-as in an exact permutation test.
+accuracies so coarse that this happens); then only their signs count, as in an exact permutation
+test.
 """
 
 from collections.abc import Hashable, Sequence
@@ -117,8 +117,7 @@ def _judged(
     nothing = same & (np.abs(found.mean) < 1e-12)  # the same runs: nothing is uncertain
     spread = variance * part[..., None] + rows[..., None]
     scale = np.sqrt(np.where(nothing[..., None], 0.0, spread))
-    blind = same & (variance.max(-1) == 0)  # neither these differences nor others show a variance
-    floor = np.where(nothing, 1.0, np.where(blind, 2.0 ** (1 - found.n), 0.0))
+    floor = np.where(same, np.where(nothing, 1.0, 2.0 ** (1 - found.n)), 0.0)
     if test in ("hall", "wilcoxon"):
         other = _hall(d, found, part, rows) if test == "hall" else _wilcoxon(d)
         floor = np.where(same, floor, other)

@@ -139,20 +139,19 @@ def components(found: Sample, prior: Prior | None) -> tuple[Array, Array, Array]
     level = prior.level.reshape(flat)
     weight = (prior.alike * prior.weight).reshape(flat)
     weight = np.broadcast_to(weight, (*s2.shape[:-1], weight.shape[-1]))
-    odd = _odd(found, prior, weight)
-    variance = (d0 * level + df * s2) / (d0 + df)
+    odd = _odd(found, prior).reshape(weight.shape)
+    variance = np.where(s2 == 0, 0.0, (d0 * level + df * s2) / (d0 + df))
     return (
-        np.concatenate([(1 - odd) * weight, odd], -1),
+        np.concatenate([weight * (1 - odd), (weight * odd).sum(-1, keepdims=True)], -1),
         np.concatenate([variance, s2], -1),
         np.concatenate([np.broadcast_to(d0 + df, variance.shape), df], -1),
     )
 
 
-def _odd(found: Sample, prior: Prior, weight: Array) -> Array:
-    """How surely each variance is like no other; its last axis has one entry."""
-    known = (found.variance > 0) & (prior.level[..., 0, :1] > 0)
-    s2 = np.where(known, found.variance, 1.0)
+def _odd(found: Sample, prior: Prior) -> Array:
+    """How surely each variance is like no other, for each d0 and s0^2; one that is zero is."""
+    varies = (found.variance > 0)[..., None, None]
+    s2 = np.where(found.variance > 0, found.variance, 1.0)
     level = np.where(prior.level > 0, prior.level, 1.0)[..., None, :, :]
-    density = np.exp(_density(s2, found.df, level)).reshape(weight.shape)
-    usual = (1 - ODD) * (weight * density).sum(-1)
-    return np.where(known, ODD / RANGE / (ODD / RANGE + usual), 0.0)[..., None]
+    usual = (1 - ODD) * np.exp(_density(s2, found.df, level))
+    return np.where(varies, ODD / RANGE / (ODD / RANGE + usual), 1.0)
