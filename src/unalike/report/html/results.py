@@ -88,7 +88,7 @@ def _overview(made: Comparison, analysis: Analysis) -> list[Table]:
     out = [pivot(made, analysis)._replace(title=title, notes=())]
     if any(line.versus for line in analysis.overall):
         title = f"Difference to {made.baseline}, seed by seed, over {OVERALL}"
-        out.append(differences(made, analysis.overall, OVERALL)._replace(title=title))
+        out.append(differences(made, analysis.overall, OVERALL)._replace(title=title).filled())
     return out
 
 
