@@ -2,9 +2,10 @@
 
 python benchmarks/false_alarms.py > false_alarms.md
 
-Values of methods are drawn, 1,000 comparisons for each number (400 of five conditions and more, 4,000
-of a few methods), and judged by the very function that judges comparisons. A comparison errs if it claims anything at all that is false: a win or a
-loss against the baseline on any condition or over all of them, or a best method. The worlds:
+Values of methods are drawn and judged by the very function that judges comparisons: 1,000
+comparisons for each number, 400 where there are five conditions or more, 4,000 where there are few
+methods. A comparison errs if it claims anything at all that is false: a win or a loss against the
+baseline on any condition or over all of them, or a best method. The worlds:
 
 independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values
 re-splits     one dataset, split anew under every seed, for rules that are fixed or trained

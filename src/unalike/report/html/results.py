@@ -121,6 +121,10 @@ def _single(study: Study) -> Results:
         f"The selected round is chosen on {on}; test data take no part in it."
         for on in dict.fromkeys(summary["selected_on"] for _, summary in done)
     ]
+    for _, summary in done:
+        chosen = summary["selected"] or summary["last"]
+        told = [n for s in TESTS if s in chosen for n in outcome.left_out(chosen[s], s)]
+        notes += [note for note in told if note not in notes]
     if done:
         notes.append(
             "Mean, standard deviation and worst tenth are over clients. Single runs say nothing "
