@@ -36,8 +36,8 @@ def left_out(metrics: Mapping[str, Any], section: str) -> list[str]:
             of = spread["clients"], spread["clients"] + spread["undefined"]
             groups.setdefault(of, []).append(METRICS[name].title)
     return [
-        f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the others "
-        "enter no mean."
+        f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the "
+        "others enter no mean."
         for (some, total), names in groups.items()
     ]
 
