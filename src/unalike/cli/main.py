@@ -205,9 +205,10 @@ def advise(
     client
         The column (or key of an NPZ file) that says whose row it is.
     minutes
-        How long the tournament may take; it ends then with what is known.
+        How long the tournament may take; it ends then with what is known, and uses them: rounds
+        first, then more seeds of the last rung.
     seeds
-        Repetitions of the last rung.
+        Repetitions of the last rung at least.
     folder
         Where the runs and the advice go; if left out, runs/advise- and the name.
     """

@@ -61,7 +61,8 @@ def _tests(title: str, judged: dict[str, Any]) -> Table:
     sections = [s for s in TESTS if s in judged]
     main = outcome.main_metric(judged[sections[0]])
     rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
-    return Table(title, ["test", *outcome.columns(main).values()], rows).filled()
+    notes = [note for s in sections for note in outcome.left_out(judged[s], s)]
+    return Table(title, ["test", *outcome.columns(main).values()], rows, notes).filled()
 
 
 def _private(promise: dict[str, Any]) -> str:

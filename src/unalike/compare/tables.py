@@ -26,7 +26,7 @@ def tables(made: Comparison, analysis: Analysis) -> list[Table]:
     """All of them: methods by conditions, then every condition with its scores and differences."""
     out = [pivot(made, analysis)] if len(made.conditions) > 1 else []
     if any(line.versus for line in analysis.overall):
-        out.append(differences(made, analysis.overall, OVERALL))
+        out.append(differences(made, analysis.overall, OVERALL).filled())
     for condition in made.conditions:
         lines = analysis.at(condition)
         if lines:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unalike.metrics.catalogue import POOLED, TESTS, head, metric
+from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, metric
 from unalike.tables.cells import score
 from unalike.tables.format import size, with_unit
 from unalike.tables.model import Cell
@@ -24,6 +24,21 @@ def judged(metrics: Mapping[str, Any], section: str, main: str) -> list[Cell]:
     return [
         score(_value(metrics, section, name, statistic), name, statistic)
         for name, statistic in columns(main)
+    ]
+
+
+def left_out(metrics: Mapping[str, Any], section: str) -> list[str]:
+    """Which metrics are means over some clients only, since the others have no value."""
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in dict.fromkeys((*BESIDE, *METRICS)):
+        spread = metrics.get(name, {})
+        if section != POOLED and spread.get("undefined"):
+            of = spread["clients"], spread["clients"] + spread["undefined"]
+            groups.setdefault(of, []).append(METRICS[name].title)
+    return [
+        f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the "
+        "others enter no mean."
+        for (some, total), names in groups.items()
     ]
 
 

@@ -143,7 +143,7 @@ def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
         "ranks",
         "Mean ranks over all partitions",
         "A black bar joins methods whose mean ranks are nearer than the critical difference "
-        "(grey), so that Nemenyi's test does not tell them apart; partitions count as draws from "
+        "(orange), so that Nemenyi's test does not tell them apart; partitions count as draws from "
         "all that one might meet.",
         lambda: plots.rank_plot(means, groups, ranks.apart),
     )

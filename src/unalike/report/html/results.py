@@ -88,7 +88,7 @@ def _overview(made: Comparison, analysis: Analysis) -> list[Table]:
     out = [pivot(made, analysis)._replace(title=title, notes=())]
     if any(line.versus for line in analysis.overall):
         title = f"Difference to {made.baseline}, seed by seed, over {OVERALL}"
-        out.append(differences(made, analysis.overall, OVERALL)._replace(title=title))
+        out.append(differences(made, analysis.overall, OVERALL)._replace(title=title).filled())
     return out
 
 
@@ -121,6 +121,10 @@ def _single(study: Study) -> Results:
         f"The selected round is chosen on {on}; test data take no part in it."
         for on in dict.fromkeys(summary["selected_on"] for _, summary in done)
     ]
+    for _, summary in done:
+        chosen = summary["selected"] or summary["last"]
+        told = [n for s in TESTS if s in chosen for n in outcome.left_out(chosen[s], s)]
+        notes += [note for note in told if note not in notes]
     if done:
         notes.append(
             "Mean, standard deviation and worst tenth are over clients. Single runs say nothing "

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.report.plots.canvas import GREY, INK, finish, inline
-from unalike.report.plots.methods import look
+from unalike.report.plots.canvas import INK, VERMILLION, finish, inline
+from unalike.report.plots.methods import colours
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -45,7 +45,7 @@ def rank_plot(
         .encode(
             x=x,
             y=alt.Y("method:N", sort=order, title=None),
-            **look(order, points=True, among=names) | {"shape": alt.value("circle")},
+            color=alt.Color("method:N", legend=None).scale(domain=names, range=colours(len(names))),
             tooltip=[alt.Tooltip("method:N"), alt.Tooltip("rank:Q", format=".2f")],
         )
         .properties(width=460, height=STEP * len(names))
@@ -64,7 +64,7 @@ def rank_plot(
             x2="high:Q",
             y=alt.Y("row:O", axis=None),
             color=alt.Color("what:N", legend=alt.Legend(title=None, orient="bottom")).scale(
-                domain=["critical difference", "not told apart"], range=[GREY, INK]
+                domain=["critical difference", "not told apart"], range=[VERMILLION, INK]
             ),
             tooltip=[
                 alt.Tooltip("what:N"),
