@@ -10,7 +10,7 @@ DOCS   := $(VENV)/.docs
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
 	@echo "make test       lint, types and the default tests, under ten minutes on two cores"
-	@echo "make test-quick the mathematics and the engine in under a minute, for the inner loop"
+	@echo "make test-quick parts, tasks and the engine in about a minute, for the inner loop"
 	@echo "make test-slow  trained results on real data (set UNALIKE_DATA), about half an hour"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make docs       the documentation site, in site/"
@@ -30,11 +30,12 @@ demo: $(OK)
 test: check
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-# The oracles of every method and part, without what runs whole federations or the command line.
-QUICK := tests/algorithms tests/parts tests/metrics tests/tasks tests/engine tests/test_tree.py \
-	tests/test_rng.py tests/test_batches.py tests/test_folds.py tests/test_layers.py
+# Parts, tasks, the engine's own pieces and some oracles: what a change most often breaks.
+QUICK := tests/parts tests/metrics tests/tasks tests/test_tree.py tests/test_rng.py tests/test_batches.py \
+	tests/test_folds.py tests/test_layers.py tests/algorithms/test_scalar_oracles.py \
+	tests/algorithms/test_scaffold.py $(addprefix tests/engine/test_,states.py combine.py guard.py ledger.py)
 test-quick: $(OK)
-	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu and not wide" $(QUICK) $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(QUICK) $(ARGS)
 
 test-slow: $(OK)
 	$(BIN)/python -m pytest -m slow $(ARGS)
