@@ -160,7 +160,9 @@ class Network:
         self.buffers = tuple(n for n, b in pure.named_buffers() if b.is_floating_point())
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
-        self.head: tuple[str, ...] = tuple(getattr(module, "head", ()))
+        head = getattr(module, "head", ())
+        # A layer of that name is the head; else the attribute lists the prefixes of its leaves.
+        self.head: tuple[str, ...] = ("head.",) if isinstance(head, nn.Module) else tuple(head)
         self.seeds_global = False  # whether a call draws from PyTorch's generator and must seed it
         self.layers = frozenset(type(m).__name__ for m in pure.modules())
         self._rules = {

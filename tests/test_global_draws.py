@@ -1,0 +1,85 @@
+"""Modules that draw from a global generator: the same bytes for the same seed, or a refusal."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import unalike
+from unalike.errors import ConfigError
+
+
+class Drops(nn.Module):
+    """Dropout by the function, and noise by ``torch.randn_like``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if self.training:
+            x = F.dropout(x, 0.3) + 0.1 * torch.randn_like(x)
+        return self.layer(x)
+
+
+class Transformer(nn.Module):
+    """Attention with dropout inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.attend(x.flatten(1).reshape(-1, 8, 8)).flatten(1))
+
+
+class Gru(nn.Module):
+    """A recurrent network, which draws nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(8, 6, batch_first=True)
+        self.head = nn.Linear(6, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.gru(x.flatten(1).reshape(-1, 8, 8))[0][:, -1])
+
+
+class FromNumPy(Drops):
+    """Noise that no seed of a run reaches."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.flatten(1)) + float(np.random.rand())
+
+
+def trained(module: type[nn.Module], seed: int, **engine: object) -> dict[str, Tensor]:
+    torch.manual_seed(5)  # the weights that the module comes with
+    model = module()
+    digits = unalike.federate(
+        unalike.dataset("digits"), unalike.partitioner("dirichlet", clients=4), seed=seed
+    )
+    result = unalike.train(digits, model, rounds=2, seed=seed, engine={"workers": 2, **engine})
+    assert result.model is not None
+    return result.model.state_dict()
+
+
+@pytest.mark.parametrize("module", [Drops, Transformer, Gru])
+def test_same_seed_same_bytes(module: type[nn.Module]) -> None:
+    one = trained(module, 1, kind="sequential")
+    torch.randn(17)  # whatever else draws meanwhile
+    two, other = trained(module, 1, kind="sequential"), trained(module, 2, kind="sequential")
+    assert all(torch.equal(one[k], two[k]) for k in one)
+    assert any(not torch.equal(one[k], other[k]) for k in one)
+
+
+def test_many_clients_in_one_call_are_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError, match="draws from PyTorch's global generator"):
+        trained(Drops, 1, kind="vectorized")
+
+
+def test_other_generators_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="draws from NumPy's global generator"):
+        trained(FromNumPy, 1)
