@@ -324,6 +324,13 @@ class OwnWeights(WeightRule):
         return Weighed(cohort.stats["loss"] / cohort.stats["loss"].sum(), state)
 
 
+class OwnUnsaid(Method):
+    """Weights, and a slot that its author forgot."""
+
+    def change(self, draft: Draft) -> Draft:
+        return replace(draft, weights=OwnWeights())
+
+
 class OwnDefence(Method):
     """Half of every update."""
 
@@ -345,9 +352,11 @@ class OwnBase(Method):
         (OwnWeights(), "fedevg", "no model whose loss"),
         (OwnWeights(), "median", "everybody counts the same"),
         (OwnWeights(), "afl", "both set the weights"),
+        (OwnUnsaid(), "afl", "each of them sets the weights of the average; keep one"),
         (OwnDefence(), "scaffold", "mean of the clients' own"),
         (OwnDefence(), "fednova", "as they were sent"),
         (OwnDefence(), "dp", "no other rule"),
+        (OwnBase(), "superfed_mm", "each of them trains clients in its own way; keep one"),
         (OwnBase(), "fedprox", "local objective, which is replaced"),
         (OwnBase(), "fedadam", "there is no step of FedAvg's server"),
         (OwnBase(), "lg_fedavg", "cuts the model"),

@@ -319,7 +319,7 @@ def test_two_first_stages_are_one_too_many():
     """A warm start and an encoder to be trained."""
     task, data = vae(), clients()
     warm = ("lg_fedavg", {"warm_start": 1, "shared": ["encoder."]})
-    with pytest.raises(ConfigError, match="both begin with a stage of their own; keep one"):
+    with pytest.raises(ConfigError, match="each of them begins with a stage of its own; keep one"):
         composed(task, data, warm, TWO_STAGE)
 
 

@@ -45,7 +45,7 @@ class Method(Settings):
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
-        """The draft with this method's slot filled. Never raises: ``objection`` says what fails."""
+        """The draft with this method's slot filled; what cannot be is said by ``objection``."""
         return draft
 
     def objection(self, draft: Draft) -> str:
@@ -165,8 +165,8 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
             both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
                 yield f"{both} both set the {method.slot}; keep one of them."
-            if Trait.BEGINS_WITH_A_STAGE in one.traits & two.traits:
-                yield f"{both} both begin with a stage of their own; keep one of them."
+            for trait in _ONCE & one.traits & two.traits:  # the later one would undo the earlier
+                yield f"{both} are too many: each of them {trait}; keep one of them."
     for one in parties:
         yield from filter(None, (one.refusal(other) for other in parties if other is not one))
     yield from filter(None, (method.objection(draft) for _, method in named))
@@ -183,6 +183,13 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.ALTERS_UPLOADS: lambda d: d.channel,
     Trait.CHOOSES_COHORTS: lambda d: d.phases,
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
+}
+
+
+_ONCE = frozenset(_SEEN) - {  # of these there may be several
+    Trait.KEEPS_LEAVES,
+    Trait.FILTERS_UPDATES,
+    Trait.ALTERS_UPLOADS,
 }
 
 
