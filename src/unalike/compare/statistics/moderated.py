@@ -13,7 +13,9 @@ Here both are integrated over their likelihood (Wright and Simon 2003 have the s
 equal weights on a grid and common to all conditions, log s0 flat and apart for each condition. The
 likelihood is that of the variances of all pairs of K methods. These share methods, and together
 hold what K - 1 independent ones would (their mean is that of the analysis of variance), so each
-counts 2 / K. With two methods there is nothing to learn from and Student's test remains.
+counts 2 / K, or less if some methods are nearly the same: one over the sum of its squared
+correlations with all pairs, which is K / 2 if methods have nothing in common. With two methods
+there is nothing to learn from and Student's test remains.
 
 Some pairs are like no other: FedProx with a tiny weight differs hardly from FedAvg, a method that
 collapses differs wildly. So one variance in twenty is taken as odd, of any size (log s^2 flat
@@ -90,10 +92,11 @@ def learn(x: Array, alike: Array | None = None) -> Prior | None:
     if x.shape[-2] < FEWEST:
         return None
     i, j = np.triu_indices(x.shape[-2], 1)
-    found = sample(x[..., i, :] - x[..., j, :])
+    d = x[..., i, :] - x[..., j, :]
+    found = sample(d)
     usable = found.variance > 0  # nan is not
     methods = (~np.isnan(x)).any(-1).sum(-1)
-    each = np.where(usable, 2 / np.maximum(methods, 2)[..., None], 0.0)
+    each = np.where(usable, 1 / np.maximum(_company(d, found), methods[..., None] / 2), 0.0)
     s2, df = np.where(usable, found.variance, 1.0), found.df
     some = np.asarray(usable.any(-1))[..., None, None]
     total = np.where(some, each.sum(-1)[..., None, None], 1.0)
@@ -113,6 +116,21 @@ def learn(x: Array, alike: Array | None = None) -> Prior | None:
         alike = np.exp(alike - logsumexp(alike, -1, keepdims=True))[..., None]
     weight = np.exp(likelihood - logsumexp(likelihood, -1, keepdims=True))
     return Prior(alike, weight, np.where(some, np.exp(level), 0.0))
+
+
+def _company(d: Array, found: Sample) -> Array:
+    """How many of the pairs each is one of: 1 + the sum of its squared correlations with others.
+
+    These are freed of their bias, 1 / degrees of freedom where there is no correlation.
+    """
+    varies = found.variance > 0
+    centred = np.where(np.isnan(d) | ~varies[..., None], 0.0, d - found.mean[..., None])
+    length = np.sqrt((centred**2).sum(-1, keepdims=True))
+    unit = centred / np.where(length > 0, length, 1.0)
+    df = found.df[..., None]
+    squared = (df * (unit @ unit.swapaxes(-1, -2)) ** 2 - 1) / np.maximum(df - 1, 1)
+    both = varies[..., None] & varies[..., None, :] & ~np.eye(d.shape[-2], dtype=bool)
+    return np.asarray(1 + np.where(both, squared, 0.0).sum(-1))
 
 
 def _density(s2: Array, df: Array, level: Array) -> Array:
