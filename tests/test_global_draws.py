@@ -75,9 +75,24 @@ def test_same_seed_same_bytes(module: type[nn.Module]) -> None:
     assert any(not torch.equal(one[k], other[k]) for k in one)
 
 
-def test_many_clients_in_one_call_are_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match="draws from PyTorch's global generator"):
-        trained(Drops, 1, kind="vectorized")
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (Drops, "draws from PyTorch's global generator"),
+        (Transformer, "draws from PyTorch's global generator"),
+        (Gru, "GRU: "),
+    ],
+)
+def test_many_clients_in_one_call_are_refused_with_the_reason(
+    module: type[nn.Module], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=why):
+        trained(module, 1, kind="vectorized")
+
+
+def test_auto_trains_them_one_by_one() -> None:
+    one, auto = trained(Gru, 1, kind="sequential"), trained(Gru, 1)
+    assert all(torch.equal(one[k], auto[k]) for k in one)
 
 
 def test_other_generators_are_refused_by_name() -> None:

@@ -1,10 +1,12 @@
 """A network tried on the data, forwards and backwards, before anything long begins."""
 
+import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.func import vmap
 
 from unalike import rng, tree
@@ -52,7 +54,7 @@ def fit(
         drawn = draws(lambda: found.append(made.misfit(x, y, examples.classes, examples.name)))
         wrong = found[0]
         if not wrong:
-            drawn = drawn or draws(lambda: _step(made, made.network.given(), examples))
+            drawn = drawn or draws(lambda: _step(made, made.network.given(), x, y))
         if drawn and drawn != TORCH:
             raise ConfigError(
                 f"{what} draws from {drawn} in its forward pass, which no seed of a run reaches; "
@@ -81,15 +83,27 @@ def refusal_of_vmap(made: Task, examples: Examples) -> str:
     w = made.network.given()
     if made.network.seeds_global:
         return f"it draws from {TORCH}, as F.dropout does and nn.Dropout would not"
-    try:
-        vmap(lambda w: _step(made, w, examples))(tree.stack([w, w]))
+    x, y = (torch.stack([t[:2], t[:2]]) for t in (examples.x, examples.y))
+    step = partial(_step, made)
+    try:  # as in a run: rows of each client, with weights that all have first, then with their own
+        vmap(step, in_dims=(None, 0, 0))(w, x, y)
+        vmap(step)(tree.stack([w, w]), x, y)
     except Exception as error:
-        return reason(error)
+        return f"{_layer(error)}{reason(error)}"
     return ""
 
 
-def _step(made: Task, w: Params, examples: Examples) -> Any:
+def _layer(error: Exception) -> str:
+    """The innermost layer that an error came through, to name it; empty if none."""
+    name = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if isinstance(module := frame.f_locals.get("self"), nn.Module):
+            name = f"{type(module).__name__}: "
+    return name
+
+
+def _step(made: Task, w: Params, x: Tensor, y: Tensor) -> Any:
     """The gradient of one training step on two examples."""
-    batch = Batch(examples.x[:2], examples.y[:2], torch.ones(2, dtype=torch.bool), rng.key(0))
+    batch = Batch(x, y, torch.ones(2, dtype=torch.bool), rng.key(0))
     weights, buffers = made.split(w)
     return gradient(lambda v: made.loss({**v, **buffers}, batch), weights)
