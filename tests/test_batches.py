@@ -175,7 +175,7 @@ def work_of(found: Draw, i: int, x: Tensor, *, trim: bool) -> Batches:
     """One client's minibatches, trimmed or padded."""
     one, extent = Draw(*(f[i] for f in found)), Extent.of(found)
     if trim:
-        one, extent = alone(found, extent, i)
+        one, extent = alone(found)[i]
     return Batches(x, x, one, rng.key(1), extent, transform=Doubled())
 
 

@@ -114,7 +114,7 @@ def each(found: Draw, how: How, f: Callable[[Batches], Any]) -> list[Any]:
     x, extent, n = torch.arange(float(found.row.max()) + 1), Extent.of(found), len(found.row)
     keys = rng.fold_in(rng.key(1), torch.arange(n))
     if how == "alone":
-        parts = [alone(found, extent, i) for i in range(n)]
+        parts = alone(found)
         return [f(Batches(x, x, own, keys[i], e)) for i, (own, e) in enumerate(parts)]
     repeat = again if how == "in place" else None
     got = vmap(lambda d, k: f(Batches(x, x, d, k, extent, repeat=repeat)))(found, keys)

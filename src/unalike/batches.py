@@ -91,11 +91,16 @@ class Extent:
         return int(each.min()), int(each.max())
 
 
-def alone(drawn: Draw, extent: Extent, i: int) -> tuple[Draw, Extent]:
-    """The minibatches of one of several clients, without their padding."""
-    steps = extent.steps[i : i + 1]
-    own = Draw(*(f[i, : steps.sum()] for f in drawn))
-    return own, Extent(steps, tuple(own.real.sum(1).tolist()))
+def alone(drawn: Draw) -> list[tuple[Draw, Extent]]:
+    """The minibatches of each of several clients, without the padding that others need."""
+    steps, rows = Extent.of(drawn).steps, drawn.real.sum(2).cpu().numpy()
+    found = []
+    for i, count in enumerate(steps.sum(1)):
+        own = tuple(rows[i, :count].tolist())
+        width = max(own, default=0)
+        cut = (f[i, :count, :width] if f.ndim == 3 else f[i, :count] for f in drawn)
+        found.append((Draw(*cut), Extent(steps[i : i + 1], own)))
+    return found
 
 
 class Batches:
@@ -129,6 +134,8 @@ class Batches:
     @cached_property
     def steps(self) -> Tensor:
         """How many minibatches this client has."""
+        if self.extent.rows:
+            return torch.tensor(len(self.extent.rows), device=self.x.device)
         return self.draw.real.any(1).sum()
 
     @property
@@ -200,6 +207,9 @@ class Batches:
 
     def _rows(self, own: Tensor, most: int, batches: int) -> Tensor:
         """Over how many rows a client's steps go, by one minibatch of each."""
+        if known := self.extent.rows:
+            seen = (known[s % len(known)] for s in range(most * batches))
+            return torch.tensor(sum(seen) / batches, device=self.x.device)
         rows = self.draw.real.sum(1)
         if batches == 1:
             return rows.sum()

@@ -18,7 +18,7 @@ def _there(raw: bytes) -> bytes:
     """What a process does that was handed everything as bytes."""
     torch.set_num_threads(1)
     recipe, own, call, down, kept, seed = pickle.loads(raw)
-    reply, _ = round_of(recipe, own, call, down, kept, Keys.of(seed))
+    reply = round_of(recipe, own, call, down, kept, Keys.of(seed))
     return pickle.dumps({k: v.detach() for k, v in tree.named(reply).items()})
 
 
@@ -45,6 +45,6 @@ def test_a_spawned_process_plays_the_same_round(elsewhere: Any, name: str) -> No
     kept = tree.row(kept, 0) if tree.leaves(kept) else kept
     args = (loop.recipe, own, Call(1, 0, True, 1.5), down, kept)
     raw = elsewhere.apply(_there, (pickle.dumps((*args, 0)),))
-    here, _ = round_of(*args, Keys.of(0))
+    here = round_of(*args, Keys.of(0))
     there = pickle.loads(raw)
     assert same({"": tree.named(here)}, {"": there})

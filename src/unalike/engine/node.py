@@ -1,6 +1,7 @@
 """One client's whole round, from what it is told and what it has to what it sends and keeps.
 
-The threads of the sequential engine, a worker process and a site of its own call this function.
+Minibatches and keys are drawn for as many clients at once as there are; the rest is done by each
+alone in the threads of the sequential engine, in a worker process or at a site of its own.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Extent, alone, draw
+from unalike.batches import Batches, Draw, Extent, alone, draw
+from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.rng import Key
 
@@ -61,49 +63,112 @@ class Reply(NamedTuple):
     kept: Kept
 
 
-def round_of(
-    recipe: Recipe, own: Own, call: Call, down: Any, kept: Kept, keys: Keys
-) -> tuple[Reply, int]:
-    """(the client's answer, the places of its minibatches). Pure."""
-    device = own.x.device
-    who = torch.tensor([own.id], device=device)
-    size = torch.tensor([own.size], device=device)
-    start = torch.zeros(1, dtype=torch.long, device=device)
+class Lists(NamedTuple):
+    """Whose turn it is, and which rows they own: client i has ``order[starts[i] :][: lengths[i]]``.
+
+    A leading client axis on every field but ``order`` and ``altered``.
+    """
+
+    ids: Tensor
+    order: Tensor  # rows of the dataset
+    altered: Tensor  # which of them are repeats
+    starts: Tensor
+    lengths: Tensor
+    sizes: Tensor  # how many each owns, repeats not counted
+
+
+class Turns(NamedTuple):
+    """All that some clients do in a round and know about the moment, stacked."""
+
+    work: Draw
+    look: Draw | None  # one pass over their own examples, where the received model is measured
+    ctx: Ctx
+
+
+class Turn(NamedTuple):
+    """The same of one client, without the padding of others."""
+
+    work: Draw
+    extent: Extent
+    look: Draw | None
+    looking: Extent | None
+    ctx: Ctx
+
+
+STACKED = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type: ignore[arg-type]
+
+
+def turns(recipe: Recipe, t: int, lists: Lists, plan: Plan, keys: Keys, batch_size: int) -> Turns:
+    """The turns of some clients in round ``t``, drawn at once; each as it would be alone."""
+    device = lists.ids.device
     ctx = Ctx(
-        torch.tensor(call.round, device=device),
-        rng.client(keys.noise, call.round, who)[0],
-        size[0].float(),
-        torch.tensor(call.role, device=device),
-        torch.tensor(call.reply, device=device),
-        torch.tensor(recipe.decay(call.round), device=device),
+        torch.tensor(t, device=device),
+        rng.client(keys.noise, t, lists.ids),
+        lists.sizes.float(),
+        plan.role.to(device),
+        plan.reply.to(device),
+        torch.tensor(recipe.decay(t), device=device),
     )
     work = draw(
-        own.order,
-        torch.tensor([len(own.order)], device=device),
-        start,
-        budget=size,
-        epochs=torch.tensor([call.epochs], dtype=torch.float64, device=device),
-        batch_size=min(recipe.batch_size, len(own.order)),
-        keys=rng.client(keys.batches, call.round, who),
-        altered=own.altered,
+        lists.order,
+        lists.lengths,
+        lists.starts,
+        budget=lists.sizes,
+        epochs=plan.epochs.to(device),
+        batch_size=batch_size,
+        keys=rng.client(keys.batches, t, lists.ids),
+        altered=lists.altered,
     )
-    mine, extent = alone(work, Extent.of(work), 0)
-    data = Batches(own.x, own.y, mine, ctx.key, extent, transform=recipe.transform)
+    return Turns(work, _look(recipe, lists, keys) if recipe.looks else None, ctx)
+
+
+def _look(recipe: Recipe, lists: Lists, keys: Keys) -> Draw:
+    return draw(
+        lists.order,
+        lists.sizes,
+        lists.starts,
+        budget=lists.sizes,
+        epochs=torch.ones(len(lists.sizes), device=lists.ids.device),
+        batch_size=look_size(recipe, int(lists.sizes.max())),
+        keys=rng.client(keys.batches, -1, lists.ids),
+    )
+
+
+def apart(them: Turns) -> list[Turn]:
+    """Every client's own turn."""
+    n = len(them.work.row)
+    works = alone(them.work)
+    looks = [(None, None)] * n if them.look is None else alone(them.look)
+    fields = (f.expand(n) if a is None else f for f, a in zip(them.ctx, STACKED, strict=True))
+    contexts = map(Ctx, *(f.unbind() for f in fields))
+    return [Turn(*a, *b, c) for a, b, c in zip(works, looks, contexts, strict=True)]
+
+
+def answer(recipe: Recipe, x: Tensor, y: Tensor, turn: Turn, down: Any, kept: Kept) -> Reply:
+    """A client's answer. Pure."""
+    work, extent, look, looking, ctx = turn
+    data = Batches(x, y, work, ctx.key, extent, transform=recipe.transform)
     whole = None
-    if recipe.looks:
-        look = draw(
-            own.order,
-            size,
-            start,
-            budget=size,
-            epochs=torch.ones(1, device=device),
-            batch_size=look_size(recipe, own.size),
-            keys=rng.client(keys.batches, -1, who),
-        )
-        seen, extent = alone(look, Extent.of(look), 0)
-        whole = Batches(own.x, own.y, seen, ctx.key, extent)
-    answer = Reply(*client(recipe, down, kept, data, whole, ctx))
-    return answer, work.real.numel()
+    if look is not None and looking is not None:
+        whole = Batches(x, y, look, ctx.key, looking)
+    return Reply(*client(recipe, down, kept, data, whole, ctx))
+
+
+def round_of(recipe: Recipe, own: Own, call: Call, down: Any, kept: Kept, keys: Keys) -> Reply:
+    """The whole round of a client that is alone with its examples. Pure."""
+    device = own.x.device
+
+    def whole(n: int) -> Tensor:
+        return torch.tensor([n], device=device)
+
+    lists = Lists(
+        whole(own.id), own.order, own.altered, whole(0), whole(len(own.order)), whole(own.size)
+    )
+    epochs = torch.tensor([call.epochs], dtype=torch.float64)
+    plan = Plan(whole(own.id), whole(call.role), torch.tensor([call.reply]), epochs)
+    batch_size = min(recipe.batch_size, len(own.order))
+    (turn,) = apart(turns(recipe, call.round, lists, plan, keys, batch_size))
+    return answer(recipe, own.x, own.y, turn, down, kept)
 
 
 def look_size(recipe: Recipe, largest: int) -> int:

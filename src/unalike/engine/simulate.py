@@ -11,11 +11,21 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, Extent, draw
+from unalike.batches import Batches, Draw, Extent
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
-from unalike.engine.node import Call, Keys, Own, look_size, round_of
+from unalike.engine.node import (
+    STACKED,
+    Keys,
+    Lists,
+    Own,
+    Reply,
+    Turns,
+    answer,
+    apart,
+    turns,
+)
 from unalike.engine.states import InMemory, States
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import ConfigError
@@ -212,30 +222,11 @@ class Simulation:
     def _vmapped(
         self, t: int, plan: Plan, downs: Tree, home: Tensor
     ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
-        ids, keys = plan.ids.to(self.device), self.keys
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
         down = tree.row(downs, 0) if shared else tree.row(downs, home)
-        ctx = Ctx(
-            torch.tensor(t, device=self.device),
-            rng.client(keys.noise, t, ids),
-            self.sizes[ids].float(),
-            plan.role.to(self.device),
-            plan.reply.to(self.device),
-            torch.tensor(self.recipe.decay(t), device=self.device),
-        )
-        work = draw(
-            self.order,
-            self.lengths[ids],
-            self.starts[ids],
-            budget=self.sizes[ids],
-            epochs=plan.epochs.to(self.device),
-            batch_size=self.batch_size,
-            keys=rng.client(keys.batches, t, ids),
-            altered=self.altered,
-        )
-        kept, whole, extent = self.states.get(plan.ids), self._whole(ids), Extent.of(work)
+        work, whole, ctx = self._turns(t, plan)
+        kept, extent = self.states.get(plan.ids), Extent.of(work)
         looking = whole and Extent.of(whole)
-        axes = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type: ignore[arg-type]
 
         def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
             x, y, key = self.x, self.y, ctx.key
@@ -246,42 +237,32 @@ class Simulation:
                 look = Batches(x, y, whole, key, looking, repeat=repeat)
             return client(self.recipe, down, kept, data, look, ctx)
 
-        dims = (None if shared else 0, 0, 0, 0 if whole else None, axes)
+        dims = (None if shared else 0, 0, 0, 0 if whole else None, STACKED)
         return *vmap(one, in_dims=dims)(down, kept, work, whole, ctx), work.real.numel()
 
-    def _whole(self, ids: Tensor) -> Draw | None:
-        """One pass over each client's own examples, where the received model is measured."""
-        if not self.recipe.looks:
-            return None
-        sizes = self.sizes[ids]
-        return draw(
-            self.order,
-            sizes,
-            self.starts[ids],
-            budget=sizes,
-            epochs=torch.ones(len(ids), device=self.device),
-            batch_size=look_size(self.recipe, int(sizes.max())),
-            keys=rng.client(self.keys.batches, -1, ids),
-        )
+    def _turns(self, t: int, plan: Plan) -> Turns:
+        """What planned clients do, drawn for all at once."""
+        i = plan.ids.to(self.device)
+        starts, lengths, sizes = self.starts[i], self.lengths[i], self.sizes[i]
+        lists = Lists(i, self.order, self.altered, starts, lengths, sizes)
+        return turns(self.recipe, t, lists, plan, self.keys, self.batch_size)
 
     def _each(
         self, t: int, plan: Plan, downs: Tree, home: Tensor
     ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
-        kept = self.states.get(plan.ids)
-        stateless = not tree.leaves(kept)
+        kept, todo = self.states.get(plan.ids), apart(self._turns(t, plan))
+        stateless, servers = not tree.leaves(kept), tree.leaves(downs)
+        several = bool(servers) and len(servers[0]) > 1
+        down, homes = None if several else tree.row(downs, 0), home.tolist()
 
-        def one(j: int) -> Any:
-            call = Call(t, int(plan.role[j]), bool(plan.reply[j]), float(plan.epochs[j]))
-            servers = tree.leaves(downs)
-            down = tree.row(downs, int(home[j]) if servers and len(servers[0]) > 1 else 0)
+        def one(j: int) -> Reply:
+            received = tree.row(downs, homes[j]) if several else down
             mine = kept if stateless else tree.row(kept, j)
-            return round_of(self.recipe, self.own(int(plan.ids[j])), call, down, mine, self.keys)
+            return answer(self.recipe, self.x, self.y, todo[j], received, mine)
 
-        answers = self.each(one, list(range(len(plan.ids))))
-        wire, stats, after = (
-            tree.stack(list(part)) for part in zip(*(a for a, _ in answers), strict=True)
-        )
-        return wire, stats, after, sum(slots for _, slots in answers)
+        answers = self.each(one, list(range(len(todo))))
+        wire, stats, after = (tree.stack(list(part)) for part in zip(*answers, strict=True))
+        return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
 
     def own(self, i: int) -> Own:
         """A client's number and its training examples."""
