@@ -12,6 +12,7 @@ from torch.func import vmap
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, Extent, draw
+from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
@@ -58,13 +59,16 @@ class Simulation:
         self.examples, self.rows, self.seed = examples, rows, seed
         self.engine, self.device, self.workers = engine, device, workers
         self.x, self.y = examples.x.to(device), examples.y.to(device)
-        self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients]).to(device)
-        self.clients = Clients(n_clients, self.sizes.cpu())
+        self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients])
+        self.clients = Clients(n_clients, self.sizes)
         self.keys = Keys.of(seed, device)
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
         self.federation, self.how, self.judge_training = federation, ensemble, judge_training
-        self._repeat = Graphs(device) if graphs and device.type == "cuda" else None
+        self._repeat: Graphs | None = None
+        if graphs and device.type == "cuda":
+            room = torch.cuda.get_device_properties(device).total_memory // 8
+            self._repeat = Graphs(Capture(device), room)
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
@@ -73,11 +77,12 @@ class Simulation:
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
         self.recipe, self.w = recipe, tree.to(w, self.device)
+        if self._repeat is not None:
+            self._repeat.clear()
         order, start, altered = self._extended()
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
-        self.starts = torch.from_numpy(start[:-1]).to(self.device)
-        self.lengths = torch.from_numpy(np.diff(start)).to(self.device)
+        self.starts, self.lengths = torch.from_numpy(start[:-1]), torch.from_numpy(np.diff(start))
         # A batch may be larger than anybody's data; padding up to it would fill the memory.
         self.batch_size = min(recipe.batch_size, int(self.lengths.max()))
         example = self.x[:1].numel() * self.x.element_size()
@@ -181,7 +186,7 @@ class Simulation:
             work = self._work(part, stats, slots)
             done.append((part.ids, kept))
             said = part.reply
-            numbers = {"examples": self.sizes.cpu()[part.ids].float(), **stats}
+            numbers = {"examples": self.sizes[part.ids].float(), **stats}
             if not bool(said.all()):
                 wire, numbers = (tree.row(x, said) for x in (wire, numbers))
             yield Replies(part.ids[said], wire, numbers, work)
@@ -204,7 +209,7 @@ class Simulation:
     def _chunks(self, plan: Plan) -> Iterator[Tensor]:
         if self.engine == "sequential":
             return iter(torch.arange(len(plan.ids)).split(AT_ONCE))
-        steps = torch.ceil(self.sizes.cpu()[plan.ids] * plan.epochs / self.batch_size).numpy()
+        steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
         return (some.sort().values for some in chunks(steps, self.chunk, overhead))
@@ -218,23 +223,24 @@ class Simulation:
         ctx = Ctx(
             torch.tensor(t, device=self.device),
             rng.client(keys.noise, t, ids),
-            self.sizes[ids].float(),
+            self.sizes[plan.ids].float().to(self.device),
             plan.role.to(self.device),
             plan.reply.to(self.device),
             torch.tensor(self.recipe.decay(t), device=self.device),
         )
+        budget, epochs, size = self.sizes[plan.ids], plan.epochs, self.batch_size
         work = draw(
             self.order,
-            self.lengths[ids],
-            self.starts[ids],
-            budget=self.sizes[ids],
-            epochs=plan.epochs.to(self.device),
-            batch_size=self.batch_size,
+            self.lengths[plan.ids],
+            self.starts[plan.ids],
+            budget=budget,
+            epochs=epochs,
+            batch_size=size,
             keys=rng.client(keys.batches, t, ids),
             altered=self.altered,
         )
-        kept, whole, extent = self.states.get(plan.ids), self._whole(ids), Extent.of(work)
-        looking = whole and Extent.of(whole)
+        extent = Extent.ahead(budget, epochs, size)
+        kept, (whole, looking) = self.states.get(plan.ids), self._whole(plan.ids, ids)
         axes = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type: ignore[arg-type]
 
         def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
@@ -249,20 +255,21 @@ class Simulation:
         dims = (None if shared else 0, 0, 0, 0 if whole else None, axes)
         return *vmap(one, in_dims=dims)(down, kept, work, whole, ctx), work.real.numel()
 
-    def _whole(self, ids: Tensor) -> Draw | None:
-        """One pass over each client's own examples, where the received model is measured."""
+    def _whole(self, ids: Tensor, there: Tensor) -> tuple[Draw | None, Extent | None]:
+        """One pass over each client's own examples, where the received model is measured.
+
+        ``there`` are the clients' numbers on the device.
+        """
         if not self.recipe.looks:
-            return None
-        sizes = self.sizes[ids]
-        return draw(
-            self.order,
-            sizes,
-            self.starts[ids],
-            budget=sizes,
-            epochs=torch.ones(len(ids), device=self.device),
-            batch_size=look_size(self.recipe, int(sizes.max())),
-            keys=rng.client(self.keys.batches, -1, ids),
+            return None, None
+        sizes, once = self.sizes[ids], torch.ones(len(ids))
+        size = look_size(self.recipe, int(sizes.max()))
+        keys = rng.client(self.keys.batches, -1, there)
+        starts = self.starts[ids]
+        looked = draw(
+            self.order, sizes, starts, budget=sizes, epochs=once, batch_size=size, keys=keys
         )
+        return looked, Extent.ahead(sizes, once, size)
 
     def _each(
         self, t: int, plan: Plan, downs: Tree, home: Tensor
