@@ -4,7 +4,7 @@ Expected sequences come from plain loops over numbers of examples. Clients are r
 of epochs; alone, in one vmapped call and in place, each sees its own minibatches and no others.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from torch.func import vmap
 
 from unalike import rng
 from unalike.batches import Batch, Batches, Draw, Extent, alone, draw
+from unalike.engine.graphs import Graphs
 from unalike.gradient import counted, gradient
 
 How = Literal["alone", "together", "in place"]
@@ -88,13 +89,6 @@ class Take:
         return carry
 
 
-def again(body: Callable[[], None], times: int, kind: Hashable) -> None:
-    """What a replayed recording does, done by hand."""
-    hash(kind)
-    for _ in range(times):
-        body()
-
-
 def clients(sizes: list[int], epochs: list[float], batch: int) -> Draw:
     """Their minibatches."""
     n = torch.tensor(sizes)
@@ -116,7 +110,7 @@ def each(found: Draw, how: How, f: Callable[[Batches], Any]) -> list[Any]:
     if how == "alone":
         parts = alone(found)
         return [f(Batches(x, x, own, keys[i], e)) for i, (own, e) in enumerate(parts)]
-    repeat = again if how == "in place" else None
+    repeat = Graphs(lambda body: body) if how == "in place" else None
     got = vmap(lambda d, k: f(Batches(x, x, d, k, extent, repeat=repeat)))(found, keys)
     leaves, tree = torch.utils._pytree.tree_flatten(got)
     return [torch.utils._pytree.tree_unflatten([v[i] for v in leaves], tree) for i in range(n)]
@@ -248,25 +242,38 @@ def test_only_gradients_of_a_step_are_counted() -> None:
     assert outside == [1]
 
 
-def test_a_body_has_one_kind_in_all_rounds() -> None:
-    """Equal for an equal step and equal shapes, the client axis included."""
-    kinds: list[Hashable] = []
+def test_a_kind_of_fold_is_recorded_once() -> None:
+    """For an equal step and equal shapes, whatever the number of steps and the numbers."""
+    recorded = 0
 
-    def note(body: Callable[[], None], times: int, kind: Hashable) -> None:
-        kinds.append(kind)
-        again(body, times, kind)
+    def note(body: Callable[[], None]) -> Callable[[], None]:
+        nonlocal recorded
+        recorded += 1
+        return body
 
-    def run(sizes: list[int], step: Any) -> Hashable:
+    graphs, x = Graphs(note), torch.arange(100.0)
+
+    def run(sizes: list[int], step: Any) -> int:
         found = clients(sizes, [2.0] * len(sizes), 2)
-        extent, x = Extent.of(found), torch.arange(float(sum(sizes)))
+        extent = Extent.of(found)
 
-        def one(d: Draw) -> Tensor:
-            return Batches(x, x, d, rng.key(0), extent, repeat=note).fold(step, torch.ones(()))
+        def folded(repeat: Graphs | None) -> Tensor:
+            keys = rng.fold_in(rng.key(0), torch.arange(len(sizes)))
+            return vmap(
+                lambda d, k: Batches(x, x, d, k, extent, repeat=repeat).fold(step, torch.ones(()))
+            )(found, keys)
 
-        vmap(one)(found)
-        return kinds[-1]
+        before = recorded
+        torch.testing.assert_close(folded(graphs), folded(None), rtol=0, atol=0)
+        return recorded - before
 
-    first = run([4, 4], Take(1))
-    assert run([4, 3], Take(1)) == first
-    assert run([4, 4], Take(2)) != first
-    assert run([4, 4, 4], Take(1)) != first  # another number of clients in the call
+    assert run([8, 8], Take(1)) == 2  # of eight steps, two by Python; four in one, twice one
+    assert run([8, 8], Take(1)) == 1  # from the start on
+    assert run([8, 8], Take(1)) == 0
+    assert run([8, 8], Take(2)) == 2  # another step
+    assert run([8, 8, 8], Take(1)) == 2  # another number of clients in the call
+    assert run([8, 5], Take(1)) == 1  # six steps of both: one of the others is masked now
+    assert run([5, 8], Take(1)) == 0
+    assert run([8, 12], Take(1)) == 3  # room for twelve steps: another kind
+    assert run([13, 12], Take(1)) == 2  # from the start on, and one masked step
+    assert run([13, 9], Take(1)) == 0

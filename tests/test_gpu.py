@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "latent_disco": {"refresh": "every"},
 }
 MODELS = {"latent_disco": {"name": "vae", "hidden": [16]}}  # it measures an autoencoder's latents
+PRIVATE = ("dp", "local_dp")  # they count what they spend by an optional package
 SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {  # through other code than the defaults
     "lg_fedavg in turns": ("lg_fedavg", {"settings": {"step": "sequential"}}),
     "lg_fedavg warm": ("lg_fedavg", {"settings": {"warm_start": 2}}),
@@ -58,6 +59,8 @@ CPU = {"kind": "sequential", "device": "cpu"}
 def made(
     method: str, engine: dict[str, Any], settings: dict[str, Any] | None = None, **more: Any
 ) -> Experiment:
+    if method in PRIVATE:
+        pytest.importorskip("dp_accounting", reason="the accountant is not installed")
     raw = {
         **CONFIG,
         "model": MODELS.get(method, CONFIG["model"]),

@@ -1,7 +1,7 @@
 """What one client trains on in one round: minibatches in an order that depends only on a key."""
 
 import copy
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -9,12 +9,10 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch._C import _functorch  # private: nothing public tells the shapes inside vmap
 
 from unalike import rng, tree
 from unalike.gradient import counted
 from unalike.rng import ClientStream, Key, Stream
-from unalike.tree import Tree
 
 C = TypeVar("C")
 
@@ -39,14 +37,12 @@ class Transform(Protocol):
 
 
 class Repeat(Protocol):
-    """A way to run the same thing again and again that is faster than a loop in Python."""
+    """A way through all steps of a fold that is faster than a loop in Python."""
 
-    def __call__(self, body: Callable[[], None], times: int, kind: Hashable) -> None:
-        """Run ``body``, which changes fixed tensors in place, that many times.
-
-        Bodies of one ``kind``, in this round or a later one, do the same to tensors of the same
-        shapes.
-        """
+    def __call__(
+        self, data: "Batches", step: Any, carry: Any, given: Any, batches: int
+    ) -> tuple[Any, int] | None:
+        """(the carry after the last step, how many gradients a step takes); None: please loop."""
         ...
 
 
@@ -74,6 +70,17 @@ class Extent:
         """The extent of the clients that these minibatches are for."""
         total = drawn.real.any(2).sum(1, keepdim=True).cpu().numpy()
         whole = (drawn.epoch == 0).sum(1, keepdim=True).cpu().numpy()  # steps of an epoch
+        return cls._cut(total, whole)
+
+    @classmethod
+    def ahead(cls, budget: Tensor, epochs: Tensor, batch_size: int) -> Self:
+        """The same before anything is drawn, so that nobody waits for a device."""
+        plan = _Plan.of(budget, epochs, batch_size)
+        own = plan.own[:, None].numpy()
+        return cls._cut(own, plan.each[:, None].clamp(max=plan.steps).numpy())
+
+    @classmethod
+    def _cut(cls, total: np.ndarray, whole: np.ndarray) -> Self:
         before = np.arange(np.ceil(total / whole).max(), dtype=np.int64) * whole
         return cls((total - before).clip(0, whole))
 
@@ -176,18 +183,20 @@ class Batches:
         fewest, most = self.extent.folds(batches)
         if not most:
             return carry
-        own = torch.maximum(self.steps // batches, self.steps.clamp(max=1))
+        own = self.own(batches)
+        if self.repeat is not None:
+            found = self.repeat(self, step, carry, given, batches)
+            if found is not None:
+                carry, times = found
+                self._taken.append(times * self._rows(own, most, batches))
+                return carry
 
-        def after(carry: C, s: int | Tensor) -> C:
-            return step(carry, self._seen(s, batches), given)
+        def after(carry: C, s: int) -> C:
+            return step(carry, self.seen(s, batches), given)
 
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = after(carry, 0)
         self._taken.append(sum(passes) * self._rows(own, most, batches))
-        if self.repeat is not None:
-            held = tree.where(own > 0, new, carry)  # under vmap all leaves get a client axis
-            kind = step, batches, _shapes((held, given, self.draw, self.first))
-            return _in_place(self.repeat, after, held, own, most, kind)
         # A mask costs one pass over all parameters, so steps real for everyone go without.
         carry = new if fewest else tree.where(own > 0, new, carry)
         for s in range(1, most):
@@ -195,12 +204,27 @@ class Batches:
             carry = new if s < fewest else tree.where(own > s, new, carry)
         return carry
 
-    def _seen(self, s: int | Tensor, batches: int) -> Batch | tuple[Batch, ...]:
+    def own(self, batches: int) -> Tensor:
+        """How many steps of so many minibatches this client takes."""
+        return torch.maximum(self.steps // batches, self.steps.clamp(max=1))
+
+    def few(self, batches: int) -> bool:
+        """Whether somebody has fewer minibatches than that."""
+        return bool(self.extent.steps.sum(1).min() < batches)
+
+    def placed(self, draw: Draw, key: Key, first: int | Tensor, steps: Tensor) -> "Batches":
+        """The same client with its numbers in other tensors, which may have room for more steps."""
+        other = copy.copy(self)
+        other.draw, other.key, other.first = draw, key, first
+        other.__dict__["steps"] = steps  # not counted again in every step
+        return other
+
+    def seen(self, s: int | Tensor, batches: int) -> Batch | tuple[Batch, ...]:
         """What step ``s`` of a fold sees."""
         if batches == 1:
             return self.batch(s)
         places = [s * batches + j for j in range(batches)]
-        if self.extent.steps.sum(1).min() < batches:  # somebody has too few
+        if self.few(batches):
             own = len(self.extent.rows) or self.steps.clamp(min=1)
             places = [p % own for p in places]
         return tuple(map(self.batch, places))
@@ -233,41 +257,33 @@ class Batches:
         return Batch(x, self.y[index], real, key, t, epoch)
 
 
-def _in_place(
-    repeat: Repeat,
-    after: Callable[[C, Tensor], C],
-    held: C,
-    own: Tensor,
-    most: int,
-    kind: Hashable,
-) -> C:
-    """Further steps with the carry in fixed places and the number of the step on the device."""
-    s = torch.zeros((), dtype=torch.int64, device=own.device)
-
-    def body() -> None:
-        s.add_(1)
-        tree.map(Tensor.copy_, held, tree.where(own > s, after(held, s), held))
-
-    repeat(body, most - 1, kind)
-    return held
-
-
-def _shapes(t: Tree) -> Hashable:
-    """The shapes and types of all tensors, with the client axis that vmap hides."""
-
-    def shape(x: Any) -> Hashable:
-        while isinstance(x, Tensor) and _functorch.is_batchedtensor(x):
-            x = _functorch.get_unwrapped(x)
-        return (tuple(x.shape), x.dtype) if isinstance(x, Tensor) else x
-
-    return tuple(map(shape, tree.leaves(t)))
-
-
 def work(budget: Tensor, epochs: Tensor) -> Tensor:
     """How many examples each client processes in ``epochs`` passes over ``budget`` examples."""
     whole = epochs.floor()
     total = whole.long() * budget + ((epochs - whole) * budget + 0.5).floor().long()
     return total.clamp(min=1)  # whoever takes part does something
+
+
+class _Plan(NamedTuple):
+    """How much clients draw, on the host."""
+
+    total: Tensor  # [n] examples
+    each: Tensor  # [n] steps of an epoch
+    own: Tensor  # [n] steps
+
+    @classmethod
+    def of(cls, budget: Tensor, epochs: Tensor, batch_size: int) -> Self:
+        """By the same arguments as ``draw``."""
+        budget = budget.cpu()
+        total = work(budget, epochs.cpu())
+        each = torch.ceil(budget / batch_size).long()
+        last = total - 1
+        return cls(total, each, last // budget * each + last % budget // batch_size + 1)
+
+    @property
+    def steps(self) -> int:
+        """The most that anybody takes."""
+        return int(self.own.max())
 
 
 def draw(
@@ -287,40 +303,31 @@ def draw(
     (its original size, also when a transform made the list longer); a fraction of an epoch is that
     share of one more shuffled pass, rounded to whole examples. Each epoch ends in a short batch.
     A step is padded with its own first row, so that no client ever touches another's examples.
+    Numbers of clients may be on the host: then nothing waits for the device of the keys.
     """
-    n, size = len(sizes), int(sizes.max())
-    total = work(budget, epochs)
-    passes = int(torch.ceil(total / sizes).max())
-    real = torch.arange(size, device=keys.device) < sizes[:, None]
+    plan, device = _Plan.of(budget, epochs, batch_size), keys.device
+    size, passes = int(sizes.max()), int(torch.ceil(plan.total / sizes.cpu()).max())
+    sizes, starts, budget, total, each = (
+        v.to(device)[:, None, None] for v in (sizes, starts, budget, plan.total, plan.each)
+    )
+    real = torch.arange(size, device=device) < sizes[:, 0]
     shuffled = []
     for p in range(passes):
         bits = rng.bits(rng.fold_in(keys, p), size)
         shuffled.append(torch.where(real, bits, torch.iinfo(torch.int64).max).argsort(1))
+    local = torch.cat(shuffled, 1)
 
-    q = torch.arange(int(total.max()), device=keys.device)[None]  # position in a client's sequence
-    turn, place = q // sizes[:, None], q % sizes[:, None]
-    local = torch.stack(shuffled, 1)[
-        torch.arange(n, device=keys.device)[:, None], turn.clamp(max=passes - 1), place
-    ]
-    row = (starts[:, None] + local).clamp(max=len(order) - 1)
-
-    epoch, j = q // budget[:, None], q % budget[:, None]
-    each = torch.ceil(budget / batch_size).long()[:, None]  # steps of an epoch
-    step = epoch * each + j // batch_size
-    used = q < total[:, None]
-    steps = int(step[used].max()) + 1
-    at = (torch.arange(n, device=keys.device)[:, None] * steps + step) * batch_size + j % batch_size
-
-    def scatter(values: Tensor) -> Tensor:
-        flat = torch.zeros(n * steps * batch_size, dtype=values.dtype, device=keys.device)
-        flat[at[used]] = values[used]
-        return flat.reshape(n, steps, batch_size)
-
-    changed = torch.zeros_like(used) if altered is None else altered[row]
-    index, filled = scatter(order[row]), scatter(used)
-    first = torch.where(filled[..., :1], index[..., :1], order[starts][:, None, None])
-    turns = torch.arange(steps, device=keys.device) // each
-    return Draw(torch.where(filled, index, first), filled, scatter(changed), turns)
+    step = torch.arange(plan.steps, device=device)[:, None]
+    epoch = step // each
+    j = step % each * batch_size + torch.arange(batch_size, device=device)  # place in the epoch
+    q = epoch * budget + j  # and in a client's whole sequence
+    filled = (j < budget) & (q < total)
+    some = filled[..., :1]
+    q = torch.where(filled, q, torch.where(some, q[..., :1], 0))
+    at = q // sizes * size + q % sizes
+    row = starts + torch.where(some, local.gather(1, at.flatten(1)).view(q.shape), 0)
+    changed = torch.zeros_like(filled) if altered is None else altered[row] & filled
+    return Draw(order[row], filled, changed, epoch[..., 0])
 
 
 @dataclass(frozen=True)

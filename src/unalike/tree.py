@@ -21,6 +21,22 @@ def leaves(t: Tree) -> list[Tensor]:
     return pytree.tree_leaves(t)
 
 
+def structure(t: Tree) -> Any:
+    """What a tree is like without its leaves; can be compared and looked up."""
+    return pytree.tree_structure(t)
+
+
+def build(leaves: list[Any], structure: Any) -> Tree:
+    """The tree of these leaves."""
+    return pytree.tree_unflatten(leaves, structure)
+
+
+def leaves_as(t: Tree, structure: Any) -> list[Any]:
+    """The leaves in the order of a structure, which a dict may have in another."""
+    found: list[Any] = structure.flatten_up_to(t)
+    return found
+
+
 def named(t: Tree) -> dict[str, Tensor]:
     """The leaves by path: what travels on a wire or lies in a file."""
     return {pytree.keystr(path): leaf for path, leaf in pytree.tree_leaves_with_path(t)}

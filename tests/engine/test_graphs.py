@@ -1,6 +1,6 @@
 """Steps that are repeated in place are the steps of a loop; recording them needs a GPU."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,18 +11,36 @@ from torch.func import vmap
 
 from unalike import rng
 from unalike.batches import Batch, Batches, Draw, Extent
+from unalike.engine.graphs import Graphs
 from unalike.engine.simulate import Simulation
 from unalike.parts.optim import Adam
 
 
-def again(body: Callable[[], None], times: int, kind: Hashable) -> None:
-    """What a replayed recording does, done by hand."""
-    for _ in range(times):
-        body()
+class Again:
+    """What a recorder does, done by hand: a recording is the thing itself."""
+
+    def __init__(self) -> None:
+        self.recorded = 0
+
+    def __call__(self, body: Callable[[], None]) -> Callable[[], None]:
+        self.recorded += 1
+        return body
 
 
 # Carries of every kind: moments, a shift, two models, weights, two parts, changed rows, features.
 KINDS = ["fedavg", "scaffold", "superfed_mm", "term", "lg_fedavg", "fedaug", "fedevg"]
+
+
+def replayed(monkeypatch: pytest.MonkeyPatch) -> Again:
+    """From here on simulations replay."""
+    prepare, watch = Simulation.__init__, Again()
+
+    def prepared(self: Simulation, *args: Any, **options: Any) -> None:
+        prepare(self, *args, **options)
+        self._repeat = Graphs(watch)
+
+    monkeypatch.setattr(Simulation, "__init__", prepared)
+    return watch
 
 
 @pytest.mark.parametrize("method", KINDS)
@@ -33,16 +51,50 @@ def test_methods_in_place(method, monkeypatch):
     parts = {"opt": Adam(0.01)} if method in ("fedavg", "lg_fedavg") else {}
     recipe = composed(task, data, (method, settings), rounds=2, **sampled(1.0, 2.0), **parts)
     looped = play(recipe, data, 2, batch_size=3)
-    prepare = Simulation.__init__
-
-    def prepared(self: Simulation, *args: Any, **options: Any) -> None:
-        prepare(self, *args, **options)
-        self._repeat = again
-
-    monkeypatch.setattr(Simulation, "__init__", prepared)
+    watch = replayed(monkeypatch)
     repeated = play(recipe, data, 2, batch_size=3)
     assert same(looped.states[-1].servers, repeated.states[-1].servers)
     assert same(looped.kept[-1], repeated.kept[-1])
+    assert watch.recorded
+
+
+def test_rounds_share_recordings(monkeypatch):
+    """The same clients in every round: nothing new after the second."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", rounds=9, **sampled(1.0, 3.0))
+    watch, counts = replayed(monkeypatch), list[int]()
+    for rounds in (2, 9):
+        before = watch.recorded
+        play(recipe, data, rounds, batch_size=3)
+        counts.append(watch.recorded - before)
+    assert counts[0] == counts[1] > 0
+
+
+def test_too_many_kinds_are_forgotten(monkeypatch):
+    """The one that was not used for longest."""
+    monkeypatch.setattr("unalike.engine.graphs.KINDS", 2)
+    watch = Again()
+    graphs, x = Graphs(watch), torch.arange(8.0)
+
+    def fold(n: int) -> int:
+        row = torch.arange(8)[None, :, None].expand(n, -1, -1)
+        real = torch.ones_like(row, dtype=torch.bool)
+        drawn = Draw(row, real, ~real, torch.zeros(n, 8, dtype=torch.int64))
+        before, extent = watch.recorded, Extent.of(drawn)
+
+        def one(draw: Draw, key: Tensor) -> Tensor:
+            return Batches(x, x, draw, key, extent, repeat=graphs).fold(add, torch.zeros(()))
+
+        assert vmap(one)(drawn, torch.arange(n)).tolist() == [28.0] * n
+        return watch.recorded - before
+
+    assert [bool(fold(n)) for n in (1, 1, 1)] == [True, True, False]  # also from the start on
+    assert [bool(fold(n)) for n in (2, 1, 3)] == [True, False, True]  # 2 is the oldest now
+    assert [bool(fold(n)) for n in (1, 2)] == [False, True]
+
+
+def add(carry: Tensor, batch: Batch, given: Any) -> Tensor:
+    return carry + batch.x.sum()
 
 
 def test_places_that_swap_their_contents() -> None:
@@ -61,7 +113,7 @@ def test_places_that_swap_their_contents() -> None:
 
     def one(draw: Draw, key: Tensor) -> tuple[Tensor, Tensor]:
         zero = torch.zeros(())
-        return Batches(x, y, draw, key, extent, repeat=again).fold(step, (zero, zero + 1))
+        return Batches(x, y, draw, key, extent, repeat=Graphs(Again())).fold(step, (zero, zero + 1))
 
     a, b = vmap(one)(drawn, rng.fold_in(rng.key(0), torch.arange(2)))
     v = x.flatten()

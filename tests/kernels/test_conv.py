@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from precisions import multiplied
 from torch import Tensor
 from torch.func import grad, vmap
 
@@ -187,10 +188,9 @@ def apart(one: Tensor, two: Tensor) -> float:
 
 
 @pytest.fixture(params=list(BOUNDS))
-def precision(request, monkeypatch):
-    told = "tf32" if request.param == "tf32" else "ieee"
-    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", told)
-    return request.param
+def precision(request):
+    with multiplied("tf32" if request.param == "tf32" else "ieee"):
+        yield request.param
 
 
 def computed(case: Case, x: Tensor, w: Tensor, b: Tensor | None, g: Tensor) -> list[Tensor]:
@@ -243,14 +243,14 @@ class TestOnGPU:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
-def test_a_map_on_a_gpu_uses_the_kernels(monkeypatch):
+def test_a_map_on_a_gpu_uses_the_kernels():
     """Through vmap and grad, with images as they come: contiguous, channels first."""
-    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee")
     geometry = Geometry(padding=(1, 1))
     w, b = drawn(4, 32, 16, 3, 3, device="cuda"), drawn(4, 32, device="cuda")
     x = drawn(4, 6, 16, 12, 12, device="cuda")
     true = vmap(grad(pytorchs(geometry), (0, 1, 2)))(w, b, x)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+    cuda = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    with multiplied("ieee"), cuda as seen:
         found = vmap(grad(ours(geometry), (0, 1, 2)))(w.float(), b.float(), x.float())
         torch.cuda.synchronize()
     names = {e.key for e in seen.key_averages()}

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+from precisions import multiplied
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
@@ -151,12 +152,10 @@ def test_a_cpu_needs_no_kernels():
 
 @pytest.mark.parametrize("device", [CUDA])
 @pytest.mark.parametrize("kind", ["exact", "tf32", "bf16"])
-def test_a_network_on_a_gpu(device, kind, monkeypatch, record_property):
-    told = "tf32" if kind == "tf32" else "ieee"
-    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", told)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", told)
+def test_a_network_on_a_gpu(device, kind, record_property):
+    told = multiplied("tf32" if kind == "tf32" else "ieee")
     true = gradients(network(), "cpu", torch.float64)
-    with torch.autocast("cuda", torch.bfloat16, enabled=kind == "bf16"):
+    with told, torch.autocast("cuda", torch.bfloat16, enabled=kind == "bf16"):
         found = gradients(accelerated(network()), device, torch.float32)
         again = gradients(accelerated(network()), device, torch.float32)
         cudnn = gradients(network(), device, torch.float32)

@@ -66,7 +66,8 @@ class Reply(NamedTuple):
 class Lists(NamedTuple):
     """Whose turn it is, and which rows they own: client i has ``order[starts[i] :][: lengths[i]]``.
 
-    A leading client axis on every field but ``order`` and ``altered``.
+    A leading client axis on every field but ``order`` and ``altered``, which are on the device
+    that computes; the others may be on the host, so that nothing waits for it.
     """
 
     ids: Tensor
@@ -100,11 +101,12 @@ STACKED = Ctx(round=None, key=0, examples=0, role=0, reply=0, rate=None)  # type
 
 def turns(recipe: Recipe, t: int, lists: Lists, plan: Plan, keys: Keys, batch_size: int) -> Turns:
     """The turns of some clients in round ``t``, drawn at once; each as it would be alone."""
-    device = lists.ids.device
+    device = keys.noise.device
+    ids = lists.ids.to(device)
     ctx = Ctx(
         torch.tensor(t, device=device),
-        rng.client(keys.noise, t, lists.ids),
-        lists.sizes.float(),
+        rng.client(keys.noise, t, ids),
+        lists.sizes.float().to(device),
         plan.role.to(device),
         plan.reply.to(device),
         torch.tensor(recipe.decay(t), device=device),
@@ -114,9 +116,9 @@ def turns(recipe: Recipe, t: int, lists: Lists, plan: Plan, keys: Keys, batch_si
         lists.lengths,
         lists.starts,
         budget=lists.sizes,
-        epochs=plan.epochs.to(device),
+        epochs=plan.epochs,
         batch_size=batch_size,
-        keys=rng.client(keys.batches, t, lists.ids),
+        keys=rng.client(keys.batches, t, ids),
         altered=lists.altered,
     )
     return Turns(work, _look(recipe, lists, keys) if recipe.looks else None, ctx)
@@ -128,9 +130,9 @@ def _look(recipe: Recipe, lists: Lists, keys: Keys) -> Draw:
         lists.sizes,
         lists.starts,
         budget=lists.sizes,
-        epochs=torch.ones(len(lists.sizes), device=lists.ids.device),
+        epochs=torch.ones(len(lists.sizes)),
         batch_size=look_size(recipe, int(lists.sizes.max())),
-        keys=rng.client(keys.batches, -1, lists.ids),
+        keys=rng.client(keys.batches, -1, lists.ids.to(keys.batches.device)),
     )
 
 

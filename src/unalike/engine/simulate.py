@@ -12,6 +12,7 @@ from torch.func import vmap
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, Extent
+from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
@@ -24,6 +25,7 @@ from unalike.engine.node import (
     Turns,
     answer,
     apart,
+    look_size,
     turns,
 )
 from unalike.engine.states import InMemory, States
@@ -68,13 +70,16 @@ class Simulation:
         self.examples, self.rows, self.seed = examples, rows, seed
         self.engine, self.device, self.workers = engine, device, workers
         self.x, self.y = examples.x.to(device), examples.y.to(device)
-        self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients]).to(device)
-        self.clients = Clients(n_clients, self.sizes.cpu())
+        self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients])
+        self.clients = Clients(n_clients, self.sizes)
         self.keys = Keys.of(seed, device)
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
         self.federation, self.how, self.judge_training = federation, ensemble, judge_training
-        self._repeat = Graphs(device) if graphs and device.type == "cuda" else None
+        self._repeat: Graphs | None = None
+        if graphs and device.type == "cuda":
+            room = torch.cuda.get_device_properties(device).total_memory // 8
+            self._repeat = Graphs(Capture(device), room)
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
@@ -83,11 +88,12 @@ class Simulation:
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
         self.recipe, self.w = recipe, tree.to(w, self.device)
+        if self._repeat is not None:
+            self._repeat.clear()
         order, start, altered = self._extended()
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
-        self.starts = torch.from_numpy(start[:-1]).to(self.device)
-        self.lengths = torch.from_numpy(np.diff(start)).to(self.device)
+        self.starts, self.lengths = torch.from_numpy(start[:-1]), torch.from_numpy(np.diff(start))
         # A batch may be larger than anybody's data; padding up to it would fill the memory.
         self.batch_size = min(recipe.batch_size, int(self.lengths.max()))
         example = self.x[:1].numel() * self.x.element_size()
@@ -191,7 +197,7 @@ class Simulation:
             work = self._work(part, stats, slots)
             done.append((part.ids, kept))
             said = part.reply
-            numbers = {"examples": self.sizes.cpu()[part.ids].float(), **stats}
+            numbers = {"examples": self.sizes[part.ids].float(), **stats}
             if not bool(said.all()):
                 wire, numbers = (tree.row(x, said) for x in (wire, numbers))
             yield Replies(part.ids[said], wire, numbers, work)
@@ -214,7 +220,7 @@ class Simulation:
     def _chunks(self, plan: Plan) -> Iterator[Tensor]:
         if self.engine == "sequential":
             return iter(torch.arange(len(plan.ids)).split(AT_ONCE))
-        steps = torch.ceil(self.sizes.cpu()[plan.ids] * plan.epochs / self.batch_size).numpy()
+        steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
         return (some.sort().values for some in chunks(steps, self.chunk, overhead))
@@ -225,8 +231,12 @@ class Simulation:
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
         down = tree.row(downs, 0) if shared else tree.row(downs, home)
         work, whole, ctx = self._turns(t, plan)
-        kept, extent = self.states.get(plan.ids), Extent.of(work)
-        looking = whole and Extent.of(whole)
+        sizes = self.sizes[plan.ids]
+        kept, extent = self.states.get(plan.ids), Extent.ahead(sizes, plan.epochs, self.batch_size)
+        looking = None
+        if whole is not None:
+            size = look_size(self.recipe, int(sizes.max()))
+            looking = Extent.ahead(sizes, torch.ones(len(sizes)), size)
 
         def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
             x, y, key = self.x, self.y, ctx.key
@@ -242,7 +252,7 @@ class Simulation:
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""
-        i = plan.ids.to(self.device)
+        i = plan.ids
         starts, lengths, sizes = self.starts[i], self.lengths[i], self.sizes[i]
         lists = Lists(i, self.order, self.altered, starts, lengths, sizes)
         return turns(self.recipe, t, lists, plan, self.keys, self.batch_size)

@@ -36,3 +36,5 @@ def prepare(on: torch.device, tf32: bool) -> None:
     precision = "tf32" if tf32 else "ieee"
     torch.backends.cudnn.conv.fp32_precision = precision  # type: ignore[attr-defined]
     torch.backends.cuda.matmul.fp32_precision = precision
+    # PyTorch loads its solvers at their first use, and fails if that is in two threads at once.
+    torch.linalg.inv_ex(torch.ones(1, 1, device=on))

@@ -1,0 +1,99 @@
+"""Tensors inside vmap as what they are outside: with the client axis that vmap hides."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch  # private: nothing public tells of the axes that vmap hides
+
+from unalike import tree
+from unalike.tree import Tree
+
+
+def raw(x: Tensor) -> Tensor:
+    """The tensor itself, its hidden axis first."""
+    if not inside(x):
+        return x
+    axis = _functorch.maybe_get_bdim(x)
+    inner: Tensor = _functorch.get_unwrapped(x)
+    return inner if axis == 0 else inner.movedim(axis, 0)
+
+
+def inside(x: Tensor) -> bool:
+    """Whether vmap hides an axis of it."""
+    return bool(_functorch.is_batchedtensor(x))
+
+
+def wrap(x: Tensor) -> Tensor:
+    """The inverse, inside vmap."""
+    inner = _functorch.peek_interpreter_stack()
+    assert inner is not None, "called inside vmap"
+    wrapped: Tensor = _functorch._add_batch_dim(x, 0, inner.level())
+    return wrapped
+
+
+def kind(t: Tree) -> Hashable:
+    """Structure, shapes and types; None unless we are in one vmap and in nothing else."""
+    inner = _functorch.peek_interpreter_stack()
+    if inner is None or inner.key() != _functorch.TransformType.Vmap or inner.level() > 1:
+        return None
+
+    def leaf(x: Any) -> Hashable:
+        if not isinstance(x, Tensor):
+            return x
+        return tuple(raw(x).shape), x.dtype, inside(x)
+
+    return tree.structure(t), tuple(map(leaf, tree.leaves(t)))
+
+
+class Places:
+    """Fixed tensors for the leaves of a tree."""
+
+    def __init__(self, t: Tree) -> None:
+        """With the numbers of ``t``."""
+        self.structure, found = tree.structure(t), tree.leaves(t)
+        self.mapped = [isinstance(x, Tensor) and inside(x) for x in found]
+        self.held: list[Any] = [_own(x) for x in found]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they take."""
+        return tree.size_bytes([x for x in self.held if isinstance(x, Tensor)])
+
+    def tree(self) -> Tree:
+        """The places themselves in the form of ``t``, inside vmap."""
+        return self._tree(self.held)
+
+    def copy(self) -> Tree:
+        """What they hold, in the form of ``t``."""
+        return self._tree([x.clone() if isinstance(x, Tensor) else x for x in self.held])
+
+    def _tree(self, found: list[Any]) -> Tree:
+        both = zip(found, self.mapped, strict=True)
+        return tree.build([wrap(x) if m else x for x, m in both], self.structure)
+
+    def fill(self, t: Tree) -> None:
+        """Take other numbers; a leaf without the hidden axis is the same for all.
+
+        ``t`` may be made of the places themselves, in another order.
+        """
+        mine = {x.untyped_storage().data_ptr() for x in self.held if isinstance(x, Tensor)}
+        same, other = list[tuple[Tensor, Tensor]](), list[tuple[Tensor, Tensor]]()
+        for old, x in zip(self.held, tree.leaves_as(t, self.structure), strict=True):
+            if not isinstance(old, Tensor):
+                continue
+            new = raw(x)
+            if new.untyped_storage().data_ptr() in mine:
+                if new.data_ptr() == old.data_ptr() and new.shape == old.shape:
+                    continue
+                new = new.clone()
+            (same if old.shape == new.shape else other).append((old, new))
+        if same:
+            torch._foreach_copy_([old for old, _ in same], [new for _, new in same])
+        for old, new in other:
+            old.copy_(new)
+
+
+def _own(x: Any) -> Any:
+    return raw(x).clone(memory_format=torch.contiguous_format) if isinstance(x, Tensor) else x
