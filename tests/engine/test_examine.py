@@ -194,7 +194,12 @@ def test_pooled_training_judges_training_rows_by_client() -> None:
 
 
 TINY = {"trimmed_mean": {"trim": 0.34}, "krum": {"attackers": 0}}
-TINY |= {"dp": {"delta": 0.01}, "local_dp": {"delta": 0.01}, "superfed_mm": {"start": 0.0}}
+TINY |= {
+    "dp": {"delta": 0.01},
+    "local_dp": {"delta": 0.01},
+    "superfed_mm": {"start": 0.0},
+    "superfed_lm": {"start": 0.0},
+}
 # An autoencoder, one client for all, and no model that travels.
 OTHERS = {"latent_disco", "pooled", "fedevg"}
 
