@@ -94,10 +94,14 @@ class SuPerFed(Wrapper):
         """The global model: the other end of the line is not a received one."""
         return down.x
 
+    def far_end(self, down: Down, mine: Any) -> Params:
+        """This client's own model."""
+        return {**down.x, **self.base.kept(mine).own}
+
     def personal(self, down: Down, mine: Any) -> Params:
         """The point ``at`` of the line from the global model to this client's own."""
-        x, buffers = self.task.split(down.x)
-        return {**tree.lerp(x, self.base.kept(mine).own, self.at), **buffers}
+        point: Params = tree.lerp(down.x, self.far_end(down, mine), self.at)
+        return point
 
 
 def cos2(a: Params, b: Params) -> Tensor:
