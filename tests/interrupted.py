@@ -30,6 +30,7 @@ STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
     "aaggff_d": {"method": "aaggff_d"},
     "aaggff_s": {"method": "aaggff_s", "participation": {"fraction": 1.0}},  # grows with the rounds
     "superfed_mm": {"method": {"name": "superfed_mm", "start": 0.3}},
+    "superfed_lm": {"method": {"name": "superfed_lm", "start": 0.3}},
     "phase_shift": {
         "method": "phase_shift",
         "local": {**SMALL["local"], "momentum": 0.9, "lr": 0.05},

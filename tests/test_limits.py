@@ -99,13 +99,14 @@ def test_fednova_with_equal_work(momentum: float) -> None:
     assert distance(nova, avg) < 1e-6
 
 
+@pytest.mark.parametrize("name", ["superfed_mm", "superfed_lm"])
 @pytest.mark.parametrize("network", ["conv", "dense"])
-def test_superfed_that_never_mixes(network: str) -> None:
+def test_superfed_that_never_mixes(network: str, name: str) -> None:
     """start = 1: FedProx, and without the pull FedAvg, bit for bit."""
     setting = network_task(network, tracked=False)
-    never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.0, "nu": 0.0}), **MOMENTUM)
+    never = run(setting, (name, {"start": 1.0, "mu": 0.0, "nu": 0.0}), **MOMENTUM)
     assert same(never.x, run(setting, "fedavg", **MOMENTUM).x)
-    never = run(setting, ("superfed_mm", {"start": 1.0, "mu": 0.3, "nu": 5.0}), **MOMENTUM)
+    never = run(setting, (name, {"start": 1.0, "mu": 0.3, "nu": 5.0}), **MOMENTUM)
     prox = run(setting, ("fedprox", {"mu": 0.3}), **MOMENTUM)
     assert distance(never.x, prox.x) < 1e-6
     assert distance(prox.x, run(setting, "fedavg", **MOMENTUM).x) > 1e-5

@@ -41,6 +41,7 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fednova": ({}, {**HALF, **MOMENTUM}),
     "fedprox": ({"mu": 0.3, "adaptive": True}, HALF),
     "superfed_mm": ({"start": 0.25}, {**HALF, **MOMENTUM}),
+    "superfed_lm": ({"start": 0.25}, {**HALF, **MOMENTUM}),
     "phase_shift": ({"phases": 3}, {**EVERYBODY, **MOMENTUM}),
     "fedaug": ({"target": 0.1}, HALF),
     "fedevg": ({"per_class": 2}, HALF),
@@ -52,7 +53,12 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "local_only": ({}, {**HALF, **MOMENTUM}),
 }
 TRIED = sorted(METHODS.keys() - {"latent_disco"})  # which measures a VAE's latent variables
-NO_BUFFERS = {"dp", "local_dp", "superfed_mm"}  # they refuse running statistics, with a reason
+NO_BUFFERS = {
+    "dp",
+    "local_dp",
+    "superfed_mm",
+    "superfed_lm",
+}  # they refuse running statistics, with a reason
 FEATURES = {"fedevg"}  # takes gradients with respect to features, so no symbols
 
 TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {

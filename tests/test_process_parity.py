@@ -37,6 +37,7 @@ EVERYBODY = {"participation": {"fraction": 1.0}}
 SETTINGS: dict[str, dict[str, Any]] = {  # of methods that need others than their own
     "lg_fedavg": {"warm_start": 1},
     "superfed_mm": {"start": 0.0},
+    "superfed_lm": {"start": 0.0},
     "phase_shift": {"phases": 2},
     "fedaug": {"target": 0.1},
     "fedevg": {"per_class": 2},

@@ -83,6 +83,10 @@ class Algorithm(Protocol):
         """The weights this client is judged by; None if it is judged by ``model``."""
         ...
 
+    def far_end(self, down: Any, mine: Any) -> Params | None:
+        """Where a line from the shared model to this client's own ends."""
+        ...
+
     def received(self, down: Any, mine: Any) -> Params | None:
         """The weights whose loss a client reports before it trains."""
         ...
@@ -129,6 +133,10 @@ class Stateless:
     def personal(self, down: Any, mine: Any) -> Params | None:
         """The downloaded weights."""
         return down.x
+
+    def far_end(self, down: Any, mine: Any) -> Params | None:
+        """The weights it is judged by."""
+        return self.personal(down, mine)
 
     def received(self, down: Any, mine: Any) -> Params | None:
         """The weights it is judged by."""
@@ -204,6 +212,11 @@ class Wrapper:
     def personal(self, down: Any, mine: Any) -> Params | None:
         """As the wrapped method."""
         return self.base.personal(down, mine)
+
+    def far_end(self, down: Any, mine: Any) -> Params | None:
+        """As the wrapped method, unless this one says by what else its clients are judged."""
+        own = type(self).personal is not Wrapper.personal
+        return self.personal(down, mine) if own else self.base.far_end(down, mine)
 
     def received(self, down: Any, mine: Any) -> Params | None:
         """As the wrapped method."""

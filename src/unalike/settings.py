@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
@@ -30,6 +31,10 @@ class Settings(BaseModel):
                         f"{name} belongs to {other} = {json.dumps(value)}; leave it out"
                     )
         return self
+
+    def among(self, record: type, *but: str) -> dict[str, Any]:
+        """Those of the settings that a dataclass has fields for, all ``but`` some."""
+        return self.model_dump(include={f.name for f in fields(record)}, exclude={*but})
 
 
 def setting(

@@ -251,7 +251,7 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
     "propfair_loss": set(),
     "lg_fedavg": {Trait.KEEPS_LEAVES},
-    "superfed_mm": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER},
+    **{key: {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER} for key in ("superfed_mm", "superfed_lm")},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
     "fedaug": set(),
     "fedevg": {*OWN, Trait.SENDS_NO_MODEL},

@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from unalike import rng, tree
-from unalike.algorithms import fedevg
-from unalike.algorithms.fedevg import FedEvg, Synthetic
+from unalike.algorithms.fedevg import FedEvg
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.gradient import gradient
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts import langevin
 from unalike.parts.energy import Energy
-from unalike.parts.langevin import Up, cosine_step
+from unalike.parts.langevin import Langevin, Up, cosine_step
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Plan
+from unalike.parts.synthetic import Synthetic
 from unalike.recipe import Recipe
 from unalike.run.build import experiment
 from unalike.run.config import parse
@@ -55,10 +56,12 @@ def made(
     task: MultiClass, classes: int, rounds: int, shape: tuple[int, ...] = (2,), **settings: Any
 ) -> FedEvg:
     """The method with some settings of either half."""
-    names = {f.name for f in fields(Energy)}
-    client = {k: v for k, v in settings.items() if k in names}
-    rest = {k: v for k, v in settings.items() if k not in names}
-    return FedEvg(task, Energy(task, **client), shape, classes, rounds, **rest)
+
+    def taken(record: type) -> dict[str, Any]:
+        return {f.name: settings.pop(f.name) for f in fields(record) if f.name in settings}
+
+    energy, walk = Energy(task, **taken(Energy)), Langevin(rounds, **taken(Langevin))
+    return FedEvg(task, energy, walk, shape, classes, **settings)
 
 
 def sent(evg: FedEvg) -> Up:
@@ -180,7 +183,7 @@ def test_server_step_with_noise(
     evg = method(beta, noise=0.01, clip_pixels=False)
     ups = sent(evg)
     noise = torch.tensor([[0.5, -1.0]], dtype=torch.float64)
-    monkeypatch.setattr(fedevg.rng, "normal", lambda key, *shape: noise)
+    monkeypatch.setattr(langevin.rng, "normal", lambda key, *shape: noise)
     assert moved(evg, ups) == pytest.approx(expected, abs=5e-6)
 
 

@@ -14,36 +14,27 @@ unit on, dE/dx jumps, Adam makes a full step of it, and results of two devices p
 With a smooth network (the authors' SiLU) the same error stays as small as it was.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
 
-import torch
 from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import Method, Slot
+from unalike.algorithms.method import NO_MODEL_SENT, Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.models.spectral import SpectralLinear, divided, without_spectral_norm
 from unalike.parts.energy import Batched, Energy, Of, Start
-from unalike.parts.judge import trained_on
-from unalike.parts.langevin import Mixture, Up, cosine_step, mixed, said
+from unalike.parts.langevin import Langevin, Mixture, Up
 from unalike.parts.optim import Adam
+from unalike.parts.synthetic import Synthetic, noise, outside, trained_on
 from unalike.rng import ClientStream, Key
 from unalike.settings import setting
 from unalike.tasks import MultiClass
 from unalike.traits import Trait
 from unalike.tree import Params
 from unalike.uploads import Uploads
-
-
-class Synthetic(NamedTuple):
-    """The synthetic set; its labels are balanced and never change."""
-
-    x: Tensor
-    y: Tensor
 
 
 @dataclass(frozen=True)
@@ -56,14 +47,10 @@ class FedEvg(Stateless):
 
     task: MultiClass
     energy: Energy
+    langevin: Langevin
     shape: tuple[int, ...]
     classes: int
-    rounds: int
     per_class: int = 10
-    step_first: float = 10.0
-    step_last: float = 0.01
-    noise: float = 0.01  # delta
-    mixture: Mixture = "signed"
     judge_epochs: int = 100
     judge: Literal["server", "own"] = "server"
 
@@ -78,8 +65,7 @@ class FedEvg(Stateless):
 
     def server_init(self, w: Params, key: Key) -> Synthetic:
         """Gaussian noise with balanced labels."""
-        y = torch.arange(self.classes).repeat_interleave(self.per_class)
-        return Synthetic(rng.normal(key, len(y), *self.shape).to(next(iter(w.values())).dtype), y)
+        return noise(key, self.shape, self.classes, self.per_class, next(iter(w.values())))
 
     def client(
         self, down: Synthetic, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
@@ -87,7 +73,7 @@ class FedEvg(Stateless):
         """Fit an energy model from scratch and report its gradients at the synthetic set."""
         x, y, key = down.x, down.y, rng.fold_in(ctx.key, ClientStream.MODEL)
         w = self.energy.fit(key, x, y, data, ctx.rate)
-        up = said(self.mixture, self.energy.slope(w, x, y), -self.energy(w, x, y))
+        up = self.langevin.said(self.energy.slope(w, x, y), -self.energy(w, x, y))
         return up, {"gradients": data.gradients + len(y)}, w if self.personal_models else mine
 
     def upload_like(self, down: Synthetic) -> Up:
@@ -96,16 +82,12 @@ class FedEvg(Stateless):
 
     def server(self, server: Synthetic, ups: Uploads, p: Tensor, cohort: Cohort) -> Synthetic:
         """One Langevin step on the mixture of the clients' energies."""
-        step = mixed(self.mixture, ups, p)
-        noise = rng.normal(cohort.key.to(step.device), *step.shape)
-        beta = cosine_step(cohort.round, self.rounds, self.step_first, self.step_last)
-        x = server.x - beta * step + self.noise * noise
+        x = self.langevin(server.x, ups, p, cohort.round, cohort.key)
         return server._replace(x=self.energy.bounded(x))
 
     def personal(self, down: Synthetic, mine: Any) -> Params | None:
         """The client's own classifier as ``task`` has it, or None for that of ``model``."""
-        normed = self.energy.task.network.leaves(SpectralLinear, "weight")
-        return divided(mine, normed) if self.personal_models else None
+        return self.energy.ordinary(mine) if self.personal_models else None
 
     def model(self, server: Synthetic, key: Key) -> Params | None:
         """A fresh classifier trained on the synthetic set, outside the round."""
@@ -116,20 +98,13 @@ class FedEvg(Stateless):
         return {"synthetic": server._asdict()}
 
 
-_ENERGY = {f.name for f in fields(Energy)} - {"task", "opt"}  # settings of the clients' part
-_DIVERGES = "authors' code; without it the first step diverges"
-
-
 class FedEvgMethod(Method):
     """Clients shape a shared synthetic dataset; no model ever travels."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.SENDS_NO_MODEL})
     refuses = {
-        **dict.fromkeys(
-            (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS), "it sends no updates of a model"
-        ),
-        Trait.WEIGHTS_FOLLOW_LOSSES: "it sends no model whose loss clients could report",
+        **NO_MODEL_SENT,
         Trait.MANY_SERVERS: "servers would average synthetic examples, which gives no examples",
     }
     paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
@@ -174,8 +149,17 @@ class FedEvgMethod(Method):
     noise: float = setting(
         0.01, "server noise (delta)", ge=0, source="text; the authors' code has 0.0001"
     )
-    clip_gradient: float = setting(3.0, "clip of every energy gradient", gt=0, source=_DIVERGES)
-    clip_pixels: bool = setting(True, "keep synthetic features in [0, 1]", source=_DIVERGES)
+    clip_gradient: float = setting(
+        3.0,
+        "clip of every energy gradient",
+        gt=0,
+        source="authors' code; without it the first step diverges",
+    )
+    clip_pixels: bool = setting(
+        True,
+        "keep synthetic features in [0, 1]",
+        source="authors' code; without it the first step diverges",
+    )
     lr: float = setting(1e-3, "Adam's rate for the energy model", gt=0, source="authors' code")
     judge_epochs: int = setting(
         100,
@@ -203,19 +187,15 @@ class FedEvgMethod(Method):
 
     def misfit(self, x: Tensor) -> str:
         """Real features must be where the synthetic ones are kept."""
-        if not (self.clip_pixels and len(x)) or bool(((x >= 0) & (x <= 1)).all()):
-            return ""
-        return (
-            f"method 'fedevg' keeps synthetic features in [0, 1] but those of the data go from "
-            f"{x.min():.3g} to {x.max():.3g}; set data.normalise = false or method.clip_pixels = "
-            "false."
+        found = outside(x) if self.clip_pixels else ""
+        return found and (
+            f"method 'fedevg' keeps synthetic features in [0, 1] but those of the data {found}; "
+            "set data.normalise = false or method.clip_pixels = false."
         )
 
     def _make(self, draft: Draft) -> FedEvg:
-        task = draft.task
-        assert isinstance(task, MultiClass), "checked by ``objection``"
-        classifier = replace(task, network=task.network.changed(without_spectral_norm))
         adam = Adam(self.lr, b1=0.5, weight_decay=1e-4)
-        energy = Energy(task, adam, **self.model_dump(include=_ENERGY))
-        rest = self.model_dump(exclude=_ENERGY | {"lr"})
-        return FedEvg(classifier, energy, draft.shape, draft.classes, draft.rounds, **rest)
+        energy = Energy(cast(MultiClass, draft.task), adam, **self.among(Energy))
+        langevin = Langevin(draft.rounds, **self.among(Langevin))
+        data, rest = (draft.shape, draft.classes), self.among(FedEvg, "energy")
+        return FedEvg(energy.classifier, energy, langevin, *data, **rest)

@@ -68,6 +68,11 @@ FOR_UPDATES: Mapping[Trait, str] = {
     Trait.FILTERS_UPDATES: "its weights belong to the updates as they were sent, and hold the "
     "length of the step",
 }
+NO_MODEL_SENT: Mapping[Trait, str] = {
+    Trait.FILTERS_UPDATES: "it sends no updates of a model",
+    Trait.ALTERS_UPLOADS: "it sends no updates of a model",
+    Trait.WEIGHTS_FOLLOW_LOSSES: "it sends no model whose loss clients could report",
+}
 COUNTS_ALIKE: Mapping[Trait, str] = {
     Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
     Trait.NO_SERVER: "clients hear models there, and it compares updates",

@@ -107,6 +107,10 @@ class PhaseShift(Wrapper):
         """As the wrapped method, from the central model."""
         return self.base.personal(down.base, mine.base)
 
+    def far_end(self, down: Counted, mine: Mine) -> Params | None:
+        """As the wrapped method, from the central model."""
+        return self.base.far_end(down.base, mine.base)
+
     def received(self, down: Counted, mine: Mine) -> Params | None:
         """As the wrapped method, from the central model."""
         return self.base.received(down.base, mine.base)

@@ -26,7 +26,7 @@ from unalike.algorithms.pooled import Pooled
 from unalike.algorithms.propfair import PropFair, PropFairLoss
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.scaffold import ScaffoldMethod
-from unalike.algorithms.superfed import SuPerFedMM
+from unalike.algorithms.superfed import SuPerFedLM, SuPerFedMM
 from unalike.algorithms.term import Term
 from unalike.algorithms.trimmed_mean import TrimmedMean
 
@@ -59,6 +59,7 @@ METHODS: dict[str, type[Method]] = {
     "fedmgda": FedMgda,
     "lg_fedavg": LgFedAvg,
     "superfed_mm": SuPerFedMM,
+    "superfed_lm": SuPerFedLM,
     "phase_shift": PhaseShiftMethod,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,

@@ -6,6 +6,7 @@ verdict on the common test rows is kept beside the mean.
 """
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,8 @@ from unalike import rng, tree
 from unalike.algorithm import Algorithm
 from unalike.engine.course import Course
 from unalike.engine.judging import merged, outputs, side_by_side
+from unalike.engine.landscape import places, plane
+from unalike.engine.line import chosen
 from unalike.engine.loop import State
 from unalike.metrics.calibration import Reliability
 from unalike.metrics.catalogue import SECTIONS, higher
@@ -35,6 +38,9 @@ class Evaluation:
     reliability: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     # metric -> one value per server on the common test rows; empty if there is one server
     nodes: dict[str, list[float]] = field(default_factory=dict)
+    line: dict[str, Any] = field(default_factory=dict)  # from shared to own models, see ``line.py``
+    # metric -> mean over new clients after as many steps as ``steps`` says
+    steps: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Evaluator:
@@ -46,10 +52,15 @@ class Evaluator:
         tests: tuple[Tensor, Tensor] | None,
         seed: int,
         ensemble: Ensemble = "probabilities",
+        line: str = "",
     ) -> None:
-        """``tests`` are the features and targets of the servers' own test set, if they have one."""
+        """``tests`` are the features and targets of the servers' own test set, if they have one.
+
+        ``line`` is the metric that chooses points between shared and own models, if any are.
+        """
         self.course, self.transport = course, course.transport
         self.key, self.ensemble, self.tests = rng.stream(seed, "evaluation"), ensemble, tests
+        self.line = line
 
     @property
     def algorithm(self) -> Algorithm:
@@ -66,6 +77,11 @@ class Evaluator:
         found = self.transport.evaluate(downs, models)
         if self.tests is not None:
             found["global"] = self._tested(*self.tests, downs, models)
+        mixed, told = chosen(found, self.line) if self.line else ({}, {})
+        found |= mixed
+        curve = {int(k[4:]): j for k, j in found.items() if k.startswith("new@")}
+        if curve:
+            found["adapted"] = curve[max(curve)]
         each = found["global"]
         nodes = len(each.metrics["n"])
         found["global"] = merged(each, nodes)
@@ -75,6 +91,8 @@ class Evaluator:
             {s: _spread(j.metrics) for s, j in found.items()},
             {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
             _plain(each.metrics) if nodes > 1 else {},
+            told,
+            _curve({0: found["new"], **curve}) if curve else {},
         )
 
     def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -83,6 +101,25 @@ class Evaluator:
         return tuple(
             self.algorithm.landed(s, means[j]) if j in means else s for j, s in enumerate(servers)
         )
+
+    def landscape(self, state: State, side: int) -> dict[str, Any]:
+        """The loss on a plane around the first server's model; empty where there is none."""
+        server, algorithm = self._landed(state.servers)[0], self.algorithm
+        w = algorithm.model(server, self.key)
+        if w is None:
+            return {}
+        models = plane(w, algorithm.task.weights(w), side, self.key)
+        if self.tests is None:
+            downs = tree.stack([algorithm.broadcast(s) for s in self._landed(state.servers)])
+            rows = (list(islice(models, side)) for _ in range(side))  # all would fill the memory
+            found = [self.transport.evaluate(downs, row)["global"] for row in rows]
+        else:
+            x, y, task = *self.tests, algorithm.task
+            one = torch.zeros(len(x), dtype=torch.long)
+            noise = rng.normal(rng.fold_in(self.key.to(x.device), 1), len(x), task.draws)
+            found = [task.judge(outputs(task, m, x, noise), y, one, 1) for m in models]
+        values = torch.cat([j.metrics["loss"] for j in found]).reshape(side, side)
+        return {"at": places(side), "loss": [[round(v, 6) for v in r] for r in values.tolist()]}
 
     def _tested(self, x: Tensor, y: Tensor, downs: Tree, models: list[Params | None]) -> Judged:
         """Every model on the servers' own test set, or the ensemble of the clients."""
@@ -93,6 +130,14 @@ class Evaluator:
             return task.judge(together, y, one, 1)
         said = (outputs(task, w, x, noise) for w in models if w is not None)
         return side_by_side([task.judge(out, y, one, 1) for out in said])
+
+
+def _curve(found: dict[int, Judged]) -> dict[str, list[float]]:
+    """The mean over clients of every metric after each number of steps."""
+    judged = list(found.values())
+    names = [k for k in judged[0].metrics if k != "n"]
+    means = {k: [float(j.metrics[k].double().nanmean()) for j in judged] for k in names}
+    return {"steps": [float(k) for k in found], **means}
 
 
 def _plain(metrics: dict[str, Tensor]) -> dict[str, list[float]]:

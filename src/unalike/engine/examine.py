@@ -3,6 +3,8 @@
 train        every client's personal model on its own training rows, if asked for
 validation   the same on its validation rows
 local        the same on its test rows
+local@0.3    its model at a point of the line from the shared one to its own, if asked for; and so
+             validation@0.3
 new          the servers' models on the rows of whole clients that never trained
 global       the servers' models on the test rows of all training clients together, one value for
              each model; only where the data have no test set of their own, which a server holds
@@ -23,6 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from unalike import rng, tree
 from unalike.algorithm import Algorithm
+from unalike.engine import line
 from unalike.engine.judging import MANY, at_once, merged, outputs, side_by_side
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation, Rows
@@ -52,6 +55,7 @@ class Examiner:
         workers: int = 1,
         how: str = "probabilities",
         train: bool = False,
+        points: int = 0,
     ) -> None:
         """The rows of each section are gathered once.
 
@@ -69,11 +73,12 @@ class Examiner:
             workers: The threads of ``each``.
             how: What the ensemble of the clients is.
             train: Whether training rows are judged, too.
+            points: At how many points of the line to their own models clients are judged, too.
         """
         self.algorithm, self.task, self.kept = algorithm, algorithm.task, kept
         self.x, self.y, self.home, self.each = x, y, home, each
         self.vectorized, self.chunk, self.workers, self.how = vectorized, chunk, workers, how
-        self.servers = int(home.max()) + 1
+        self.servers, self.points = int(home.max()) + 1, line.points(points)
         n, new = federation.n_clients, federation.n_new
         # A pooled run has one client for all.
         self.acts_as = torch.arange(n) if len(home) == n else torch.zeros(n, dtype=torch.long)
@@ -95,6 +100,8 @@ class Examiner:
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Every section, from what the servers send (stacked) and the models they have."""
         found = {name: self._own(rows, downs, models[0]) for name, rows in self.own.items()}
+        if self.points and self.algorithm.personal_models and models[0] is not None:
+            found |= self._line(downs, tree.stack(list(models)))
         if self.pooled is not None:
             one = torch.zeros(len(self.pooled.order), dtype=torch.long)
             y, said = self.y[self._at(self.pooled)], self._shared(self.pooled, downs, models)
@@ -111,7 +118,7 @@ class Examiner:
 
         def said() -> Iterator[Tensor]:
             def one(i: int) -> Tensor:
-                return outputs(self.task, self._model(downs, i), x, noise)
+                return outputs(self.task, self.model(downs, i), x, noise)
 
             for part in torch.arange(len(self.home)).split(self.workers):
                 yield from self.each(one, part.tolist())
@@ -120,9 +127,9 @@ class Examiner:
 
     def mean_weights(self, downs: Tree) -> Params:
         """The mean of all clients' models, leaf by leaf."""
-        total, n = self._model(downs, 0), len(self.home)
+        total, n = self.model(downs, 0), len(self.home)
         for i in range(1, n):
-            total = tree.add(total, self._model(downs, i))
+            total = tree.add(total, self.model(downs, i))
         mean: Params = tree.scale(1 / n, total)
         return mean
 
@@ -140,11 +147,28 @@ class Examiner:
     def _own(self, rows: Rows, downs: Tree, model: Params | None) -> Judged:
         """Each client's own model on its own rows."""
         if self.servers > 1 or self.algorithm.personal_models:
-            out = self._client_by_client(rows, partial(self._personal, downs))
+            out = self._client_by_client(rows, partial(self._stacked, downs))
         else:
             w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
             out = self._one(rows, model if w is None else w, apart=True)
         return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
+
+    def _line(self, downs: Tree, models: Tree) -> dict[str, Judged]:
+        """Every point of the line from a server's model to each client's own, on its own rows."""
+
+        def at(point: float, clients: Tensor) -> Params:
+            near = tree.row(models, self.home[self.acts_as[clients]])
+            mixed: Params = tree.lerp(near, self._stacked(downs, clients, "far_end"), point)
+            return mixed
+
+        found = {}
+        for name in (n for n in ("validation", "local") if n in self.own):
+            rows = self.own[name]
+            y, owner, n = self.y[self._at(rows)], rows.owner, len(rows.sizes)
+            for point in self.points:
+                out = self._client_by_client(rows, partial(at, point))
+                found[line.name(name, point)] = self.task.judge(out, y, owner, n)
+        return found
 
     def _shared(
         self, rows: Rows, downs: Tree, models: Sequence[Params | None], apart: bool = False
@@ -199,14 +223,14 @@ class Examiner:
             out = torch.cat([vmap(said)(w, *part) for part in parts], 1)
         return [out[j, :n] for j, n in enumerate(sizes.tolist())]
 
-    def _personal(self, downs: Tree, clients: Tensor) -> Params:
-        """The personal weights of some clients, stacked."""
-        ids = self.acts_as[clients]
-        own = vmap(self.algorithm.personal)(tree.row(downs, self.home[ids]), self.kept(ids))
+    def _stacked(self, downs: Tree, clients: Tensor, which: str = "personal") -> Params:
+        """The personal weights of some clients, or the ends of their lines, stacked."""
+        ids, of = self.acts_as[clients], getattr(self.algorithm, which)
+        own = vmap(of)(tree.row(downs, self.home[ids]), self.kept(ids))
         assert own is not None, "a client has a model of its own, or is judged by the server's"
         return own
 
-    def _model(self, downs: Tree, i: int) -> Params:
+    def model(self, downs: Tree, i: int) -> Params:
         """The personal weights of one client."""
         w = self.algorithm.personal(tree.row(downs, int(self.home[i])), self._state(i))
         assert w is not None, "either every server has a model, or every client has its own"

@@ -16,6 +16,7 @@ from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
+from unalike.engine.newcomers import Newcomers
 from unalike.engine.node import (
     STACKED,
     Keys,
@@ -65,6 +66,8 @@ class Simulation:
         federation: Federation | None = None,  # whose rows are for testing, where any are
         ensemble: str = "probabilities",  # what an ensemble of clients is
         judge_training: bool = False,
+        line: int = 0,  # points of the line to clients' own models that are judged
+        steps: Sequence[int] = (),  # after which new clients are judged, too
     ) -> None:
         """Moves the data to the device once."""
         self.examples, self.rows, self.seed = examples, rows, seed
@@ -75,7 +78,8 @@ class Simulation:
         self.keys = Keys.of(seed, device)
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
-        self.federation, self.how, self.judge_training = federation, ensemble, judge_training
+        self.federation, self.how = federation, ensemble
+        self.judge_training, self.line, self.steps, self._now = judge_training, line, steps, 0
         self._repeat: Graphs | None = None
         if graphs and device.type == "cuda":
             room = torch.cuda.get_device_properties(device).total_memory // 8
@@ -128,6 +132,7 @@ class Simulation:
             workers=self.workers,
             how=self.how,
             train=self.judge_training,
+            points=self.line,
         )
 
     @property
@@ -138,7 +143,13 @@ class Simulation:
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Every section that is judged on rows which clients hold."""
-        return self.examiner.evaluate(downs, models)
+        found, data = self.examiner.evaluate(downs, models), self.federation
+        if self.steps and data is not None and data.n_new:
+            whole = [self.mean_weights(downs) if w is None else w for w in models]
+            draws = self.examiner.noise, self.keys, self.steps, self.each
+            join = Newcomers(self.recipe, data, self.x, self.y, *draws)
+            found |= join.evaluate(self._now, downs, whole)
+        return found
 
     def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
         """The clients' own models together on rows of the server's."""
@@ -189,6 +200,7 @@ class Simulation:
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """Run every planned client, some at a time."""
         self.states.settle()
+        self._now = t
         run = self._vmapped if self.engine == "vectorized" else self._each
         done: list[tuple[Tensor, Tree]] = []
         for some in self._chunks(plan):

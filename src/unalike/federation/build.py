@@ -31,6 +31,7 @@ def federate(
     validation: float = 0.1,
     test: float = 0.2,
     new_clients: int = 0,
+    adapt: bool = False,
     seed: int = 0,
 ) -> Federation:
     """A federation made from data.
@@ -45,6 +46,7 @@ def federate(
         validation: Share of each client's examples.
         test: Share of each client's examples.
         new_clients: How many clients are held out whole.
+        adapt: Whether these have rows to learn from before they are tested.
         seed: The same seed gives the same federation.
 
     Example:
@@ -68,6 +70,7 @@ def federate(
         validation=validation,
         test=test,
         new_clients=new_clients,
+        adapt=adapt,
         rng=stream(seed, SPLIT),
         names=names,
         marks=marks,

@@ -13,7 +13,7 @@ from unalike.federation.goals import Outcome
 from unalike.federation.readers.columns import NOTHING, Pending
 from unalike.kinds import Kind
 
-TRAIN, VALIDATION, TEST = 0, 1, 2
+TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Federation:
 
     examples: Examples
     owner: np.ndarray  # [n] client of each example
-    part: np.ndarray  # [n] TRAIN, VALIDATION or TEST
+    part: np.ndarray  # [n] TRAIN, VALIDATION, TEST or ADAPT
     n_clients: int
     n_new: int = 0
     names: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Federation:
         return self._rows[part]
 
     @cached_property
-    def _rows(self) -> tuple["Rows", "Rows", "Rows"]:
+    def _rows(self) -> tuple["Rows", ...]:
         total = self.n_clients + self.n_new
 
         def group(part: int) -> Rows:
@@ -104,7 +104,7 @@ class Federation:
             count = np.bincount(self.owner[chosen], minlength=total)
             return Rows(torch.from_numpy(order), np.concatenate([[0], np.cumsum(count)]))
 
-        return group(TRAIN), group(VALIDATION), group(TEST)
+        return tuple(map(group, (TRAIN, VALIDATION, TEST, ADAPT)))
 
     def sizes(self, part: int) -> np.ndarray:
         """How many examples of one part each client (the new ones too) holds."""

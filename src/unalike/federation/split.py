@@ -16,7 +16,7 @@ So a client of two or three examples may have nothing to test on; it still train
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
-from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
+from unalike.federation.data import ADAPT, TEST, TRAIN, VALIDATION, Examples, Federation
 
 
 def split(
@@ -26,6 +26,7 @@ def split(
     validation: float = 0.1,
     test: float = 0.2,
     new_clients: int = 0,
+    adapt: bool = False,
     rng: np.random.Generator,
     names: tuple[str, ...] = (),
     marks: tuple[str, ...] = (),
@@ -40,6 +41,8 @@ def split(
         new_clients: How many clients, drawn at random, are held out whole: they come last and all
             their examples are for testing. The draws are nested: a larger number holds out the
             same clients and more.
+        adapt: Whether the held-out clients keep what would be their training rows to learn from
+            before they are tested on the others.
         rng: One draw for each example, then one for each client, whatever the other arguments.
         names: What the clients are called.
         marks: What sets each client apart; empty words say nothing.
@@ -71,7 +74,8 @@ def split(
     is_new = np.zeros(len(size), bool)
     is_new[order[:new_clients]] = True
     number = np.argsort(np.argsort(is_new, kind="stable"), kind="stable")  # the new ones come last
-    part[is_new[owner]] = TEST
+    new = is_new[owner]
+    part[new] = np.where(adapt & (part[new] == TRAIN), ADAPT, TEST)
     federation = Federation(
         examples=examples,
         owner=number[owner],

@@ -64,6 +64,9 @@ TESTS = {
     "local": "clients' own test data",
     "global": "global test data",
     "new": "new clients",
+    "adapted": "new clients after local steps",
+    "common": "clients' own test data, at the common point that validation data choose",
+    "oracle": "clients' own test data, at each client's best point on these very data",
 }
 SECTIONS = {"train": "training data", "validation": "validation data", **TESTS}
 POOLED = "global"  # judged as one set of rows, so there is no spread over clients

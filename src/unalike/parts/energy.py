@@ -8,7 +8,7 @@ A chain starts at the client's copy of the set, which keeps where it ends (persi
 divergence), at the real examples (contrastive divergence), or at noise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
+from unalike.models.spectral import SpectralLinear, divided, without_spectral_norm
 from unalike.parts.optim import Adam, Optimizer
 from unalike.rng import Key, Stream
 from unalike.tasks import MultiClass
@@ -68,6 +69,16 @@ class Energy:
     ce_on: Batched = "downloaded"
     clip_gradient: float = 3.0
     clip_pixels: bool = True
+
+    @property
+    def classifier(self) -> MultiClass:
+        """The same network with ordinary layers in place of spectrally normalised ones."""
+        network = self.task.network.changed(without_spectral_norm)
+        return replace(self.task, network=network)
+
+    def ordinary(self, w: Params) -> Params:
+        """What ``classifier`` computes with as the energy does with ``w``."""
+        return divided(w, self.task.network.leaves(SpectralLinear, "weight"))
 
     def __call__(self, w: Params, x: Tensor, y: Tensor) -> Tensor:
         """E of each example."""

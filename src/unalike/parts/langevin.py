@@ -1,11 +1,14 @@
 """A server's Langevin step on the mixture of its clients' energies: its gradient and its size."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from unalike import rng
+from unalike.rng import Key
 from unalike.uploads import Uploads
 
 Mixture = Literal["signed", "density"]
@@ -19,6 +22,28 @@ class Up(NamedTuple):
 
     gradient: Tensor
     weight: Tensor
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """The mixture of the clients' energies, and the server's walk down it."""
+
+    rounds: int
+    step_first: float = 10.0
+    step_last: float = 0.01
+    noise: float = 0.01  # delta
+    mixture: Mixture = "signed"
+
+    def said(self, u: Tensor, minus_energy: Tensor) -> Up:
+        """What a client sends of its energy's gradients ``u``."""
+        return said(self.mixture, u, minus_energy)
+
+    def __call__(self, x: Tensor, ups: Uploads, p: Tensor, t: int, key: Key) -> Tensor:
+        """The examples after the step of round ``t``."""
+        step = mixed(self.mixture, ups, p)
+        noise = rng.normal(key.to(step.device), *step.shape)
+        beta = cosine_step(t, self.rounds, self.step_first, self.step_last)
+        return x - beta * step + self.noise * noise
 
 
 def said(mixture: Mixture, u: Tensor, minus_energy: Tensor) -> Up:

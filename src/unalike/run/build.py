@@ -104,6 +104,7 @@ def federation(config: Config) -> Federation:
         validation=config.split.validation,
         test=config.split.test,
         new_clients=config.split.new_clients,
+        adapt=bool(config.evaluation.new_client_steps),
         seed=config.seed,
     )
 
@@ -241,6 +242,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         federation=data,
         ensemble=judging.ensemble,
         judge_training=judging.train,
+        line=judging.line,
+        steps=judging.new_client_steps,
     )
     f, last = config.faults, stages[-1].recipe
     transport: Transport = simulation
@@ -253,7 +256,9 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     explode = math.inf if last.guarantee else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
     course = Course(stages, transport, config.seed, guard, simulation.w)
-    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble)
+    metric = made.headline if judging.select == "auto" else judging.select
+    by = metric if judging.line else ""
+    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by)
     accountant = None
     if last.guarantee is not None:
         span, n = range(course.rounds), draft.n_clients

@@ -11,6 +11,7 @@ from unalike.engine.loop import Round
 from unalike.errors import RunError
 from unalike.run.build import Experiment
 from unalike.run.divergence import recorded
+from unalike.run.last_look import last_look
 from unalike.run.summary import summarise
 
 HOPELESS = 3  # rounds in a row whose answers were all refused
@@ -45,8 +46,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
-            if judged.nodes:
-                clients["nodes"] = judged.nodes
+            clients |= {k: v for k in ("nodes", "line", "steps") if (v := getattr(judged, k))}
+            clients |= last_look(made, progress.state) if t + 1 == course.rounds else {}
         record = _record(report, judged, before)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}

@@ -1,6 +1,6 @@
 """The sections of a configuration that every run has, whatever its data, model and method."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -109,11 +109,47 @@ class EvaluationSettings(Settings):
     train: bool = Field(
         default=False, description="also judge every client's training rows, in a section train"
     )
+    line: int = Field(
+        default=0,
+        ge=0,
+        description="points from the shared to each client's own model that are judged as well, "
+        "such as 11; adds the sections common (best on validation data) and oracle (each "
+        "client's best on its test data)",
+    )
+    new_client_steps: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
+        default_factory=list,
+        description="local steps after which new clients are judged as well, such as [1, 5, 25]; "
+        "they then keep training rows; adds the section adapted, after the last of them",
+    )
+    cross: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="at most so many clients whose own models are judged on one another's test "
+        "rows after the last round; for simulations only",
+    )
+    landscape: int = Field(
+        default=0,
+        ge=0,
+        le=51,
+        description="points on each side of a plane around the shared model, on which the loss "
+        "is measured after the last round, such as 15",
+    )
     reference: str = Field(
         default="",
         description="folder of a finished run with the same model, such as a pooled one: each "
         "evaluation records how far the weights are from its weights",
     )
+
+    @model_validator(mode="after")
+    def _a_line_has_two_ends(self) -> Self:
+        if self.line == 1:
+            raise ValueError("line = 1 is one end only; set it to 2 points or more, or 0 for none")
+        if self.landscape == 1:
+            raise ValueError("landscape = 1 is the model alone; set it to 3 or more, or 0 for none")
+        if sorted(set(self.new_client_steps)) != self.new_client_steps:
+            raise ValueError("new_client_steps must be a list of growing numbers")
+        return self
 
 
 class EngineSettings(Settings):

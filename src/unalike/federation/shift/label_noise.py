@@ -46,7 +46,7 @@ class LabelNoise(Shift):
         """Replaces labels of training rows, then of validation rows."""
         import torch
 
-        from unalike.federation.data import TRAIN, VALIDATION
+        from unalike.federation.data import ADAPT, TRAIN, VALIDATION
 
         examples = federation.examples
         if examples.y.ndim != 1 or examples.classes < 2:
@@ -58,7 +58,7 @@ class LabelNoise(Shift):
         noisy = np.zeros(clients, dtype=bool)
         noisy[rng.permutation(clients)[: round(self.share * clients)]] = True
         labels = examples.strata.copy()
-        for part in (TRAIN, *([VALIDATION] if self.validation else [])):
+        for part in (TRAIN, *([VALIDATION] if self.validation else []), ADAPT):
             rows = np.flatnonzero((federation.part == part) & noisy[federation.owner])
             labels[rows] = corrupted(labels[rows], examples.classes, self.kind, self.ratio, rng)
         y = torch.from_numpy(labels).to(examples.y)

@@ -1,0 +1,21 @@
+"""What is measured once, after the last round: it costs too much for every evaluation."""
+
+from typing import Any
+
+from unalike import tree
+from unalike.engine.cross import cross
+from unalike.engine.loop import State
+from unalike.run.build import Experiment
+from unalike.run.selecting import selection_metric
+
+
+def last_look(made: Experiment, state: State) -> dict[str, Any]:
+    """The fields ``cross`` and ``landscape`` of the last line of clients.jsonl, where asked for."""
+    asked, found = made.config.evaluation, {}
+    if asked.cross:
+        downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])
+        metric = selection_metric(made.config)
+        found["cross"] = cross(made.simulation.examiner, downs, asked.cross, metric)
+    if asked.landscape:
+        found["landscape"] = made.evaluator.landscape(state, asked.landscape)
+    return {name: value for name, value in found.items() if value}
