@@ -79,6 +79,22 @@ class Algorithm(Protocol):
         """The server's next state from the uploads and their mixing weights."""
         ...
 
+    @property
+    def separable(self) -> bool:
+        """Whether ``server`` may be vmapped over servers of one client each.
+
+        It reads no more of the cohort than the round, and no branch depends on a tensor's value.
+        """
+        ...
+
+    def tells(self, servers: Any) -> Tree:
+        """What servers tell their neighbours; one row for each server, here and there."""
+        ...
+
+    def hears(self, servers: Any, means: Tree) -> Any:
+        """The servers after each heard its neighbours, as weighted means of what they told."""
+        ...
+
     def personal(self, down: Any, mine: Any) -> Params | None:
         """The weights this client is judged by; None if it is judged by ``model``."""
         ...
@@ -129,6 +145,19 @@ class Stateless:
     def broadcast(self, server: Any) -> Any:
         """Everything is sent."""
         return server
+
+    @property
+    def separable(self) -> bool:
+        """Only if a method says so."""
+        return False
+
+    def tells(self, servers: Any) -> Tree:
+        """The models."""
+        return servers.x
+
+    def hears(self, servers: Any, means: Tree) -> Any:
+        """The mean of the models in place of one's own."""
+        return servers._replace(x=means)
 
     def personal(self, down: Any, mine: Any) -> Params | None:
         """The downloaded weights."""
@@ -208,6 +237,19 @@ class Wrapper:
     def server(self, server: Any, ups: Uploads, p: Tensor, cohort: Cohort) -> Any:
         """As the wrapped method."""
         return self.base.server(server, ups, p, cohort)
+
+    @property
+    def separable(self) -> bool:
+        """As the wrapped method, unless this one has a server half of its own."""
+        return type(self).server is Wrapper.server and self.base.separable
+
+    def tells(self, servers: Any) -> Tree:
+        """As the wrapped method."""
+        return self.base.tells(servers)
+
+    def hears(self, servers: Any, means: Tree) -> Any:
+        """As the wrapped method."""
+        return self.base.hears(servers, means)
 
     def personal(self, down: Any, mine: Any) -> Params | None:
         """As the wrapped method."""

@@ -26,10 +26,10 @@ class Settings(BaseModel):
         """Refuse a setting that would do nothing beside the others."""
         for name, field in type(self).model_fields.items():
             for other, value in _more(field).get("only", {}).items():
-                if getattr(self, name) != field.get_default() and getattr(self, other) != value:
-                    raise ValueError(
-                        f"{name} belongs to {other} = {json.dumps(value)}; leave it out"
-                    )
+                values = value if isinstance(value, tuple) else (value,)
+                if getattr(self, name) != field.get_default() and getattr(self, other) not in values:
+                    either = " or ".join(map(json.dumps, values))
+                    raise ValueError(f"{name} belongs to {other} = {either}; leave it out")
         return self
 
     def among(self, record: type, *but: str) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def setting(
         default: Its default.
         description: What it means, as ``unalike list`` shows it.
         source: Where the default comes from: text, authors' code or our choice.
-        only: The value of another setting without which this one would do nothing.
+        only: The value of another setting, or a tuple of values, without which this one would do
+            nothing.
         bounds: ``ge``, ``gt``, ``le``, ``lt`` and whatever else pydantic's ``Field`` takes.
     """
     more: dict[str, Any] = {"source": source, "only": dict(only or {})}

@@ -25,7 +25,8 @@ from unalike.parts.mixing.base import Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.schedule import Phased
-from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.parts.graphs import Random
+from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.traits import Trait
 
 TASK, DATA = network_task("dense")

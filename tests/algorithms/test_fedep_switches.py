@@ -24,7 +24,8 @@ from unalike.parts.mixing import label_mixture, listed_mixture
 from unalike.parts.mixing.entropy_pool import divergences, pool
 from unalike.parts.mixing.label_mixture import LabelMixture
 from unalike.parts.mixing.questions import LabelSet
-from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.parts.graphs import Random
+from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.tasks import MultiClass
 
 A = np.repeat(np.arange(10), 10)

@@ -70,7 +70,7 @@ def answers(attack: Attack, liars: list[int], seed: int = 0, t: int = 0) -> Any:
     held = Held(recipe.channel, plan.ids)
     for part in transport.train(t, plan, loop.downs(state), loop.home):
         held.take(part)
-    return held.ups
+    return held.uploads(plan.ids)(plan.ids).stack()
 
 
 def test_the_honest_are_not_touched() -> None:

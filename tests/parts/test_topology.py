@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from unalike import tree
 from unalike.engine.ledger import survey_traffic
 from unalike.errors import ConfigError
-from unalike.parts.topology import Clusters, Complete, Random, Ring, Rotating, Star
+from unalike.parts.graphs import Random
+from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.rounds import rounds
@@ -81,10 +82,10 @@ def test_impossible_graphs(topology, n, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "random", "degree": 4}, 'degree belongs to kind = "regular"'),
+        ({"name": "random", "degree": 4}, 'degree belongs to kind = "regular" or "small_world"'),
         ({"name": "random", "kind": "regular", "probability": 0.5}, 'belongs to kind = "erdos'),
         ({"name": "random", "probability": 0.0}, "a number above 0, up to 1"),
-        ({"name": "complete", "neighbours": 2}, "no settings"),
+        ({"name": "complete", "neighbours": 2}, "unknown complete setting 'neighbours'"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -84,6 +84,11 @@ class FedAvg(Stateless):
         return any(map(self.private, (*network.weights, *network.buffers)))
 
     @property
+    def separable(self) -> bool:
+        """Where no term reads the cohort."""
+        return isinstance(self.term, Nothing)
+
+    @property
     def turns(self) -> Private | None:
         """The leaves that step first."""
         return self.private if self.step == "sequential" else None

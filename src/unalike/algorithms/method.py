@@ -118,6 +118,7 @@ class Party(NamedTuple):
     called: str
     method: Method | None  # None: a topology
     traits: frozenset[Trait]
+    refuses: Mapping[Trait, str]  # a trait of another -> why not
 
     @property
     def short(self) -> str:
@@ -126,8 +127,7 @@ class Party(NamedTuple):
 
     def reason(self, other: "Party") -> str:
         """What of another this one cannot live with; empty if it can."""
-        refused = self.method.refuses if self.method else {}
-        return next((refused[t] for t in refused if t in other.traits), "")
+        return next((self.refuses[t] for t in self.refuses if t in other.traits), "")
 
     def refusal(self, other: "Party") -> str:
         """Why the two do not go together, as a sentence; empty if they do."""
@@ -156,9 +156,11 @@ def assembled(
         after = method.change(draft)
         if type(method).misfit is not Method.misfit:
             after = replace(after, fits=(*after.fits, method.misfit))
-        parties.append(Party(method.called.format(name), method, traits(method, draft, after)))
+        shown = traits(method, draft, after)
+        parties.append(Party(method.called.format(name), method, shown, method.refuses))
         draft = after
-    parties.append(Party(f"topology '{topology}'", None, draft.topology.traits))
+    graph = draft.topology
+    parties.append(Party(f"topology '{topology}'", None, graph.traits, graph.refuses))
     return draft, parties
 
 

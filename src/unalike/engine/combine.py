@@ -35,8 +35,11 @@ def combine(x: Tree, edges: Tensor, weights: Tensor) -> Tree:
 
 def _by_rows(v: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
     """One receiver after another: a few rows at a time stay in the cache."""
-    out = v.clone()
-    last = -1
+    out, last = torch.empty_like(v, memory_format=torch.contiguous_format), -1
+    silent = torch.ones(len(v), dtype=torch.bool)
+    silent[edges[:, 0]] = False
+    for j in silent.nonzero()[:, 0].tolist():
+        out[j] = v[j]
     for (j, i), weight in zip(edges.tolist(), weights.tolist(), strict=True):
         if j != last:
             torch.mul(v[i], weight, out=out[j])

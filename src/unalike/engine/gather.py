@@ -6,7 +6,7 @@ has seen the others. Should the guard refuse one that was summed, or a rule ask 
 sum, the round is played again with every answer held: clients are pure, so it is the same round.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -71,33 +71,49 @@ class Gathered:
 
 
 class Held(Gathered):
-    """All uploads, in one place."""
+    """All uploads, in the parts they came in."""
 
-    ups: Tree = None
+    def __init__(self, members: Channel, planned: Tensor) -> None:
+        """Nothing yet."""
+        super().__init__(members, planned)
+        self.parts: list[tuple[Tensor, Tree]] = []
 
     def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
-        if torch.equal(ids, self.planned):  # everybody at once, in order: as it is
-            self.ups = ups
-            return
-        if self.ups is None:
-            n = len(self.planned)
-            self.ups = tree.map(lambda x: x.new_empty((n, *x.shape[1:])), ups)
-        at = torch.searchsorted(self.planned, ids)
-
-        def put(held: Tensor, new: Tensor) -> None:
-            held[at.to(held.device)] = new
-
-        tree.map(put, self.ups, ups)
+        self.parts.append((ids, ups))
 
     def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:
         """The uploads of some clients, by their numbers."""
+        self._join()
 
         def of(ids: Tensor) -> Uploads:
-            if len(ids) == len(self.planned):
-                return Stacked(self.ups)
-            return Stacked(tree.row(self.ups, torch.searchsorted(self.planned, ids)))
+            ((there, ups),) = self.parts
+            if len(ids) == len(there):
+                return Stacked(ups)
+            return Stacked(tree.row(ups, torch.searchsorted(there, ids)))
 
         return of
+
+    def usable(self, got: Tensor) -> Iterator[tuple[Tensor, Tree]]:
+        """Some clients with their uploads, part by part."""
+        for ids, ups in self.parts:
+            some = torch.isin(ids, got)
+            if bool(some.all()):
+                yield ids, ups
+            elif some.any():
+                yield ids[some], tree.row(ups, some)
+
+    def _join(self) -> None:
+        """Make one part of all, in the order of the clients' numbers."""
+        (first, ups), n = self.parts[0], sum(len(ids) for ids, _ in self.parts)
+        if n == len(first) and bool((first.diff() > 0).all()):
+            return
+        everybody = torch.cat([ids for ids, _ in self.parts]).sort().values
+        whole = tree.map(lambda x: x.new_empty((n, *x.shape[1:])), ups)
+        while self.parts:  # what is copied is let go
+            ids, ups = self.parts.pop()
+            at = torch.searchsorted(everybody, ids)
+            tree.map(lambda held, new: held.index_copy_(0, at.to(held.device), new), whole, ups)  # noqa: B023
+        self.parts = [(everybody, whole)]
 
 
 class Running(Gathered):

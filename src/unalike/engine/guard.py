@@ -6,6 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from unalike import tree
+from unalike.tree import Tree
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -44,3 +47,24 @@ class Guard:
                 times = f"{norm / max(scale, 1.0):.0f} times the model"
                 why[i] = f"an update of length {norm:.3g}, {times}"
         return usable, why
+
+
+class Longest:
+    """The length of the longest of stacked models; those at hand are measured once."""
+
+    def __init__(self) -> None:
+        self._of: Tree = None
+        self._found = 0.0
+
+    def __call__(self, x: Tree) -> float:
+        """The length, leaves seen as one vector."""
+        if self._of is not x:
+            self._of, self._found = x, self._measured(x)
+        return self._found
+
+    def _measured(self, x: Tree) -> float:
+        if not tree.leaves(x):
+            return 0.0
+        first = tree.leaves(x)[0]
+        rows = x if first.stride(0) else tree.map(lambda v: v[:1], x)  # copies of one are one
+        return float(tree.sqnorms(rows).sqrt().max())

@@ -10,10 +10,12 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.cohort import Cohort
+from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running
-from unalike.engine.guard import Guard
+from unalike.engine.guard import Guard, Longest
 from unalike.engine.ledger import Traffic, survey_traffic, traffic
+from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
 from unalike.parts.mixing.base import Proportional
@@ -21,7 +23,7 @@ from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import NotSummed, Stacked, Uploads
+from unalike.uploads import NotSummed, Stacked
 
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
@@ -84,6 +86,7 @@ class Loop:
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
         self.asked = Traffic()
+        self.longest = Longest()
 
     def begin(self, w: Params) -> State:
         """Every server with the same initial model; the survey is asked."""
@@ -127,7 +130,7 @@ class Loop:
             return self._played(state, t, plan, downs)
 
     def _played(self, state: State, t: int, plan: Plan, downs: Tree) -> tuple[State, Round]:
-        scale = _length(state.stack.x)
+        scale = self.longest(state.stack.x)
         gathered = self._gathering(plan, downs, scale)
         for part in self.transport.train(t, plan, downs, self.home):
             gathered.take(part)
@@ -140,9 +143,8 @@ class Loop:
         cost += self.moved(t, state)
         if len(got) < self.guard.min_replies:
             return self._skipped(state, t, plan, got, rejected, cost, gathered)
-        uploads = gathered.uploads(got)
         self.transport.refuse(list(rejected))
-        return self._adapted(state, t, got, stats, rejected, uploads, cost, gathered)
+        return self._adapted(state, t, got, stats, rejected, cost, gathered)
 
     def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running:
         """How answers are kept: summed if they are many, one server asks and its rule allows."""
@@ -182,16 +184,22 @@ class Loop:
         got: Tensor,
         stats: dict[str, Tensor],
         rejected: dict[int, str],
-        uploads: Callable[[Tensor], Uploads],
         cost: Traffic,
-        gathered: Gathered,
+        gathered: Held | Running,
     ) -> tuple[State, Round]:
         """Every server uses its own clients, then hears its neighbours."""
         recipe, at = self.recipe, self.home[got]
         several = len(state.mixing) > 1
-        stack = tree.map(lambda x: x.clone(), state.stack) if several else state.stack
         mixing, weights = list(state.mixing), torch.zeros(self.n)
         notes, logged = list[str](), dict[str, Any]()
+        if isinstance(gathered, Held) and self._alone:
+            key = rng.fold_in(self.noise, t + 1)
+            told = Cohort(t, got, stats, state.survey, got, key)
+            stack = adapted(recipe.algorithm, state.stack, self.home, gathered.usable(got), told)
+            weights[got], at = 1.0, at[:0]
+        else:
+            uploads = gathered.uploads(got)
+            stack = tree.map(lambda x: x.clone(), state.stack) if several else state.stack
         for j in at.unique().tolist():
             part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], self.home == j)
             ups = uploads(part.ids)
@@ -216,7 +224,7 @@ class Loop:
         mixed: dict[int, dict[int, float]] = {}
         edges = recipe.topology.links(t, self.n)
         if edges is not None:
-            heard = self.heard(edges, at)
+            heard = self.heard(edges, self.home[got])
             stack, mixed = self._combined(
                 state._replace(stack=stack, mixing=tuple(mixing)),
                 t,
@@ -234,9 +242,16 @@ class Loop:
         done = Round(got, weights[got], rejected, "", cost, worked, said, seen, stats, mixed)
         return State(stack, tuple(mixing), state.survey), done
 
+    @property
+    def _alone(self) -> bool:
+        """Whether every client is its own server, whose step can be taken beside the others'."""
+        recipe = self.recipe
+        plain = isinstance(recipe.mixing, Proportional) and recipe.algorithm.separable
+        return recipe.topology.local and plain and not self.holds
+
     def _refuse_insane(self, t: int, before: Any, after: Any) -> None:
         """Stop before a model is kept that no training could have led to."""
-        old, new = max(_length(before.x), 1.0), _length(after.x)
+        old, new = max(self.longest(before.x), 1.0), self.longest(after.x)
         if not new <= INSANE * old:  # also if it is not a number
             raise RunError(
                 f"round {t + 1} would make the model {new / old:.3g} times as long as it was, so "
@@ -264,30 +279,42 @@ class Loop:
         notes: list[str],
     ) -> tuple[Any, dict[int, dict[int, float]]]:
         """Servers hear their neighbours, who count as much as the mixing rule says."""
+        algorithm = self.recipe.algorithm
         if not len(heard):
             return state.stack, {}
-        at = self.home[got]
-        order = at.argsort(stable=True)
-        bounds = torch.cat(
-            [torch.zeros(1, dtype=torch.long), at.bincount(minlength=len(state.mixing)).cumsum(0)]
-        )
-        linked = _by_receiver(edges)
-        rows, values, mixed = list[Tensor](), list[Tensor](), dict[int, dict[int, float]]()
-        for j, senders in _by_receiver(heard).items():
-            here = torch.cat([order[bounds[i] : bounds[i + 1]] for i in senders.tolist()])
-            here = here.sort().values
-            known = torch.zeros(len(state.mixing), dtype=torch.bool)
+        weights = self._heeded(state, t, edges, heard, got, stats, notes)
+        means = combine(algorithm.tells(state.stack), heard, weights)
+        return algorithm.hears(state.stack, means), table(heard, weights)
+
+    def _heeded(
+        self,
+        state: State,
+        t: int,
+        edges: Tensor,
+        heard: Tensor,
+        got: Tensor,
+        stats: dict[str, Tensor],
+        notes: list[str],
+    ) -> Tensor:
+        """[E] how much each server that is heard counts with the one that hears it."""
+        mixing, at, k = self.recipe.mixing, self.home[got], len(state.mixing)
+        if self.recipe.topology.weights == "metropolis":
+            return metropolis(heard, k)
+        if isinstance(mixing, Proportional):
+            u = mixing.proportion(stats)
+            return proportional(heard, torch.zeros(k, dtype=u.dtype).index_add(0, at, u))
+        order, ends = at.argsort(stable=True), at.bincount(minlength=k).cumsum(0)
+        first, linked, found = ends - at.bincount(minlength=k), by_receiver(edges), list[Tensor]()
+        for j, senders in by_receiver(heard).items():
+            here = torch.cat([order[first[i] : ends[i]] for i in senders.tolist()]).sort().values
+            known = torch.zeros(k, dtype=torch.bool)
             known[linked[j]] = True
             part = self._cohort(state, t, got, stats, j, here, known[self.home])
-            p, _, note, _ = self.recipe.mixing.weights(state.mixing[j], part)
+            p, _, note, _ = mixing.weights(state.mixing[j], part)
             notes.append(note)
-            row = torch.zeros(len(state.mixing), dtype=p.dtype).index_add(0, self.home[part.ids], p)
-            share = (row / row.sum())[senders]
-            rows.append(torch.stack([torch.full_like(senders, j), senders], 1))
-            values.append(share)
-            mixed[j] = dict(zip(senders.tolist(), share.tolist(), strict=True))
-        x = combine(state.stack.x, torch.cat(rows), torch.cat(values))
-        return state.stack._replace(x=x), mixed
+            row = torch.zeros(k, dtype=p.dtype).index_add(0, self.home[part.ids], p)
+            found.append((row / row.sum())[senders])
+        return torch.cat(found)
 
     def _cohort(
         self,
@@ -328,9 +355,12 @@ class Loop:
         return Traffic(across=tree.size_bytes(state.stack), messages=1)
 
     def across(self, heard: Tensor, state: State) -> Traffic:
-        """Models between servers; nobody sends to itself."""
+        """Models between servers; nobody sends to itself, and a cloud hears and answers each."""
         hops = int((heard[:, 0] != heard[:, 1]).sum())
-        each = tree.size_bytes(state.stack.x) // len(state.mixing)
+        if self.recipe.topology.cloud:
+            hops = len(heard[:, 0].unique()) + len(heard[:, 1].unique())
+        told = self.recipe.algorithm.tells(state.stack)
+        each = tree.size_bytes(told) // len(state.mixing)
         return Traffic(across=hops * each, messages=hops)
 
     def _asked(self, questions: tuple[Question, ...], survey: dict[str, Tensor]) -> Traffic:
@@ -349,21 +379,6 @@ def _log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -
             rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
             value = rows.index_put((ids,), value.double().cpu())
         logged[name] = value
-
-
-def _by_receiver(edges: Tensor) -> dict[int, Tensor]:
-    """Whom each server hears."""
-    receivers, count = edges[:, 0].unique_consecutive(return_counts=True)
-    return dict(zip(receivers.tolist(), edges[:, 1].split(count.tolist()), strict=True))
-
-
-def _length(x: Tree) -> float:
-    """The length of the longest of the stacked models."""
-    if not tree.leaves(x):
-        return 0.0
-    first = tree.leaves(x)[0]
-    rows = x if first.stride(0) else tree.map(lambda v: v[:1], x)  # copies of one are one
-    return float(tree.sqnorms(rows).sqrt().max())
 
 
 def _on(x: Tree, p: Tensor) -> Tensor:

@@ -1,13 +1,17 @@
 """K servers, a home server for each client, and who hears whom after each round.
 
 Star: K = 1. Semi-decentralized: K edge servers, or one whose role goes round among the clients.
-Decentralized: K = N, each client its own server; its neighbours are a ring, a random graph or all.
-Every server first uses its own clients (adapt), then hears its neighbours (combine); the entries
-of the combination come from the mixing rule, applied to each neighbourhood.
+Decentralized: K = N, each client its own server; its neighbours are those of a graph, which may be
+another one in every round. Graphs that follow a formula are here, those that are drawn or read are
+in ``parts/graphs.py``. Every server first uses its own clients (adapt), then hears its neighbours
+(combine); the entries of the combination come from the mixing rule, applied to each neighbourhood,
+or are Metropolis weights.
 """
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol
 
 import torch
@@ -17,7 +21,7 @@ from unalike import rng
 from unalike.errors import ConfigError
 from unalike.traits import Trait
 
-_ATTEMPTS = 100  # graphs drawn in search of a connected one
+Weights = Literal["rule", "metropolis"]
 
 
 class Topology(Protocol):
@@ -26,6 +30,21 @@ class Topology(Protocol):
     @property
     def traits(self) -> frozenset[Trait]:
         """What a method may be unable to live with."""
+        ...
+
+    @property
+    def refuses(self) -> Mapping[Trait, str]:
+        """A trait of a method -> why it cannot run here."""
+        ...
+
+    @property
+    def weights(self) -> Weights:
+        """Whether the mixing rule says what a neighbour counts."""
+        ...
+
+    @property
+    def cloud(self) -> bool:
+        """Whether servers exchange models through one more server."""
         ...
 
     @property
@@ -55,6 +74,11 @@ class Unhosted:
 
     traits: ClassVar[frozenset[Trait]] = frozenset()
 
+    @property
+    def refuses(self) -> Mapping[Trait, str]:
+        """Nothing."""
+        return MappingProxyType({})
+
     def host(self, t: int, n: int) -> int | None:
         """Nobody."""
         return None
@@ -65,6 +89,8 @@ class Star(Unhosted):
     """One server for all."""
 
     local: ClassVar[bool] = False
+    cloud: ClassVar[bool] = False
+    weights: ClassVar[Weights] = "rule"
 
     def home(self, n: int) -> Tensor:
         """Everybody at server 0."""
@@ -92,16 +118,50 @@ def _edges(hears: Tensor) -> Tensor:
     return torch.stack([receiver, hears.sort(1).values], 2).reshape(-1, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decentralized(Unhosted):
-    """No server: every client is its own."""
+    """No server: every client is its own, and hears its neighbours in a graph.
+
+    A lost link is lost both ways and for one round. ``seed`` is of whatever the graph draws: the
+    seed of the run leaves it alone.
+    """
 
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS, Trait.NO_SERVER})
     local: ClassVar[bool] = True
+    cloud: ClassVar[bool] = False
+    weights: Weights = "rule"
+    link_loss: float = 0.0
+    seed: int = 0
+
+    @property
+    def refuses(self) -> Mapping[Trait, str]:
+        """Rules for weights that would not be asked."""
+        if self.weights == "rule":
+            return MappingProxyType({})
+        why = "topology.weights = 'metropolis' takes the place of its weights"
+        return dict.fromkeys((Trait.SETS_WEIGHTS, Trait.SCALES_WEIGHTS), why)
 
     def home(self, n: int) -> Tensor:
         """Everybody at home."""
         return torch.arange(n)
+
+    @abstractmethod
+    def graph(self, t: int, n: int) -> Tensor:
+        """[E, 2] the links of round ``t`` if none is lost."""
+
+    def links(self, t: int, n: int) -> Tensor | None:
+        """The graph's, less those that are lost."""
+        edges = self.graph(t, n)
+        if not self.link_loss:
+            return edges
+        low, high = edges.amin(1), edges.amax(1)
+        key = rng.fold_in(rng.fold_in(rng.key(self.seed), _LOST), t)
+        keys = rng.fold_in(rng.fold_in(key, low), high)
+        chance = torch.func.vmap(lambda k: rng.uniform(k, 1))(keys)[:, 0]
+        return edges[(chance >= self.link_loss) | (low == high)]
+
+
+_LOST = -1  # folded into the seed for the links that are lost; graphs fold in 0, 1, ...
 
 
 @dataclass(frozen=True)
@@ -110,7 +170,7 @@ class Ring(Decentralized):
 
     neighbours: int = 1
 
-    def links(self, t: int, n: int) -> Tensor | None:
+    def graph(self, t: int, n: int) -> Tensor:
         """Itself and those beside it."""
         if n < 3:
             raise ConfigError(f"a ring needs at least 3 clients, but there are {n}.")
@@ -120,69 +180,67 @@ class Ring(Decentralized):
 
 
 @dataclass(frozen=True)
+class Torus(Decentralized):
+    """No server: clients on a grid whose edges are joined hear the four around them."""
+
+    rows: int = 0  # 0: as near to a square as the number of clients allows
+
+    def graph(self, t: int, n: int) -> Tensor:
+        """Itself, left and right, above and below."""
+        sizes = [r for r in range(3, n // 3 + 1) if n % r == 0]
+        rows = self.rows or max((r for r in sizes if r * r <= n), default=0)
+        if rows not in sizes:
+            said = f"topology.rows = {rows}" if self.rows else "a torus"
+            ways = f"rows may be {', '.join(map(str, sizes))}" if sizes else "use topology 'ring'"
+            raise ConfigError(
+                f"{said} does not fit {n} clients, who must fill at least 3 rows and 3 columns; "
+                f"{ways}."
+            )
+        place = torch.arange(n).reshape(rows, -1)
+        around = [place.roll(s, d).flatten() for s in (1, -1) for d in (0, 1)]
+        return _edges(torch.stack([place.flatten(), *around], 1))
+
+
+@dataclass(frozen=True)
+class Exponential(Decentralized):
+    """No server: every client hears those 1, 2, 4, 8, ... places on (Assran et al. 2019).
+
+    With ``one_peer`` one of them in each round, in turn (Ying et al. 2021).
+    """
+
+    one_peer: bool = False
+
+    def graph(self, t: int, n: int) -> Tensor:
+        """Itself and those at the powers of two, or at one of them."""
+        steps = [2**k for k in range(max(1, (n - 1).bit_length())) if 2**k < n]
+        if self.one_peer and steps:
+            steps = [steps[t % len(steps)]]
+        return _edges((torch.arange(n)[:, None] + torch.tensor([0, *steps])) % n)
+
+
+@dataclass(frozen=True)
 class Complete(Decentralized):
     """No server: every client hears everybody."""
 
-    def links(self, t: int, n: int) -> Tensor | None:
+    def graph(self, t: int, n: int) -> Tensor:
         """All of them."""
         return _edges(torch.arange(n).expand(n, n))
 
 
 @dataclass(frozen=True)
-class Random(Decentralized):
-    """No server: neighbours in a graph that is drawn once and is connected.
-
-    ``erdos_renyi`` has every edge with the same probability (Erdos & Renyi 1959), ``regular`` gives
-    every client the same number of neighbours.
-    """
-
-    kind: Literal["erdos_renyi", "regular"] = "erdos_renyi"
-    probability: float = 0.3
-    degree: int = 3
-    seed: int = 0
-
-    def links(self, t: int, n: int) -> Tensor | None:
-        """The same in every round."""
-        density = self.probability if self.kind == "erdos_renyi" else self.degree
-        return _connected(self.kind, density, self.seed, n).clone()
-
-
-@lru_cache(maxsize=8)
-def _connected(kind: str, density: float, seed: int, n: int) -> Tensor:
-    """The first connected graph of those that the seed draws, with everybody hearing himself."""
-    import networkx as nx
-
-    if kind == "regular" and (density >= n or int(density) * n % 2):
-        raise ConfigError(
-            f"there is no graph in which each of {n} clients has {density:g} neighbours; "
-            "topology.degree must be below the number of clients, and one of the two even."
-        )
-    for attempt in range(_ATTEMPTS):
-        lot = int(rng.fold_in(rng.key(seed), attempt)) % 2**32
-        graph = (
-            nx.gnp_random_graph(n, density, seed=lot)
-            if kind == "erdos_renyi"
-            else nx.random_regular_graph(int(density), n, seed=lot)
-        )
-        if nx.is_connected(graph):
-            loops = [(j, j) for j in range(n)]
-            both = [(i, j) for j, i in graph.edges]
-            return torch.tensor(sorted([*graph.edges, *both, *loops]))
-    what = "probability" if kind == "erdos_renyi" else "degree"
-    raise ConfigError(
-        f"no graph of {n} clients with {what} = {density:g} was connected in {_ATTEMPTS} draws; "
-        f"raise topology.{what}."
-    )
-
-
-@dataclass(frozen=True)
 class Clusters(Unhosted):
-    """Semi-decentralized: ``servers`` edge servers; every ``period`` rounds each hears all."""
+    """Semi-decentralized: ``servers`` edge servers; every ``period`` rounds each hears all.
+
+    Directly, or through a ``cloud`` that takes the mean and sends it back, which is hierarchical
+    FedAvg (Liu et al. 2020): the same numbers over fewer links.
+    """
 
     servers: int
     period: int = 1
+    cloud: bool = False
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS})
     local: ClassVar[bool] = False
+    weights: ClassVar[Weights] = "rule"
 
     def home(self, n: int) -> Tensor:
         """Clients dealt to servers in turn."""

@@ -1,19 +1,23 @@
 """The table of topologies: name -> settings class."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Any
 
 from pydantic import Field
 
+from unalike.parts.graphs import Given, Gossip, Kind, Random
 from unalike.parts.topology import (
     Clusters,
     Complete,
-    Random,
+    Exponential,
     Ring,
     Rotating,
     Star,
     Topology,
+    Torus,
+    Weights,
 )
+from unalike.run.graph_file import read_graph
 from unalike.settings import Settings, setting
 
 
@@ -33,41 +37,121 @@ class StarSettings(TopologySettings):
         return Star()
 
 
-class RingSettings(TopologySettings):
+class GraphSettings(TopologySettings):
+    """No server: every client averages with its neighbours in a graph."""
+
+    weights: Weights = Field(
+        default="rule",
+        description="what a neighbour counts: by the method's rule, or Metropolis weights, which "
+        "keep the plain mean of all models",
+    )
+    link_loss: float = Field(
+        default=0.0, ge=0, lt=1, description="chance that a link is lost for a round, both ways"
+    )
+    seed: int = Field(
+        default=0, ge=0, description="of the graph and lost links; the run's seed leaves them alone"
+    )
+
+    def common(self) -> dict[str, Any]:
+        """What all graphs have."""
+        return {"weights": self.weights, "link_loss": self.link_loss, "seed": self.seed}
+
+
+class RingSettings(GraphSettings):
     """No server: every client averages with its neighbours on a ring."""
 
     neighbours: int = Field(default=1, ge=1, description="heard on either side")
 
     def build(self) -> Topology:
         """The topology."""
-        return Ring(self.neighbours)
+        return Ring(self.neighbours, **self.common())
 
 
-class CompleteSettings(TopologySettings):
+class TorusSettings(GraphSettings):
+    """No server: every client averages with the four around it on a grid without a border."""
+
+    rows: int = Field(default=0, ge=0, description="of the grid; 0: as near to a square as it goes")
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Torus(self.rows, **self.common())
+
+
+class ExponentialSettings(GraphSettings):
+    """No server: every client averages with those 1, 2, 4, 8, ... places on."""
+
+    one_peer: bool = Field(default=False, description="with one of them in each round, in turn")
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Exponential(self.one_peer, **self.common())
+
+
+class CompleteSettings(GraphSettings):
     """No server: every client averages with all others."""
 
     def build(self) -> Topology:
         """The topology."""
-        return Complete()
+        return Complete(**self.common())
 
 
-class RandomSettings(TopologySettings):
-    """No server: every client averages with its neighbours in a random connected graph."""
+class RandomSettings(GraphSettings):
+    """No server: every client averages with its neighbours in a random graph."""
 
-    kind: Literal["erdos_renyi", "regular"] = Field(
-        default="erdos_renyi", description="every edge equally likely, or equally many neighbours"
+    kind: Kind = Field(
+        default="erdos_renyi",
+        description="every edge equally likely, equally many neighbours, or a ring with shortcuts",
     )
     probability: float = setting(
         0.3, "chance of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
     )
     degree: int = setting(
-        3, "neighbours of every client, if regular", ge=1, only={"kind": "regular"}
+        3,
+        "neighbours of every client, if regular; of the ring, if small_world, where it is even",
+        ge=1,
+        only={"kind": ("regular", "small_world")},
     )
-    seed: int = Field(default=0, ge=0, description="of the graph; the run's seed leaves it alone")
+    rewire: float = setting(
+        0.1,
+        "chance that an edge of the ring leads elsewhere, if small_world",
+        ge=0,
+        le=1,
+        only={"kind": "small_world"},
+    )
+    redraw: int = Field(
+        default=0, ge=0, description="rounds until another graph is drawn; 0: never, and connected"
+    )
 
     def build(self) -> Topology:
         """The topology."""
-        return Random(self.kind, self.probability, self.degree, self.seed)
+        return Random(
+            self.kind,
+            self.probability,
+            self.degree,
+            rewire=self.rewire,
+            redraw=self.redraw,
+            **self.common(),
+        )
+
+
+class GossipSettings(GraphSettings):
+    """No server: clients meet in random pairs, new ones in every round."""
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Gossip(**self.common())
+
+
+class GraphFileSettings(GraphSettings):
+    """No server: every client averages with its neighbours in a graph from a file."""
+
+    path: str = Field(
+        default="", description="a file in GML (.gml), or with two client numbers on each line"
+    )
+
+    def build(self) -> Topology:
+        """The topology."""
+        return Given(read_graph(self.path), f"the graph in '{self.path}'", **self.common())
 
 
 class RotatingSettings(TopologySettings):
@@ -83,17 +167,24 @@ class ClustersSettings(TopologySettings):
 
     servers: int = Field(default=2, ge=1, description="number of edge servers")
     period: int = Field(default=1, ge=1, description="rounds between two exchanges")
+    cloud: bool = Field(
+        default=False, description="exchange through one more server, a star of stars; same numbers"
+    )
 
     def build(self) -> Topology:
         """The topology."""
-        return Clusters(self.servers, self.period)
+        return Clusters(self.servers, self.period, self.cloud)
 
 
 TOPOLOGIES: dict[str, type[TopologySettings]] = {
     "star": StarSettings,
     "ring": RingSettings,
+    "torus": TorusSettings,
+    "exponential": ExponentialSettings,
     "complete": CompleteSettings,
     "random": RandomSettings,
+    "gossip": GossipSettings,
+    "graph": GraphFileSettings,
     "clusters": ClustersSettings,
     "rotating": RotatingSettings,
 }
