@@ -35,6 +35,9 @@ class Evaluation:
     reliability: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     # metric -> one value per server on the common test rows; empty if there is one server
     nodes: dict[str, list[float]] = field(default_factory=dict)
+    # what was judged: the servers' downloads, stacked, and the model of each of them
+    downs: Tree = field(default=(), repr=False)
+    models: tuple[Params | None, ...] = field(default=(), repr=False)
 
 
 class Evaluator:
@@ -61,6 +64,7 @@ class Evaluator:
         servers = self._landed(state.servers)
         downs = tree.stack([self.algorithm.broadcast(s) for s in servers])
         models = [self.algorithm.model(s, self.key) for s in servers]
+        held = tuple(models)
         if models[0] is None and self.ensemble == "weights":
             models = [self.transport.mean_weights(downs)]
         found = self.transport.evaluate(downs, models)
@@ -75,6 +79,8 @@ class Evaluator:
             {s: _spread(j.metrics) for s, j in found.items()},
             {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
             _plain(each.metrics) if nodes > 1 else {},
+            downs,
+            held,
         )
 
     def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:
