@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from unalike.federation.data import Federation
     from unalike.federation.readers import from_arrays, from_frame
     from unalike.federation.skew import measure
-    from unalike.run.config import load, parse
+    from unalike.predict.trained import Trained, load
+    from unalike.run.config import parse, read_config
     from unalike.track.running import resume, start
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Federation",
     "Result",
     "RunError",
+    "Trained",
     "UnalikeError",
     "dataset",
     "federate",
@@ -31,6 +33,7 @@ __all__ = [
     "measure",
     "parse",
     "partitioner",
+    "read_config",
     "resume",
     "start",
     "train",
@@ -43,7 +46,8 @@ _HOMES = {
     "unalike.federation.data": ("Federation",),
     "unalike.federation.readers": ("from_arrays", "from_frame"),
     "unalike.federation.skew": ("measure",),
-    "unalike.run.config": ("load", "parse"),
+    "unalike.predict.trained": ("Trained", "load"),
+    "unalike.run.config": ("parse", "read_config"),
     "unalike.track.running": ("resume", "start"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

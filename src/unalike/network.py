@@ -240,6 +240,12 @@ class Network:
         with seeded(rng.key(0).to(x.device)) if self.seeds_global else nullcontext():
             return functional_call(self._module(False), held, (x, *more))
 
+    def module(self, w: Params) -> nn.Module:
+        """A copy of the module with these weights and buffers, in evaluation mode."""
+        own = copy.deepcopy(self._masters[False])
+        own.load_state_dict({k: v.detach().cpu() for k, v in w.items()}, strict=False)
+        return own
+
     def leaves(self, kind: type[nn.Module], leaf: str) -> tuple[str, ...]:
         """The names of a leaf that layers of one kind have."""
         return tuple(

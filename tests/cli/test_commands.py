@@ -86,11 +86,11 @@ class TestHelp:
         shown = call("run", "--help")
         block = shown[shown.index("rounds = 50") : shown.index("unalike run first.toml")]
         (tmp_path / "first.toml").write_text("\n".join(li.strip() for li in block.splitlines()))
-        from unalike.run.config import load
+        from unalike.run.config import read_config
 
-        config = load(tmp_path / "first.toml", ["method.name=scaffold", "seed=1"])
+        config = read_config(tmp_path / "first.toml", ["method.name=scaffold", "seed=1"])
         assert (config.method.name, config.partition.settings["alpha"]) == ("scaffold", 0.3)
-        config = load(tmp_path / "first.toml", ['plus=["fedadam"]', "plus.0.lr=0.01"])
+        config = read_config(tmp_path / "first.toml", ['plus=["fedadam"]', "plus.0.lr=0.01"])
         assert config.plus[0].settings["lr"] == 0.01
 
     def test_the_version(self, call: Call):

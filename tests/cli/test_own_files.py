@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from unalike.errors import RunWarning, warn_once
 from unalike.run.build import federation
-from unalike.run.config import load
+from unalike.run.config import read_config
 
 NET = """
 from torch import nn
@@ -76,7 +76,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_table_and_a_network(place: Path, unalike: Unalike):
-    data = federation(load("c.toml"))
+    data = federation(read_config("c.toml"))
     assert data.names == ("east", "north", "west")
     assert data.examples.x.shape == (300, 4)  # age, pressure, sex as two columns
     code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unalike.errors import ConfigError
-from unalike.run.config import Config, load, override, parse, tables
+from unalike.run.config import Config, override, parse, read_config, tables
 from unalike.run.folder import dumps
 from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, allowed
@@ -258,6 +258,6 @@ def test_a_file_with_overrides(tmp_path: Any):
     path.write_text(
         'rounds = 3\n[method]\nname = "fedprox"\nmu = 0.5\n[[plus]]\nname = "fedadam"\n'
     )
-    config = load(path, ["plus.0.lr=0.25", "method.mu=1"])
+    config = read_config(path, ["plus.0.lr=0.25", "method.mu=1"])
     assert (config.rounds, config.method.settings["mu"]) == (3, 1)
     assert config.plus[0].settings["lr"] == 0.25

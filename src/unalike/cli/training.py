@@ -7,13 +7,13 @@ from rich.console import Console
 
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
-from unalike.run.config import load
+from unalike.run.config import read_config
 from unalike.track.running import resume, start
 
 
 def train(file: str, overrides: list[str]) -> None:
     """Run a file."""
-    config = load(file, overrides)
+    config = read_config(file, overrides)
     _watched(lambda view: start(config, view))
 
 

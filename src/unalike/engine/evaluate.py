@@ -41,6 +41,9 @@ class Evaluation:
     line: dict[str, Any] = field(default_factory=dict)  # from shared to own models, see ``line.py``
     # metric -> mean over new clients after as many steps as ``steps`` says
     steps: dict[str, list[float]] = field(default_factory=dict)
+    # what was judged: the servers' downloads, stacked, and the model of each of them
+    downs: Tree = field(default=(), repr=False)
+    models: tuple[Params | None, ...] = field(default=(), repr=False)
 
 
 class Evaluator:
@@ -72,6 +75,7 @@ class Evaluator:
         servers = self._landed(state.servers)
         downs = tree.stack([self.algorithm.broadcast(s) for s in servers])
         models = [self.algorithm.model(s, self.key) for s in servers]
+        held = tuple(models)
         if models[0] is None and self.ensemble == "weights":
             models = [self.transport.mean_weights(downs)]
         found = self.transport.evaluate(downs, models)
@@ -93,6 +97,8 @@ class Evaluator:
             _plain(each.metrics) if nodes > 1 else {},
             told,
             _curve({0: found["new"], **curve}) if curve else {},
+            downs,
+            held,
         )
 
     def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:

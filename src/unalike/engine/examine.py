@@ -133,6 +133,28 @@ class Examiner:
         mean: Params = tree.scale(1 / n, total)
         return mean
 
+    @property
+    def rows(self) -> int:
+        """How many different models clients may be judged by."""
+        return len(self.home) if self.algorithm.personal_models else self.servers
+
+    @property
+    def row_of(self) -> Tensor:
+        """The model of each client among these."""
+        return self.acts_as if self.algorithm.personal_models else self.home[self.acts_as]
+
+    def personal(self, downs: Tree) -> Params | None:
+        """All models that clients are judged by, stacked; None if it is the server's."""
+        if self.algorithm.personal_models:
+            parts = torch.arange(self.rows).split(self.chunk)
+            own = [tree.to(self._weights(downs, ids), "cpu") for ids in parts]
+            return tree.map(lambda *xs: torch.cat(xs), *own)
+        first = [int((self.home == j).nonzero()[0, 0]) for j in range(self.servers)]
+        each = [
+            self.algorithm.personal(tree.row(downs, j), self._state(i)) for j, i in enumerate(first)
+        ]
+        return None if each[0] is None else tree.stack(each)
+
     def in_flight(self, trained: Tensor) -> dict[int, Params]:
         """Server -> the mean, by examples, of the models that its clients of a round keep."""
         means: dict[int, Params] = {}
@@ -225,7 +247,10 @@ class Examiner:
 
     def _stacked(self, downs: Tree, clients: Tensor, which: str = "personal") -> Params:
         """The personal weights of some clients, or the ends of their lines, stacked."""
-        ids, of = self.acts_as[clients], getattr(self.algorithm, which)
+        return self._weights(downs, self.acts_as[clients], which)
+
+    def _weights(self, downs: Tree, ids: Tensor, which: str = "personal") -> Params:
+        of = getattr(self.algorithm, which)
         own = vmap(of)(tree.row(downs, self.home[ids]), self.kept(ids))
         assert own is not None, "a client has a model of its own, or is judged by the server's"
         return own

@@ -79,6 +79,7 @@ def federate(
         prepared(federation),
         outcomes=outcomes(partitioner.goals(labels), federation.counts, federation.marks),
         unused=len(labels) - len(held),
+        source=held,
     )
     for number, shift in enumerate(shifts):
         federation = shift.apply(federation, stream(seed, SHIFT, number))

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from unalike.errors import DataError
+from unalike.federation.features import UNTOUCHED, Features
 from unalike.federation.goals import Outcome
-from unalike.federation.readers.columns import NOTHING, Pending
+from unalike.federation.readers.columns import AS_ARRAYS, NOTHING, Pending, Reading
 from unalike.kinds import Kind
 
 TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from
@@ -35,6 +36,7 @@ class Examples:
     class_names: tuple[str, ...] = ()
     name: str = "data"
     pending: Pending = NOTHING  # what is learned from training rows once they are known
+    reading: Reading = AS_ARRAYS
 
     @cached_property
     def strata(self) -> np.ndarray:
@@ -70,6 +72,8 @@ class Federation:
     marks: tuple[tuple[str, ...], ...] = ()  # what was made of each client, the new ones too
     outcomes: tuple[Outcome, ...] = ()  # the skew that was asked for, and what came of it
     unused: int = 0  # examples of the dataset that no client holds
+    features: Features = UNTOUCHED  # what was learned from training rows and done to all
+    source: np.ndarray | None = None  # the dataset's row that each example is; None: the same
 
     def __post_init__(self) -> None:
         n = len(self.examples)

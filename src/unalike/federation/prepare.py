@@ -19,20 +19,21 @@ from torch import Tensor
 
 from unalike.errors import DataError
 from unalike.federation.data import TRAIN, Federation
+from unalike.federation.features import Features
 from unalike.federation.readers.columns import NOTHING, Column
 
 CHUNK = 8192  # images whose moments are summed at once
 
 
 def prepared(federation: Federation) -> Federation:
-    """The federation with everything done that its examples still wait for."""
+    """The federation with everything done that its examples still wait for, and a record of it."""
     pending = federation.examples.pending
     if pending.columns:
         federation = _encoded(federation, pending.columns, pending.drop_first)
     if pending.scale == "pooled":
-        federation = _standardised(federation)
+        federation = _treated(federation, _pooled(federation))
     if pending.scale == "client":
-        federation = _standardised_per_client(federation)
+        federation = _treated(federation, _by_client(federation))
     return replace(federation, examples=replace(federation.examples, pending=NOTHING))
 
 
@@ -40,24 +41,35 @@ def _encoded(federation: Federation, columns: tuple[Column, ...], drop_first: bo
     """Missing values filled, and levels left out that no training row has."""
     x, test_x = federation.examples.x, federation.examples.test_x
     train = x[_training(federation)].double().numpy()
-    fills, kept, start = [], [], 0
+    fills, kept, learned, start = [], [], [], 0
     for column in columns:
         own = train[:, start : start + column.width]
         start += column.width
         fills.append(_median(own, column.name) if column.role == "number" else _mode(own))
-        seen = np.ones(column.width, dtype=bool)
+        seen, base = np.ones(column.width, dtype=bool), ""
         if column.role == "levels":
             seen = (own == 1).any(axis=0)
             if drop_first:
+                base = column.levels[seen.argmax()]
                 seen[seen.argmax()] = False
         kept.append(seen)
-    fill = torch.from_numpy(np.concatenate(fills)).to(x)
+        levels = tuple(level for level, here in zip(column.levels, seen, strict=False) if here)
+        learned.append(column._replace(width=int(seen.sum()), levels=levels, base=base))
     keep = torch.from_numpy(np.concatenate(kept))
+    fill = torch.from_numpy(np.concatenate(fills)).to(x)[keep]
+    federation = _with(federation, x[:, keep], None if test_x is None else test_x[:, keep])
+    return _treated(federation, Features(tuple(learned), fill))
 
-    def encode(rows: Tensor) -> Tensor:
-        return torch.where(rows.isnan(), fill, rows)[:, keep]
 
-    return _with(federation, encode(x), None if test_x is None else encode(test_x))
+def _treated(federation: Federation, learned: Features) -> Federation:
+    """What was learned done to all rows, and added to what was learned before."""
+    test_x, owner = federation.examples.test_x, torch.from_numpy(federation.owner)
+    x = learned.apply(federation.examples.x, owner)
+    federation = _with(federation, x, None if test_x is None else learned.apply(test_x))
+    if learned.scale != "none":
+        had = federation.features
+        learned = replace(learned, columns=had.columns, fill=had.fill)
+    return replace(federation, features=learned)
 
 
 def _median(values: np.ndarray, name: str) -> np.ndarray:
@@ -76,31 +88,29 @@ def _mode(levels: np.ndarray) -> np.ndarray:
     return most.astype(float)
 
 
-def _standardised(federation: Federation) -> Federation:
-    """Table columns or image channels with mean 0 and variance 1 over all training rows.
+def _pooled(federation: Federation) -> Features:
+    """Table columns or image channels to mean 0 and variance 1 over all training rows.
 
     Columns that hold only 0 and 1 stay as they are, columns that never vary become 0.
     """
-    x, test_x = federation.examples.x, federation.examples.test_x
-    rows = _training(federation)
+    x, rows = federation.examples.x, _training(federation)
     if x.ndim == 2:
         mean, spread = (moment.to(x.dtype) for moment in _column_moments(x[rows]))
     elif x.ndim == 4:
         mean, spread = _channel_moments(x, rows)
     else:
         raise DataError(f"rows of shape {tuple(x.shape[1:])} are neither a table nor images.")
-    scaled = None if test_x is None else (test_x - mean) / spread
-    return _with(federation, (x - mean) / spread, scaled)
+    return Features(scale="pooled", mean=mean, spread=spread)
 
 
-def _standardised_per_client(federation: Federation) -> Federation:
-    """Table columns with mean 0 and variance 1 over each client's own training rows.
+def _by_client(federation: Federation) -> Features:
+    """Table columns to mean 0 and variance 1 over each client's own training rows.
 
     Columns that hold only 0 and 1 stay as they are. Where a client's training rows do not vary,
     the spread of all training rows is used; held-out clients and the dataset's own test set have
     no training rows, so they take both mean and spread from all of them.
     """
-    x, test_x = federation.examples.x, federation.examples.test_x
+    x = federation.examples.x
     if x.ndim != 2:
         raise DataError(
             f"only tables can be standardised client by client, not rows of {tuple(x.shape[1:])}."
@@ -121,10 +131,9 @@ def _standardised_per_client(federation: Federation) -> Federation:
     spread[federation.n_clients :] = all_spread
     dummy = _is_dummy(x[train])
     mean[:, dummy], spread[:, dummy] = 0.0, 1.0
-    scaled = ((x.double() - mean[owner]) / spread[owner]).float()
-    if test_x is not None:
-        test_x = ((test_x.double() - all_mean) / all_spread).float()
-    return _with(federation, scaled, test_x)
+    return Features(
+        scale="client", mean=all_mean, spread=all_spread, own_mean=mean, own_spread=spread
+    )
 
 
 def _training(federation: Federation) -> Tensor:

@@ -24,7 +24,17 @@ from unalike.run.sections import (
 )
 from unalike.settings import Settings, look_up
 
-__all__ = ["DEFAULTS", "Config", "Named", "check", "load", "override", "parse", "read", "tables"]
+__all__ = [
+    "DEFAULTS",
+    "Config",
+    "Named",
+    "check",
+    "override",
+    "parse",
+    "read",
+    "read_config",
+    "tables",
+]
 
 OTHERS = ("compare", "tune")  # tables that another command of the same name reads
 DEFAULTS: dict[str, dict[str, Any]] = {  # what a table without a name names
@@ -112,7 +122,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     }
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The configuration in a TOML file, with ``key=value`` overrides on top."""
     raw = read(Path(path))
     override(raw, *overrides)

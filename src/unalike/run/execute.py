@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors.torch import save
-
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
@@ -18,10 +16,10 @@ from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
 from unalike.run.groups import groups
 from unalike.run.interrupts import interrupts
+from unalike.run.keep import Keeper
 from unalike.run.place import make_folder, refuse_occupied
 from unalike.run.products import keep
 from unalike.run.rounds import conclusion, rounds
-from unalike.tree import Params
 
 
 class Observer(Protocol):
@@ -119,8 +117,11 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
     }
     write(folder / "skew.json", dumps(partition))
     _forget_timing(folder, done)
+    records = read_lines(folder / "rounds.jsonl")
+    keeper = Keeper(folder, made, records)
+    keeper.describe()
     observer.begin(made, skew, folder, done)
-    for record in read_lines(folder / "rounds.jsonl"):
+    for record in records:
         observer.round(record)
     saved = done
     try:
@@ -132,14 +133,16 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
                 with (folder / "timing.jsonl").open("a") as f:
                     f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
                 observer.round(step.record)
+                keeper.see(step)
                 progress, stop, last = step.progress, asked(), step.round == course.rounds
                 if last or stop or step.round % config.run.checkpoint_every == 0:
+                    keeper.store()
                     checkpoint.store(step.round, progress)
                     saved = step.round
                 if stop and not last:
                     raise KeyboardInterrupt
             assert progress is not None, "a run has at least one round"
-            _finish(made, folder, progress)
+            _finish(made, folder, progress, keeper)
     except KeyboardInterrupt:
         raise Interrupted(folder, saved) from None
 
@@ -154,20 +157,15 @@ def _rows(federation: Federation) -> dict[str, int]:
     return {**held, "new": new, "own": 0 if own is None else len(own)}
 
 
-def _finish(made: Experiment, folder: Path, progress: Progress) -> None:
-    """Write the model, what the method has made beside it, and the summary."""
-    model = made.course.model(progress)
-    if model is not None:
-        write(folder / "model.safetensors", _model(model))
+def _finish(made: Experiment, folder: Path, progress: Progress, keeper: Keeper) -> None:
+    """Write the models, what the method has made beside them, and the summary."""
+    ended = (folder / "summary.json").exists()
+    if keeper.last is not None or not ended:  # a run that had ended has written its models
+        keeper.finish(made.evaluator(progress.state) if keeper.last is None else None)
     for name, arrays in made.course.products(progress).items():
         keep(folder, name, arrays)
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
     write(folder / "summary.json", dumps(summary, indent=2))
-
-
-def _model(w: Params) -> bytes:
-    whole: bytes = save({k: v.detach().cpu().clone().contiguous() for k, v in w.items()})
-    return whole
 
 
 def _forget_timing(folder: Path, done: int) -> None:

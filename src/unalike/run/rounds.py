@@ -26,6 +26,7 @@ class Step(NamedTuple):
     record: dict[str, Any]  # a line of rounds.jsonl
     clients: dict[str, Any] | None  # a line of clients.jsonl, if the round was evaluated
     seconds: float
+    judged: Evaluation | None = None
 
 
 def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) -> Iterator[Step]:
@@ -58,7 +59,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             _count(record, made.earlier)
         if made.accountant is not None:
             record["epsilon"] = round(made.accountant(t), 6)
-        yield Step(t + 1, progress, record, clients, round(time.perf_counter() - begun, 4))
+        seconds = round(time.perf_counter() - begun, 4)
+        yield Step(t + 1, progress, record, clients, seconds, judged)
 
 
 def _diverged(t: int, report: Round) -> str:

@@ -188,6 +188,10 @@ class RunSettings(Settings):
 
     folder: str = Field(default="", description="if empty, runs/ plus a name from the settings")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between checkpoints")
+    keep: Literal["auto", "all", "shared"] = Field(
+        default="auto",
+        description="models to keep: all, only the shared one, or all that fit into 1 GiB",
+    )
     buffers: Literal["global", "local", "drop"] = Field(
         default="global",
         description="BatchNorm statistics: averaged, kept on the client, or never tracked",

@@ -84,7 +84,7 @@ def test_what_is_learned_from_training_rows_waits_for_them():
     assert examples.x.tolist() == FEATURES
     assert examples.pending.columns == (
         Column("age"),
-        Column("job", 3, "levels"),
+        Column("job", 3, "levels", ("baker", "clerk", "smith")),
         Column("member"),
     )
     assert examples.pending.drop_first

@@ -56,7 +56,9 @@ class Heart(StoredDataset, TableDataset):
             table = table.with_columns(pl.when(measured != 0).then(measured).name.keep())
         numbers = table.select(NUMBERS).cast(pl.Float64).to_numpy()
         one_hot = [_one_hot(table[c].cast(pl.Float64), levels) for c, levels in LEVELS.items()]
-        levels = [Column(c, len(levels), "fixed") for c, levels in LEVELS.items()]
+        levels = [
+            Column(c, len(levels), "fixed", tuple(map(str, levels))) for c, levels in LEVELS.items()
+        ]
         return self.finish(
             from_arrays(
                 np.concatenate([numbers, *one_hot], axis=1),

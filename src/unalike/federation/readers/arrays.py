@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.federation.readers.columns import NOTHING, Pending
+from unalike.federation.readers.columns import NOTHING, Pending, Reading
 from unalike.federation.readers.labels import code_clients, code_labels, recode
 
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
@@ -87,6 +87,7 @@ def from_arrays(
         class_names=class_names or labels.names,
         name=name,
         pending=pending or NOTHING,
+        reading=Reading(layout=layout, whole=labels.levels.dtype.kind == "i" and not class_names),
     )
 
 

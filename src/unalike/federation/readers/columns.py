@@ -17,6 +17,8 @@ class Column(NamedTuple):
     name: str
     width: int = 1
     role: Role = "number"  # levels: those that training rows have; fixed: all that are given
+    levels: tuple[str, ...] = ()  # the text that each column of ``x`` stands for
+    base: str = ""  # the level that all zeros stand for, where one was left out
 
 
 class Pending(NamedTuple):
@@ -28,3 +30,18 @@ class Pending(NamedTuple):
 
 
 NOTHING = Pending()
+
+
+class Reading(NamedTuple):
+    """How rows were read, so that new ones can be read alike."""
+
+    form: Literal["arrays", "table", "images"] = "arrays"
+    label: str = ""  # of a table: the column that is predicted
+    client: str = ""  # column or key that names the client
+    layout: str = "auto"  # of arrays: where an image's channels are
+    size: int = 0  # of images: the side they were resized to, 0: as they came
+    gaps: bool = False  # of a table: whether missing numbers were expected and filled
+    whole: bool = False  # whether labels were whole numbers rather than text
+
+
+AS_ARRAYS = Reading()

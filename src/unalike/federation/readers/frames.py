@@ -6,6 +6,7 @@ stay, what fills a gap and how columns are scaled is settled when training rows 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Missing = Literal["error", "impute"]
 MAX_LEVELS = 1000
+MISSING = "(missing)"  # the level of text that is not there
 # What CSV files in the wild write for "missing", UCI's question mark among them.
 NULLS = ["", "?", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"]
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -70,7 +72,7 @@ def from_frame(
     """
     train = as_polars(frame)
     for column in [label, *([client] if client else []), *drop]:
-        _expect(train, column)
+        expect(train, column)
     rows = len(train)
     if rows == 0:
         raise DataError("the table has no rows.")
@@ -101,7 +103,9 @@ def from_frame(
     warn_of_features(train, used, where)
     if classes is None:
         warn_of_labels(train[label])
-    return examples
+    filled = missing == "impute"
+    reading = examples.reading._replace(form="table", label=label, client=client, gaps=filled)
+    return replace(examples, reading=reading)
 
 
 def read_table(
@@ -128,8 +132,11 @@ def read_table(
     return from_frame(table_file(path), label, client, **given)
 
 
-def table_file(path: str | Path) -> "pl.DataFrame":
-    """The file as a polars frame, with CSV's many spellings of "missing" read as such."""
+def table_file(path: str | Path, *, texts: Sequence[str] = ()) -> "pl.DataFrame":
+    """The file as a polars frame, with CSV's many spellings of "missing" read as such.
+
+    ``texts`` are columns of a CSV file that are text even where they look like numbers.
+    """
     import polars as pl
 
     path = Path(path)
@@ -141,7 +148,11 @@ def table_file(path: str | Path) -> "pl.DataFrame":
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path)
         table = pl.read_csv(
-            path, separator=separator(path), null_values=NULLS, infer_schema_length=None
+            path,
+            separator=separator(path),
+            null_values=NULLS,
+            infer_schema_length=None,
+            schema_overrides=dict.fromkeys(texts, pl.String),
         )
         wrong = complaint(path) if table.width == 1 else ""
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
@@ -189,11 +200,12 @@ def _pandas_series(name: str, series: Any) -> "pl.Series":
         ) from None
 
 
-def _expect(table: "pl.DataFrame", column: str) -> None:
+def expect(table: "pl.DataFrame", column: str, why: str = "") -> None:
+    """Say so if a table lacks a column, and which one may be meant."""
     if column not in table.columns:
         near = get_close_matches(column, table.columns, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        raise DataError(f"no column '{column}': {hint}it has {', '.join(table.columns)}.")
+        raise DataError(f"no column '{column}': {why}{hint}it has {', '.join(table.columns)}.")
 
 
 def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":
@@ -201,7 +213,7 @@ def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":
     import polars as pl
 
     for column in train.columns:
-        _expect(test, column)
+        expect(test, column)
         one, other = train[column].dtype, test[column].dtype
         # Relaxed stacking would turn numbers into text, and so into one level for each number.
         mixed = one.is_numeric() != other.is_numeric() or one.is_temporal() != other.is_temporal()
@@ -233,8 +245,8 @@ def _columns(series: "pl.Series", train_rows: int, missing: Missing) -> tuple[Co
     if kind.is_numeric() or kind == pl.Boolean:
         return Column(series.name), _numbers(series.cast(pl.Float64), train_rows)
     if kind in (pl.String, pl.Categorical, pl.Enum):
-        hot = _one_hot(series.cast(pl.String).fill_null("(missing)"))
-        return Column(series.name, hot.shape[1], "levels"), hot
+        levels, hot = _one_hot(series.cast(pl.String).fill_null(MISSING))
+        return Column(series.name, len(levels), "levels", levels), hot
     raise DataError(
         f"column '{series.name}' holds {kind}, which is neither number nor text; "
         "drop it or turn it into numbers."
@@ -261,7 +273,7 @@ def _at(bad: "pl.Series", train_rows: int, sentence: str) -> RowError:
     return RowError(sentence, row - train_rows if test else row, test)
 
 
-def _one_hot(series: "pl.Series") -> np.ndarray:
+def _one_hot(series: "pl.Series") -> tuple[tuple[str, ...], np.ndarray]:
     levels, codes = np.unique(series.to_numpy().astype(str), return_inverse=True)
     if len(levels) > MAX_LEVELS:
         raise DataError(
@@ -270,4 +282,4 @@ def _one_hot(series: "pl.Series") -> np.ndarray:
         )
     hot = np.zeros((len(codes), len(levels)), np.float32)
     hot[np.arange(len(codes)), codes] = 1
-    return hot
+    return tuple(levels.tolist()), hot

@@ -1,6 +1,7 @@
 """Reads a folder of images: CLASS/image, CLIENT/CLASS/image, and either under train/ and test/."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +34,10 @@ def read_images(folder: str | Path, *, size: int = 0) -> "Examples":
     test = _image_files(root / "test") if has_test else []
     deep = len(train[0].relative_to(root).parts) == (4 if has_test else 3)
     pillow = require("PIL.Image", "image", "reading images")
-    pixels = stack(((_open(pillow, path), str(path)) for path in [*train, *test]), size)
+    pixels = stack(((open_image(pillow, path), str(path)) for path in [*train, *test]), size)
     labels = [path.parent.name for path in [*train, *test]]
     n = len(train)
-    return from_arrays(
+    examples = from_arrays(
         pixels[:n],
         labels[:n],
         [path.parent.parent.name for path in train] if deep else None,
@@ -44,6 +45,7 @@ def read_images(folder: str | Path, *, size: int = 0) -> "Examples":
         layout="NHWC",
         name=root.name,
     )
+    return replace(examples, reading=examples.reading._replace(form="images", size=size))
 
 
 def stack(images: Iterable[tuple[Any, str]], size: int = 0) -> np.ndarray:
@@ -64,7 +66,8 @@ def stack(images: Iterable[tuple[Any, str]], size: int = 0) -> np.ndarray:
     return np.stack([np.broadcast_to(a, (*a.shape[:2], channels)) for a in arrays])
 
 
-def _open(pillow: Any, path: Path) -> Any:
+def open_image(pillow: Any, path: Path) -> Any:
+    """One image, whole in memory."""
     try:
         with pillow.open(path) as image:
             image.load()
@@ -73,14 +76,19 @@ def _open(pillow: Any, path: Path) -> Any:
         raise DataError(f"'{path}' is not an image, or is damaged.") from None
 
 
-def _image_files(root: Path) -> list[Path]:
-    """The images two or three levels down, in the order of their names."""
-    files = [
+def image_files(root: Path) -> list[Path]:
+    """All images in a folder and below, in the order of their names."""
+    return [
         path
         for path in sorted(root.rglob("*"))
         if path.suffix.lower() in _SUFFIXES
         and not any(part.startswith(".") for part in path.relative_to(root).parts)
     ]
+
+
+def _image_files(root: Path) -> list[Path]:
+    """The images two or three levels down, in the order of their names."""
+    files = image_files(root)
     depths = {len(path.relative_to(root).parts) for path in files}
     if not depths:
         raise DataError(

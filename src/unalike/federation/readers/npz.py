@@ -1,6 +1,7 @@
 """Reads NPZ files, the arrays that ``numpy.savez`` writes; pickled objects are refused."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> 
         raise DataError(f"'{path}' has no clients under '{client}'; its keys are {found}.")
     x, y, test_x, test_y = keys
     has_test = test_x in arrays and test_y in arrays
-    return from_arrays(
+    examples = from_arrays(
         arrays[x],
         arrays[y],
         arrays[client] if client else None,
@@ -46,6 +47,7 @@ def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> 
         layout=layout,
         name=Path(path).stem,
     )
+    return replace(examples, reading=examples.reading._replace(client=client))
 
 
 def load_npz(path: str | Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,1 @@
+"""Finished runs put to use: predictions on new rows, and models for other programs."""

@@ -1,0 +1,224 @@
+"""A finished run as a classifier, after the conventions of scikit-learn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unalike import tree
+from unalike.engine.judging import outputs
+from unalike.errors import ConfigError, DataError, RunError, unknown
+from unalike.federation.features import Features
+from unalike.federation.readers.columns import Reading
+from unalike.federation.readers.new_rows import NewRows, new_rows
+from unalike.models.spectral import without_spectral_norm
+from unalike.predict.weights import Weights, Which, description, read_weights
+from unalike.run.build import task as build_task
+from unalike.run.config import Config, Named
+from unalike.run.execute import configured
+from unalike.run.shape import Shape
+from unalike.tasks import Classification, NetworkTask
+from unalike.tree import Params
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The models of a run, with what makes new rows theirs.
+
+    Rows may be the path of a table, NPZ file or folder of images, a pandas or polars frame, or an
+    array. Without a client it is the shared model that answers; where only the clients hold whole
+    models, or there are several servers, it is the mean of what all of them say.
+    """
+
+    clients: tuple[str, ...]
+    classes_: np.ndarray  # whole numbers if the labels were such, else text
+    reading: Reading
+    features: Features
+    weights: Weights
+    task: NetworkTask
+    shape: Shape
+    ensemble: str = "probabilities"
+    client: int | None = None  # whose rows are predicted; None: nobody's in particular
+    shares: bool = True  # whether the shared model answers
+
+    @property
+    def round(self) -> int:
+        """The round the models are of."""
+        return self.weights.round
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The columns of a table that the models look at; empty if it was no table."""
+        return np.array([column.name for column in self.features.columns], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features a row has."""
+        return len(self.features.columns) or int(np.prod(self.shape.features))
+
+    def personal(self, client: str | int, *, shared: bool = False) -> "Trained":
+        """The same for the rows of one client, by its name or number, with its own model.
+
+        With ``shared`` it is the shared model that answers, on rows scaled as this client's are;
+        that differs from the whole only where ``data.normalise`` is ``client``.
+        """
+        return replace(self, client=number_of(client, self.clients), shares=shared)
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """The class of each row, as the labels were written."""
+        return self.classes_[chosen(self.task, self.logits(rows))]
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """The probability of each class, in the order of ``classes_``."""
+        return shares_of(self.task, self.logits(rows))
+
+    def score(self, rows: Any, labels: Any) -> float:
+        """The share of rows that are given the right class."""
+        right = self.predict(rows).astype(str) == np.asarray(labels).astype(str)
+        return float(right.mean())
+
+    def logits(self, rows: Any) -> Tensor:
+        """What the network says of each row, before it becomes probabilities."""
+        return self.outputs(self.read(rows).x)
+
+    def read(self, rows: Any) -> NewRows:
+        """Rows as the training rows were read, not yet filled and scaled."""
+        found = new_rows(rows, self.reading, self.features, self.shape.features)
+        return found._replace(x=found.x.to(getattr(torch, self.shape.dtype)))
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """What the network says of rows that were read."""
+        owner = None if self.client is None else torch.full((len(x),), self.client)
+        x = self.features.apply(x, owner)
+        said = [outputs(self.task, w, x, x.new_zeros(len(x), 0)) for w in self.models]
+        found = said[0] if len(said) == 1 else self.task.merge(said, self._how)
+        if not torch.isfinite(found).all():
+            raise DataError("the model's outputs for these rows are not finite; look for outliers.")
+        return found
+
+    @cached_property
+    def models(self) -> list[Params]:
+        """The weights that answer; several are asked one by one."""
+        if self.client is not None and not self.shares:
+            return [self.weights.of(self.client)]
+        found = self.weights.shared()
+        if self.weights.servers is None and self.ensemble == "weights":
+            total = found[0]
+            for other in found[1:]:
+                total = tree.add(total, other)
+            return [tree.scale(1 / len(found), total)]
+        return found
+
+    @property
+    def module(self) -> nn.Module:
+        """The network as an ordinary module in evaluation mode; it takes rows filled and scaled."""
+        if len(self.models) > 1:
+            raise RunError(
+                f"{len(self.models)} models answer together here, which no single module does; "
+                "name a client."
+            )
+        return self.task.network.module(self.models[0])
+
+    @property
+    def _how(self) -> str:
+        return self.ensemble if self.weights.servers is None else "probabilities"
+
+
+def load(
+    folder: str | Path, which: Which = "selected", *, module: nn.Module | None = None
+) -> Trained:
+    """The models of a finished run, ready to predict.
+
+    Args:
+        folder: Of a run, wherever it was moved.
+        which: The round that validation rows selected, or the last.
+        module: The network, where it was given in Python and so no file says what it is.
+
+    Example:
+        >>> import tempfile, unalike
+        >>> place = tempfile.mkdtemp() + "/run"
+        >>> raw = {"rounds": 2, "data": "breast_cancer", "run": {"folder": place}}
+        >>> trained = unalike.load(unalike.start(unalike.parse(raw)))
+        >>> trained.classes_.tolist(), trained.predict(np.zeros((2, 30))).shape
+        (['malignant', 'benign'], (2,))
+    """
+    folder = Path(folder)
+    if folder.is_file():
+        raise RunError(f"'{folder}' is a file; give the folder of a run.")
+    raw = description(folder)
+    given = raw["shape"]
+    shape = Shape(
+        **{**given, "features": tuple(given["features"]), "targets": tuple(given["targets"])}
+    )
+    weights = read_weights(folder, which)
+    task = _task(_config(folder), shape, module)
+    if not isinstance(task, Classification):
+        raise RunError(f"'{folder}' holds {task.called}, which predicts nothing.")
+    if "SpectralLinear" in task.network.layers and "SpectralLinear" not in weights.layers:
+        task = replace(task, network=task.network.changed(without_spectral_norm))
+    whole = raw["reading"]["whole"]
+    return Trained(
+        tuple(raw["clients"]),
+        np.array([int(c) if whole else c for c in raw["classes"]]),
+        Reading(**raw["reading"]),
+        Features.of(raw),
+        weights,
+        task,
+        shape,
+        raw["ensemble"],
+    )
+
+
+def number_of(client: str | int, names: Sequence[str]) -> int:
+    """The number of a client that is named, or numbered from 0."""
+    if isinstance(client, str) and client in names:
+        return names.index(client)
+    text = str(client)
+    if text.isdigit() and int(text) < len(names):
+        return int(text)
+    if text.lstrip("-").isdigit():
+        raise ConfigError(f"there is no client {client}; choose 0 to {len(names) - 1}.")
+    raise unknown("client", text, names)
+
+
+def chosen(task: NetworkTask, logits: Tensor) -> np.ndarray:
+    """The number of the class that each row is taken for."""
+    if type(task).width(2) == 1:
+        return (logits.squeeze(-1) > 0).long().numpy()
+    return logits.argmax(-1).numpy()
+
+
+def shares_of(task: NetworkTask, logits: Tensor) -> np.ndarray:
+    """Class probabilities."""
+    if type(task).width(2) == 1:
+        one = torch.sigmoid(logits.squeeze(-1).double())
+        return torch.stack([1 - one, one], -1).numpy()
+    return logits.double().softmax(-1).numpy()
+
+
+def _config(folder: Path) -> Config:
+    """The run's configuration; a model of the user's own is taken from the copy in the folder."""
+    config = configured(folder)
+    copied = folder / "own" / "model.py"
+    model = config.model
+    if model.name == "module" and copied.is_file():
+        model = Named(name="module", settings={**model.settings, "file": str(copied)})
+    engine = config.engine.model_copy(update={"kernels": False})
+    return config.model_copy(update={"model": model, "engine": engine})
+
+
+def _task(config: Config, shape: Shape, module: nn.Module | None) -> NetworkTask:
+    from unalike.run.fit import fit
+
+    blank = shape.blank()
+    if module is not None:
+        track = config.run.buffers != "drop"
+        return fit(module, blank, f"the model {type(module).__name__}", track)
+    made = build_task(config, blank)
+    assert isinstance(made, NetworkTask)
+    return made

@@ -1,0 +1,109 @@
+"""The models that a run folder holds, by client."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from unalike import tree
+from unalike.errors import RunError
+from unalike.run.folder import read_json
+from unalike.run.keep import FORMAT, SELECTED
+from unalike.tree import Params
+
+Which = Literal["selected", "last"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What everybody is served by after one round."""
+
+    round: int
+    servers: Params | None  # stacked; None if only the clients hold whole models
+    personal: Params | None  # stacked; None if everybody is served by the shared model
+    row_of: tuple[int, ...]  # each client's row among the personal models
+    lost: bool = False  # whether clients had models of their own that were not kept
+    layers: frozenset[str] = frozenset()  # of the network that was judged
+
+    def of(self, client: int) -> Params:
+        """The model that a client is judged by."""
+        if self.lost:
+            raise RunError(
+                "the run kept no personal models, only the shared one; run it again with "
+                "run.keep = 'all'."
+            )
+        held = self.servers if self.personal is None else self.personal
+        assert held is not None, "checked when it was read"
+        return tree.row(held, self.row_of[client])
+
+    def shared(self) -> list[Params]:
+        """The servers' models, or those of all clients if there is no server's."""
+        held = self.personal if self.servers is None else self.servers
+        assert held is not None, "checked when it was read"
+        return [tree.row(held, i) for i in range(len(next(iter(held.values()))))]
+
+
+def description(folder: Path) -> dict[str, Any]:
+    """The contents of features.json, if the run ended and this version can read it."""
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder '{folder}'.")
+    if (folder / "compare.json").is_file():
+        raise RunError(f"'{folder}' is a comparison; name the folder of one of its runs in cells/.")
+    read_json(folder / "config.json")
+    if not (folder / "summary.json").is_file():
+        raise RunError(f"'{folder}' has not ended; continue with: unalike resume {folder}")
+    if not (folder / "features.json").is_file():
+        raise RunError(
+            f"'{folder}' has no features.json, so it was made by an older version; continue it with "
+            f"'unalike resume {folder}' where its data are, or run it again."
+        )
+    raw = read_json(folder / "features.json")
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise RunError(
+            f"'{folder}/features.json' was not written by this version of unalike; use the version "
+            "that wrote it."
+        )
+    return raw
+
+
+def read_weights(folder: Path, which: Which) -> Weights:
+    """The models of the selected round (the last, if none was selected) or of the last."""
+    summary = read_json(folder / "summary.json")
+    chosen = summary["last"] if which == "last" else summary["selected"] or summary["last"]
+    t = int(chosen["round"])
+    place = folder if t == summary["last"]["round"] else folder / SELECTED
+    if not (place / "models.json").is_file():
+        raise RunError(f"'{folder}' did not keep the models of round {t}; run it again.")
+    notes = read_json(place / "models.json")
+    if notes["round"] != t:
+        raise RunError(
+            f"'{place}' holds the models of round {notes['round']} instead of {t}; run it again."
+        )
+    model, servers, personal = (
+        _read(place / f"{name}.safetensors") for name in ("model", "servers", "personal")
+    )
+    if servers is None and model is not None:
+        servers = tree.map(lambda x: x[None], model)
+    if servers is None and personal is None:
+        raise RunError(f"'{place}' holds no model; restore it from a copy.")
+    row_of = notes["personal_of"]
+    if personal is None and model is not None and _rows(servers) == 1:
+        row_of = [0] * len(row_of)
+    lost = notes["personal_models"] and personal is None
+    return Weights(t, servers, personal, tuple(row_of), lost, frozenset(notes["layers"]))
+
+
+def _rows(stacked: Params | None) -> int:
+    return 0 if stacked is None else len(next(iter(stacked.values())))
+
+
+def _read(path: Path) -> Params | None:
+    if not path.is_file():
+        return None
+    try:
+        held: Params = load_file(path)
+        return held
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"'{path}' is damaged ({error}); restore it from a copy.") from None

@@ -1,0 +1,199 @@
+"""What a run leaves behind beside its records: models that can be used, and how rows become theirs.
+
+model.safetensors      the shared model of the last round, or that of the first server
+servers.safetensors    where there are several servers, the model of each, stacked
+personal.safetensors   where clients are judged by other weights, theirs, stacked
+models.json            the round they are of, and which of them is whose
+selected/              the same files for the round that validation rows selected; left out if that
+                       is the last one
+features.json          how rows were read and what was learned about features from training rows
+rows.npz               which row of the data went to which client, and what for
+own/                   a copy of the file of a model of the user's own
+
+Models are those that were judged, so what they say of the test rows is what the records say.
+"""
+
+import io
+import math
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from unalike import tree
+from unalike.engine.evaluate import Evaluation
+from unalike.errors import warn_once
+from unalike.files import write
+from unalike.metrics.catalogue import higher
+from unalike.run.build import Experiment
+from unalike.run.folder import dumps
+from unalike.run.rounds import Step
+from unalike.run.shape import Shape
+from unalike.tree import Params
+
+FORMAT = 1
+SELECTED = "selected"
+LARGE = 2**30  # bytes of personal models that are kept unless they are asked for
+
+
+class Models(NamedTuple):
+    """Whatever clients and strangers are judged by after one round, on the CPU."""
+
+    round: int
+    servers: Params | None  # stacked; None if only the clients hold whole models
+    personal: Params | None  # stacked; None if the shared model is everybody's
+    notes: dict[str, Any]  # what models.json says beside the round
+
+
+class Keeper:
+    """Watches a run, and keeps the models of its last and of its selected round."""
+
+    def __init__(self, folder: Path, made: Experiment, records: list[dict[str, Any]]) -> None:
+        """``records`` are the rounds that came before a resume."""
+        self.folder, self.made = folder, made
+        select, main = made.config.evaluation.select, made.recipe.algorithm.task.headline
+        self.metric = main if select == "auto" else select
+        self.best: float | None = None
+        self.last: tuple[int, Evaluation] | None = None
+        self.selected: Models | None = None
+        for record in records:
+            self._better(record)
+
+    def describe(self) -> None:
+        """Write how rows become what the models take, and whose they are."""
+        write(self.folder / "features.json", dumps(described(self.made), indent=1))
+        write(self.folder / "rows.npz", _rows(self.made))
+        model = self.made.config.model
+        if model.name == "module" and Path(model.settings["file"]).is_file():
+            own = self.folder / "own"
+            own.mkdir(exist_ok=True)
+            write(own / "model.py", Path(model.settings["file"]).read_bytes())
+
+    def see(self, step: Step) -> None:
+        """Take the models of a round if it is the best so far."""
+        if step.judged is None:
+            return
+        self.last = step.round, step.judged
+        if self._better(step.record):
+            self.selected = models(self.made, step.round, step.judged)
+
+    def store(self) -> None:
+        """Write the selected models down, if they changed, before a checkpoint relies on it."""
+        if self.selected is not None and self.selected.round < self.made.course.rounds:
+            place = self.folder / SELECTED
+            place.mkdir(exist_ok=True)
+            _put(place, self.selected)
+            self.selected = None
+
+    def finish(self, judged: Evaluation | None) -> None:
+        """Write the models of the last round; ``judged`` is that of a run that had ended before."""
+        if self.last is None:
+            assert judged is not None, "a run has at least one round"
+            self.last = self.made.course.rounds, judged
+        newest = self.selected or models(self.made, *self.last)
+        _put(self.folder, newest)
+        if self.selected is not None:  # the last round itself is the selected one
+            shutil.rmtree(self.folder / SELECTED, ignore_errors=True)
+
+    def _better(self, record: dict[str, Any]) -> bool:
+        """Whether no evaluated round was as good before, as ``selected_round`` sees it."""
+        spread = (record["metrics"] or {}).get("validation", {}).get(self.metric, {})
+        score = spread.get("mean")
+        if score is None or not math.isfinite(score):
+            return False
+        sign = 1 if higher(self.metric) else -1
+        if self.best is not None and sign * score <= sign * self.best:
+            return False
+        self.best = float(score)
+        return True
+
+
+def models(made: Experiment, t: int, judged: Evaluation) -> Models:
+    """Copies of everything that was judged in round ``t``, but not the same weights twice."""
+    shared = [w for w in judged.models if w is not None]
+    servers = _copied(tree.stack(shared)) if shared else None
+    examiner, network = made.simulation.examiner, made.recipe.algorithm.task.network
+    notes = {
+        "personal_models": examiner.algorithm.personal_models,
+        "personal_of": examiner.row_of.tolist(),  # each client's row among the personal models
+        "layers": sorted(network.layers),
+    }
+    if servers is not None and _too_many(made):
+        return Models(t, servers, None, notes)
+    personal = examiner.personal(judged.downs)
+    own = None if personal is None else _copied(personal)
+    if own is not None and servers is not None and _same(own, servers):
+        own = None
+    return Models(t, servers, own, notes)
+
+
+def _too_many(made: Experiment) -> bool:
+    """Whether personal models are not to be kept beside the shared one."""
+    keep, examiner = made.config.run.keep, made.simulation.examiner
+    if keep == "all" or not examiner.algorithm.personal_models:
+        return False
+    size = examiner.rows * tree.size_bytes(made.w)
+    if keep == "auto" and size > LARGE:
+        warn_once(
+            f"{examiner.rows} personal models of {size / 2**30:.1f} GiB in all are not kept beside "
+            "the shared one; set run.keep = 'all' to keep them."
+        )
+    return keep == "shared" or size > LARGE
+
+
+def described(made: Experiment) -> dict[str, Any]:
+    """The contents of features.json."""
+    federation, examples = made.federation, made.federation.examples
+    names = federation.names or tuple(map(str, range(federation.n_clients)))
+    return {
+        "format": FORMAT,
+        "data": examples.name,
+        "shape": Shape.of(federation)._asdict(),
+        "classes": list(examples.class_names) or list(map(str, range(examples.classes))),
+        "reading": examples.reading._asdict(),
+        **federation.features.as_dict(),
+        "clients": list(names[: federation.n_clients]),
+        "ensemble": made.config.evaluation.ensemble,
+    }
+
+
+def _put(folder: Path, kept: Models) -> None:
+    servers = kept.servers
+    one = None if servers is None else tree.map(lambda x: x[0].clone(), servers)
+    several = servers if servers is not None and len(next(iter(servers.values()))) > 1 else None
+    for name, held in (("model", one), ("servers", several), ("personal", kept.personal)):
+        path = folder / f"{name}.safetensors"
+        if held is None:
+            path.unlink(missing_ok=True)
+        else:
+            write(path, save(held))
+    write(folder / "models.json", dumps({"round": kept.round, **kept.notes}, indent=1))
+
+
+def _copied(w: Params) -> Params:
+    copies: Params = {k: v.detach().cpu().clone().contiguous() for k, v in w.items()}
+    return copies
+
+
+def _same(one: Params, other: Params) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+def _rows(made: Experiment) -> bytes:
+    """Row of the data, client and part of each example."""
+    federation = made.federation
+    row = np.arange(len(federation.owner)) if federation.source is None else federation.source
+    raw = io.BytesIO()
+    arrays = {"row": row, "client": federation.owner, "part": federation.part}
+    np.savez_compressed(raw, **{k: _small(v) for k, v in arrays.items()})
+    return raw.getvalue()
+
+
+def _small(values: np.ndarray | Tensor) -> np.ndarray:
+    """Whole numbers in as few bytes as they need."""
+    array = np.asarray(values)
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))

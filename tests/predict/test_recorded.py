@@ -1,0 +1,206 @@
+"""A run's models say of the test rows what its records say, wherever and whenever they are asked."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import unalike
+from unalike.algorithms.table import METHODS
+from unalike.federation.data import TEST
+
+SETTINGS = {
+    "fedevg": {"per_class": 2, "judge_epochs": 3, "clip_pixels": False},
+    "latent_disco": {"warmup": 1},
+    "krum": {"attackers": 0},
+    "trimmed_mean": {"trim": 0.25},
+    "fedaug": {"target": 0.01},
+}
+HOSPITALS = ("east", "north", "south", "west")
+
+
+def patients(rows: int = 240) -> pl.DataFrame:
+    """A table with numbers, text, truth values and gaps; three classes, four hospitals."""
+    rng = np.random.default_rng(3)
+    age, job = rng.normal(50, 15, rows), rng.choice(["clerk", "smith", "cook"], rows)
+    where = rng.choice(HOSPITALS, rows)
+    pressure = rng.normal(120, 20, rows) + 10 * (job == "smith")
+    risk = (age - 50) / 15 + (pressure - 120) / 20 + 0.5 * (where == "north")
+    label = np.digitize(risk + 0.3 * rng.normal(size=rows), [-0.5, 0.7])
+    return pl.DataFrame(
+        {
+            "age": [None if i % 17 == 0 else v for i, v in enumerate(age)],
+            "job": [None if i % 23 == 0 else v for i, v in enumerate(job)],
+            "smokes": rng.random(rows) > 0.5,
+            "pressure": pressure,
+            "hospital": where,
+            "risk": np.array(["high", "low", "middle"])[label],
+        }
+    )
+
+
+def run(place: Path, table: pl.DataFrame, **raw: object) -> Path:
+    """A run on the table in a folder of its own; the folder is then moved."""
+    place.mkdir(parents=True, exist_ok=True)
+    table.write_csv(place / "patients.csv")
+    data = {"name": "files", "path": str(place / "patients.csv"), "label": "risk"}
+    data |= {"client": "hospital", "missing": "impute", **raw.pop("data", {})}
+    model = raw.pop("model", {"name": "mlp", "hidden": [8]})
+    settings = {"rounds": 4, "data": data, "partition": "natural", "model": model, **raw}
+    settings["run"] = {"folder": str(place / "run"), **settings.get("run", {})}
+    unalike.start(unalike.parse(settings))
+    (place / "elsewhere").mkdir()
+    return Path(shutil.move(place / "run", place / "elsewhere" / "moved"))
+
+
+def recorded(folder: Path, which: str) -> dict:
+    """The line of clients.jsonl that belongs to the last or the selected round."""
+    summary = json.loads((folder / "summary.json").read_text())
+    lines = map(json.loads, (folder / "clients.jsonl").read_text().splitlines())
+    return next(line for line in lines if line["round"] == summary[which]["round"])
+
+
+def agrees(folder: Path, table: pl.DataFrame, which: str = "selected") -> None:
+    """Predictions on the training file give the recorded accuracy and loss, client by client."""
+    trained, found = unalike.load(folder, which), recorded(folder, which)
+    rows = np.load(folder / "rows.npz")
+    truth = table["risk"].to_numpy()[rows["row"]]
+    tested = rows["part"] == TEST
+    right, lost = [], []
+    for k, name in enumerate(trained.clients):
+        mine = tested & (rows["client"] == k)
+        own = table[rows["row"][mine]]
+        assert set(own["hospital"]) == {name}
+        model = trained.personal(name)
+        assert np.mean(model.predict(own) == truth[mine]) == found["local"]["accuracy"][k]
+        codes = np.searchsorted(trained.classes_, truth[mine])
+        p = model.predict_proba(own)[np.arange(len(codes)), codes]
+        assert -np.log(p).mean() == pytest.approx(found["local"]["loss"][k], abs=1e-5)
+        shared = trained.personal(name, shared=True)
+        right.append(shared.predict(own) == truth[mine])
+        lost.append(-np.log(shared.predict_proba(own)[np.arange(len(codes)), codes]))
+    if "nodes" in found:  # the mean over servers, which no ensemble of them has to equal
+        return
+    assert np.concatenate(right).mean() == found["global"]["accuracy"][0]
+    assert np.concatenate(lost).mean() == pytest.approx(found["global"]["loss"][0], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method(name: str, tmp_path: Path) -> None:
+    table = patients()
+    method = {"name": name, **SETTINGS.get(name, {})}
+    if name == "latent_disco":
+        vae = {"name": "vae", "hidden": [8]}
+        method["encoder"] = str(run(tmp_path / "vae", table, model=vae, rounds=1))
+    folder = run(tmp_path, table, method=method)
+    for which in ("selected", "last"):
+        agrees(folder, table, which)
+
+
+CIRCUMSTANCES = {
+    "clusters": {"topology": {"name": "clusters", "servers": 2}},
+    "ring": {"topology": "ring"},
+    "own statistics": {"model": {"name": "module", "file": "net.py"}, "run": {"buffers": "local"}},
+    "own scale": {"data": {"normalise": "client"}},
+    "votes": {"method": "local_only", "evaluation": {"ensemble": "votes"}},
+    "mean weights": {"method": "local_only", "evaluation": {"ensemble": "weights"}},
+    "one by one": {"method": "lg_fedavg", "engine": {"kind": "sequential"}},
+    "seldom": {"evaluation": {"every": 3}, "participation": {"number": 2}},
+    "two stages": {"method": {"name": "lg_fedavg", "warm_start": 2}},
+    "by loss": {"method": "superfed_mm", "evaluation": {"select": "loss"}, "rounds": 6},
+}
+NET = """
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU())
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+"""
+
+
+@pytest.mark.parametrize("case", CIRCUMSTANCES)
+def test_under_all_circumstances(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NET)
+    table = patients()
+    folder = run(tmp_path, table, **CIRCUMSTANCES[case])
+    Path("net.py").unlink()  # the folder has a copy
+    for which in ("selected", "last"):
+        agrees(folder, table, which)
+
+
+def test_the_selected_round_survives_an_interruption(tmp_path: Path) -> None:
+    """Its models are those of a run that was never interrupted."""
+    table, whole = patients(), {}
+    rest = {
+        "method": "lg_fedavg",
+        "rounds": 8,
+        "local": {"lr": 2.0},
+        "evaluation": {"select": "loss"},
+    }
+    straight = run(tmp_path / "a", table, **rest)
+    summary = json.loads((straight / "summary.json").read_text())
+    assert summary["selected"]["round"] < 8, "the point of this test"
+
+    class Stop(Exception):
+        pass
+
+    class Stopping:
+        def begin(self, *told: object) -> None:
+            whole["folder"] = told[2]
+
+        def round(self, record: dict) -> None:
+            if record["round"] == 7 and "stopped" not in whole:
+                whole["stopped"] = True
+                raise Stop
+
+        def stopping(self) -> None:
+            pass
+
+    place = tmp_path / "b"
+    place.mkdir()
+    table.write_csv(place / "patients.csv")
+    config = json.loads((straight / "config.json").read_text())
+    config["data"]["path"] = str(place / "patients.csv")
+    config["run"] |= {"folder": str(place / "run"), "checkpoint_every": 3}
+    with pytest.raises(Stop):
+        unalike.start(unalike.parse(config), Stopping())
+    unalike.resume(place / "run")
+    for name in ("personal.safetensors", "selected/personal.safetensors"):
+        assert (place / "run" / name).read_bytes() == (straight / name).read_bytes()
+
+
+def test_another_process_after_the_data_are_gone(tmp_path: Path) -> None:
+    table = patients()
+    folder = run(tmp_path, table, method="lg_fedavg")
+    Path(tmp_path / "patients.csv").unlink()
+    table.write_csv(tmp_path / "new.csv")
+    ours = unalike.load(folder).personal("north").predict_proba(table)
+    code = (
+        "import sys, unalike, numpy as np;"
+        "np.save(sys.argv[3], unalike.load(sys.argv[1]).personal('north').predict_proba(sys.argv[2]))"
+    )
+    arguments = [str(folder), str(tmp_path / "new.csv"), str(tmp_path / "theirs.npy")]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+    assert np.array_equal(np.load(tmp_path / "theirs.npy"), ours)
+
+
+def test_only_the_shared_model_is_kept_if_asked_for(tmp_path: Path) -> None:
+    folder = run(tmp_path, patients(), method="superfed_mm", run={"keep": "shared"})
+    assert not list(folder.rglob("personal.safetensors"))
+    trained = unalike.load(folder)
+    assert len(trained.predict(patients())) == 240
+    with pytest.raises(unalike.RunError, match="kept no personal models"):
+        trained.personal("north").predict(patients())
