@@ -42,6 +42,10 @@ STRONG: dict[str, dict[str, Any]] = {
     "norm_clip": {"bound": "fixed", "norm": 0.02},
     "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
     "local_dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
+    "topk": {"share": 0.3},
+    "random_mask": {"share": 0.5, "feedback": True},
+    "stc": {"share": 0.3},
+    "eight_bit": {"feedback": True},
     "afl": {"rate": 1.0},
     "fedavgm": {"momentum": 0.5},
     "trimmed_mean": {"trim": 0.2},
@@ -68,8 +72,18 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "norm_clip": {"bound": "fixed", "norm": 1e30},
     "dp": {"clip": 1e30, "noise_multiplier": 0.0, "delta": 0.01},
     "local_dp": {"clip": 1e30, "noise_multiplier": 0.0, "delta": 0.01},
+    "topk": {"share": 1.0},
+    "random_mask": {"share": 1.0},
 }
-EXACT = {"fedprox", "lg_fedavg", "phase_shift", "fedaug", "fedavgm"}  # to the last bit
+EXACT = {
+    "fedprox",
+    "lg_fedavg",
+    "phase_shift",
+    "fedaug",
+    "fedavgm",
+    "topk",
+    "random_mask",
+}  # to the last bit
 
 
 def _net() -> nn.Module:

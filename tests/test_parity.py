@@ -53,12 +53,10 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "local_only": ({}, {**HALF, **MOMENTUM}),
 }
 TRIED = sorted(METHODS.keys() - {"latent_disco"})  # which measures a VAE's latent variables
-NO_BUFFERS = {
-    "dp",
-    "local_dp",
-    "superfed_mm",
-    "superfed_lm",
-}  # they refuse running statistics, with a reason
+# They refuse running statistics, with a reason.
+NO_BUFFERS = {"dp", "local_dp", "superfed_mm", "superfed_lm"}
+# The sign of a number that is nothing but rounding differs: of a bias before BatchNorm.
+NO_ROUNDING = {"sign", "eight_bit"}
 FEATURES = {"fedevg"}  # takes gradients with respect to features, so no symbols
 
 TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
@@ -132,6 +130,8 @@ def test_every_method(name: str, network: str) -> None:
     """Alone and in a cohort, to five digits and in fact to ten."""
     if network == "conv" and name in NO_BUFFERS:
         network = "still"
+    if network == "conv" and name in NO_ROUNDING:
+        pytest.skip("a bias before BatchNorm has no gradient but rounding errors")
     if network == "lstm" and name in FEATURES:
         pytest.skip("there is no gradient with respect to a symbol")
     task, data = network_task(network, torch.float64)

@@ -4,10 +4,21 @@ up -> encode -> wire -> decode -> up'. Clipping and noise change the numbers; co
 their form, too, and may remember what it left out. What is counted is the wire, as it travels.
 """
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import torch
+from torch import Tensor
+
+from unalike import rng, tree
 from unalike.rng import Key
 from unalike.tree import Tree
+
+
+class Ragged(NamedTuple):
+    """Bytes of which only the first ``used`` travel: a code whose length depends on its message."""
+
+    data: Tensor  # as many as any message may need
+    used: Tensor
 
 
 class Codec(Protocol):
@@ -51,6 +62,19 @@ def begin(channel: Channel, up: Tree) -> tuple[Any, ...]:
     return tuple(memories)
 
 
+def keys(channel: Channel, key: Key) -> list[Key]:
+    """One for each member; those that change the form draw the same, whoever comes before them."""
+    found, plain, forms = list[Key](), 0, 0
+    for codec in channel:
+        if isinstance(codec, InPlace):
+            found.append(rng.fold_in(key, plain) if plain else key)
+            plain += 1
+        else:
+            forms += 1
+            found.append(rng.fold_in(key, -forms))
+    return found
+
+
 def encode(
     channel: Channel, up: Tree, memory: tuple[Any, ...], keys: list[Key]
 ) -> tuple[Tree, tuple[Any, ...]]:
@@ -71,7 +95,22 @@ def decode(channel: Channel, wire: Tree) -> Tree:
 
 def wire_like(channel: Channel, up: Tree) -> Tree:
     """A tree of the form that travels, from an upload of the right shape."""
-    import torch
-
     keys = [torch.zeros((), dtype=torch.int64)] * len(channel)
     return encode(channel, up, begin(channel, up), keys)[0]
+
+
+def sizes(wire: Tree, n: int) -> Tensor:
+    """[n] the bytes of each of ``n`` stacked messages, as they travel."""
+    parts = tree.leaves(wire, lambda x: isinstance(x, Ragged))
+    total = torch.zeros(n, dtype=torch.int64)
+    for part in parts:
+        if isinstance(part, Ragged):
+            total += part.used.cpu()
+        else:
+            total += part.numel() // n * part.element_size()
+    return total
+
+
+def size_bytes(wire: Tree) -> int:
+    """The bytes of one message."""
+    return int(sizes(tree.map(lambda x: x[None], wire), 1))

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike import rng
+from unalike import rng, tree
 from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
-from unalike.channel import Channel, encode
+from unalike.channel import Channel, encode, keys
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -165,6 +165,7 @@ def client(
         looks = ("loss" in recipe.needs) + len(recipe.mixing.gauges)
         stats["looked"] += looks * whole.draw.real.sum()
     key = rng.fold_in(ctx.key, rng.ClientStream.CHANNEL)
-    keys = [key, *(rng.fold_in(key, i) for i in range(1, len(recipe.channel)))]
-    wire, memory = encode(recipe.channel, up, kept.channel, keys[: len(recipe.channel)])
+    wire, memory = encode(recipe.channel, up, kept.channel, keys(recipe.channel, key))
+    if recipe.channel:  # what is not sent is not accounted for
+        memory = tree.where(ctx.reply, memory, kept.channel)
     return wire, stats, Kept(mine, memory)

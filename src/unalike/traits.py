@@ -22,6 +22,8 @@ class Trait(StrEnum):
     SCALES_WEIGHTS = "changes the weights that another rule gives"
     FILTERS_UPDATES = "changes updates on the server"
     ALTERS_UPLOADS = "changes updates before they are sent"
+    SENDS_SOME_ENTRIES = "sends some entries of an update only"
+    WRITES_FEW_BITS = "writes the numbers of an update in few bits"
     CHOOSES_COHORTS = "decides who answers when"
     BEGINS_WITH_A_STAGE = "begins with a stage of its own"
 

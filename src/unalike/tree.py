@@ -16,9 +16,9 @@ def map(f: Callable[..., Any], *trees: Tree) -> Tree:
     return pytree.tree_map(f, *trees)
 
 
-def leaves(t: Tree) -> list[Tensor]:
-    """The leaves in a fixed order."""
-    return pytree.tree_leaves(t)
+def leaves(t: Tree, whole: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves in a fixed order; a part that is ``whole`` counts as one."""
+    return pytree.tree_leaves(t, whole)
 
 
 def structure(t: Tree) -> Any:

@@ -259,6 +259,9 @@ EXPECTED: dict[str, set[Trait]] = {
     **{key: {Trait.FILTERS_UPDATES} for key in ("median", "trimmed_mean", "krum", "norm_clip")},
     "dp": {Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS},
     "local_dp": {Trait.ALTERS_UPLOADS},
+    **{key: {Trait.SENDS_SOME_ENTRIES} for key in ("topk", "random_mask")},
+    "stc": {Trait.SENDS_SOME_ENTRIES, Trait.WRITES_FEW_BITS},
+    **{key: {Trait.WRITES_FEW_BITS} for key in ("eight_bit", "sign")},
     "local_only": {Trait.KEEPS_LEAVES},
     "pooled": set(),
 }

@@ -15,6 +15,7 @@ from unalike.algorithm import Algorithm
 from unalike.algorithms.fedavg import FedAvg, Step
 from unalike.channel import Channel
 from unalike.errors import ConfigError
+from unalike.parts.compression.codec import NONE, Compression
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Nothing, Term
@@ -78,6 +79,7 @@ class Draft:
     work: Callable[[Mixing, "Draft"], Mixing] | None = None  # from weights of models to of updates
     transform: Transform | None = None
     channel: Channel = ()
+    compression: Compression = NONE  # of what the channel made of an upload
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
     phases: int = 0
@@ -123,7 +125,7 @@ class Draft:
             schedule,
             self.topology,
             self.transform,
-            self.channel,
+            (*self.channel, *self.compression.codecs(self.task.network.buffers)),
             self.filters,
             self.guarantee,
             self.batch_size,

@@ -31,6 +31,8 @@ Slot = Literal[
     "algorithm",
     "defence",
     "privacy",
+    "sparsity",
+    "precision",
     "",
 ]
 
@@ -77,6 +79,11 @@ COUNTS_ALIKE: Mapping[Trait, str] = {
     Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
     Trait.NO_SERVER: "clients hear models there, and it compares updates",
 }
+TO_A_SERVER: Mapping[Trait, str] = {
+    Trait.SENDS_NO_MODEL: "there is no update of a model to compress",
+    Trait.NO_SERVER: "clients send models to their neighbours there, and it compresses updates on "
+    "their way to a server",
+}
 BETWEEN_CLIENTS = (
     Trait.OWN_CLIENT,
     Trait.PULLS,
@@ -85,12 +92,15 @@ BETWEEN_CLIENTS = (
     Trait.SCALES_WEIGHTS,
     Trait.FILTERS_UPDATES,
     Trait.ALTERS_UPLOADS,
+    Trait.SENDS_SOME_ENTRIES,
+    Trait.WRITES_FEW_BITS,
     Trait.CHOOSES_COHORTS,
     Trait.MANY_SERVERS,
     Trait.MOVING_SERVER,
 )
 NO_NOISE = "our choice: as published, without noise"
 TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
+REMEMBERED = "what is left out is remembered and sent later (error feedback)"
 BY_EXAMPLES: bool = setting(
     True,
     "times the number of examples (text), or not (authors' code)",
@@ -188,6 +198,8 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.SCALES_WEIGHTS: lambda d: d.work,
     Trait.FILTERS_UPDATES: lambda d: d.filters,
     Trait.ALTERS_UPLOADS: lambda d: d.channel,
+    Trait.SENDS_SOME_ENTRIES: lambda d: d.compression.select,
+    Trait.WRITES_FEW_BITS: lambda d: d.compression.values,
     Trait.CHOOSES_COHORTS: lambda d: d.phases,
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
 }

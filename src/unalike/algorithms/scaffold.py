@@ -127,7 +127,12 @@ class ScaffoldMethod(Method):
         return replace(draft, mean=mean, base=self._make)
 
     def objection(self, draft: Draft) -> str:
-        """Option II reads the gradients from the length of the way."""
+        """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
+        if draft.compression.forgets:
+            return (
+                "method 'scaffold' cannot have a part of its control variates lost on the way; set "
+                "feedback = true of the compression beside it."
+            )
         return plain_sgd(draft, "scaffold")
 
     def _make(self, draft: Draft) -> Scaffold:

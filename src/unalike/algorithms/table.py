@@ -4,6 +4,7 @@ from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
 from unalike.algorithms.dp import CentralDp
+from unalike.algorithms.eight_bit import EightBitMethod
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
 from unalike.algorithms.feddisco import FedDisco
@@ -25,9 +26,13 @@ from unalike.algorithms.phase_shift import PhaseShiftMethod
 from unalike.algorithms.pooled import Pooled
 from unalike.algorithms.propfair import PropFair, PropFairLoss
 from unalike.algorithms.qfedavg import QFedAvg
+from unalike.algorithms.random_mask import RandomMaskMethod
 from unalike.algorithms.scaffold import ScaffoldMethod
+from unalike.algorithms.sign import SignMethod
+from unalike.algorithms.stc import Stc
 from unalike.algorithms.superfed import SuPerFedLM, SuPerFedMM
 from unalike.algorithms.term import Term
+from unalike.algorithms.topk import TopKMethod
 from unalike.algorithms.trimmed_mean import TrimmedMean
 
 
@@ -69,6 +74,11 @@ METHODS: dict[str, type[Method]] = {
     "norm_clip": NormClip,
     "dp": CentralDp,
     "local_dp": LocalDp,
+    "topk": TopKMethod,
+    "random_mask": RandomMaskMethod,
+    "stc": Stc,
+    "eight_bit": EightBitMethod,
+    "sign": SignMethod,
     "local_only": LocalOnly,
     "pooled": Pooled,
 }

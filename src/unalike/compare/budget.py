@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from unalike import tree
+from unalike import channel, tree
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import Traffic, opening, traffic
@@ -86,7 +86,7 @@ class Forecast:
         span = range(start, t + 1 if last else t + 2)
         plan = loop.recipe.schedule.plan(t, span, self.n, loop.cohorts)
         ids, host = plan.ids[plan.reply], topology.host(t, self.n)
-        down, up = (tree.size_bytes(m) for m in (trial.messages.down, trial.messages.wire))
+        down, up = tree.size_bytes(trial.messages.down), channel.size_bytes(trial.messages.wire)
         cost = traffic(topology, host, plan.ids, ids, down, up, trial.statistics)
         edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
         if edges is not None:

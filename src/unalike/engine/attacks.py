@@ -8,26 +8,30 @@ model_replacement   flipped labels and u -> scale u              (Bagdasaryan et
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 from torch.func import vmap
 
-from unalike import rng, tree
+from unalike import channel, rng, tree
+from unalike.channel import Channel, InPlace
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts import noise
 from unalike.parts.schedule import Plan
+from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.settings import Settings
-from unalike.tree import Tree
+from unalike.tree import Params, Tree
 
 
 class Attack(Settings):
     """Nobody lies."""
+
+    invents: ClassVar[bool] = False  # whether a forgery has nothing of the honest update
 
     def attackers(self, n: int, seed: int) -> Tensor:
         """The numbers of the lying clients, ascending; the same in every round."""
@@ -111,6 +115,8 @@ class SignFlip(_Attack):
 class Noise(_Attack):
     """Attackers send Gaussian noise instead of an update."""
 
+    invents: ClassVar[bool] = True
+
     std: float = Field(default=1.0, gt=0, description="standard deviation of every number")
 
     def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
@@ -146,6 +152,12 @@ class AttackedTransport(Through):
         """Forgeries depend on the seed, the round and the client alone."""
         super().__init__(inner)
         self.attack, self.attackers, self.key = attack, attackers, rng.stream(seed, "attack")
+        self.forms: Channel = ()  # members of the channel that a forgery must go through
+
+    def begin(self, recipe: Recipe, w: Params) -> None:
+        """Lies travel in the form that the server expects, though unclipped and without noise."""
+        self.forms = tuple(c for c in recipe.channel if not isinstance(c, InPlace))
+        super().begin(recipe, w)
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """The inner transport's answers, the attackers' forged."""
@@ -159,7 +171,7 @@ class AttackedTransport(Through):
         lies = torch.isin(part.ids, self.attackers)
         if not lies.any():
             return part
-        forge = vmap(self.attack.forge, in_dims=(0, None, 0))
+        forge = vmap(self._forge, in_dims=(0, None, 0))
         forged = forge(tree.row(part.wire, lies), boost, keys[lies])
 
         def put(honest: Tensor, lie: Tensor) -> Tensor:
@@ -168,3 +180,13 @@ class AttackedTransport(Through):
             return out
 
         return part._replace(wire=tree.map(put, part.wire, forged))
+
+    def _forge(self, wire: Tree, boost: Tensor, key: Key) -> Tree:
+        """A lie in the form of the honest answer."""
+        if not self.attack.invents:  # multiples of an update are multiples of the numbers sent
+            numbers = {k: x for k, x in tree.named(wire).items() if x.is_floating_point()}
+            forged = self.attack.forge(numbers, boost, key)
+            return tree.restore({**tree.named(wire), **forged}, wire)
+        lie = self.attack.forge(channel.decode(self.forms, wire), boost, key)
+        memory, keys = channel.begin(self.forms, lie), [key] * len(self.forms)
+        return channel.encode(self.forms, lie, memory, keys)[0]

@@ -40,14 +40,15 @@ class Gathered:
         self.ids: list[Tensor] = []
         self.norms: list[Tensor] = []
         self.stats: list[dict[str, Tensor]] = []
-        self.work, self.bytes = Work(), 0
+        self.work = Work()
+        self.sent: list[Tensor] = []  # the bytes of each answer
 
     def take(self, part: Replies) -> None:
         """Some more answers."""
         self.work += part.work
         if not len(part.ids):
             return
-        self.bytes = tree.size_bytes(part.wire) // len(part.ids)
+        self.sent.append(channel.sizes(part.wire, len(part.ids)))
         ups = decoded(self.members, part.wire)
         norm = lengths(ups, len(part.ids))
         numbers = {k: v.cpu() for k, v in part.stats.items()}
@@ -60,6 +61,13 @@ class Gathered:
 
     def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
         raise NotImplementedError
+
+    @property
+    def bytes(self) -> Tensor:
+        """What each answer took, in the order of the clients' numbers, without its statistics."""
+        if not self.ids:
+            return torch.zeros(0, dtype=torch.int64)
+        return torch.cat(self.sent)[torch.cat(self.ids).argsort()]
 
     def numbers(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """(clients, lengths of their updates, statistics), by ascending number."""

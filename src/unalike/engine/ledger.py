@@ -35,21 +35,24 @@ def traffic(
     planned: Tensor,
     answered: Tensor,
     down: int,
-    up: int,
+    up: int | Tensor,
     statistics: int,
 ) -> Traffic:
     """Downloads to the planned clients and answers from those that sent one.
 
-    ``down`` and ``up`` are the bytes of one message without its statistics. A client that is its
-    own server reaches it for free, as does the ``host`` of a round; one that shares nothing sends
-    nothing.
+    ``down`` and ``up`` are the bytes of one message without its statistics; answers may differ. A
+    client that is its own server reaches it for free, as does the ``host`` of a round; one that
+    shares nothing sends nothing.
     """
     if topology.local or not down:
         return Traffic()
     to, back = (
-        len(ids) if host is None else int((ids != host).sum()) for ids in (planned, answered)
+        torch.ones_like(ids, dtype=torch.bool) if host is None else ids != host
+        for ids in (planned, answered)
     )
-    return Traffic(to * down, back * (up + STATISTIC * statistics), 0, to + back)
+    each = torch.as_tensor(up).expand(len(answered)) + STATISTIC * statistics
+    sent = int(to.sum()) * down, int(each[back].sum())
+    return Traffic(*sent, 0, int(to.sum()) + int(back.sum()))
 
 
 def opening(topology: Topology, n: int, handed: int) -> Traffic:

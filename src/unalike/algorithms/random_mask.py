@@ -1,0 +1,39 @@
+"""Random masks (Konecny et al. 2016, section 3: subsampling of the update).
+
+sent: n / k times the entries of u_k at k random places, and the seed of the places, so that the
+mean over all masks is u_k; with error feedback the entries as they are, and e_k <- the others
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.parts.compression.select import RandomMask
+from unalike.settings import setting
+
+
+class RandomMaskMethod(Method):
+    """Entries of an update at random places travel, and the seed that drew the places."""
+
+    slot: ClassVar[Slot] = "sparsity"
+    refuses = TO_A_SERVER
+    paper: ClassVar[str] = "Konecny et al. 2016, arXiv 1610.05492"
+
+    share: float = setting(
+        0.1,
+        "share of the entries that travel; 1 is no compression",
+        gt=0,
+        le=1,
+        source="our choice: a tenth",
+    )
+    feedback: bool = setting(
+        False, REMEMBERED, source="text: entries are scaled instead, so that the mean is right"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Choose entries."""
+        if self.share == 1:
+            return draft
+        chosen = draft.compression.choosing(RandomMask(self.share), self.feedback)
+        return replace(draft, compression=chosen)

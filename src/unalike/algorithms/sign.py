@@ -1,0 +1,30 @@
+"""One-bit quantisation: signs, with error feedback (Karimireddy et al. 2019, Alg. 1, EF-signSGD).
+
+v_k <- u_k + e_k;   sent for each leaf: mean |v| sign(v);   e_k <- v_k - mean |v| sign(v)
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.parts.compression.values import Sign
+from unalike.settings import setting
+from unalike.traits import Trait
+
+
+class SignMethod(Method):
+    """Numbers of an update travel as one bit each: their sign, and one mean size for every leaf."""
+
+    slot: ClassVar[Slot] = "precision"
+    traits = frozenset({Trait.WRITES_FEW_BITS})  # also beside a method that writes signs
+    refuses = TO_A_SERVER
+    paper: ClassVar[str] = "Karimireddy et al. 2019, arXiv 1901.09847"
+
+    feedback: bool = setting(
+        True, REMEMBERED, source="text, Algorithm 1; false is signSGD with the scale of its leaves"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Write bits."""
+        return replace(draft, compression=draft.compression.writing(Sign(), self.feedback))
