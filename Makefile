@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OK     := $(VENV)/.installed
 DOCS   := $(VENV)/.docs
 
-.PHONY: demo test test-quick test-slow test-gpu check format docs help
+.PHONY: demo test test-quick test-slow test-gpu test-break check format docs help
 
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-quick parts, tasks and the engine in about a minute, for the inner loop"
 	@echo "make test-slow  trained results on real data (set UNALIKE_DATA), about half an hour"
 	@echo "make test-gpu   the tests that need a CUDA device"
+	@echo "make test-break inputs, folders and code that try to break it, about twenty minutes"
 	@echo "make docs       the documentation site, in site/"
 
 $(OK): pyproject.toml constraints.txt
@@ -42,6 +43,9 @@ test-slow: $(OK)
 
 test-gpu: $(OK)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+test-break: $(OK)
+	$(BIN)/python -m pytest -m breaking tests/breaking $(ARGS)
 
 check: $(OK)
 	$(BIN)/ruff check .

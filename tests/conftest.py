@@ -16,6 +16,12 @@ settings.register_profile("unalike", deadline=None, derandomize=True, max_exampl
 settings.load_profile("unalike")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Marks of runs with own code are made with a key that is not the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def _quiet_and_single() -> Iterator[None]:
     """One thread, so that parallel test processes do not fight, and the default precision."""

@@ -55,7 +55,7 @@ def whole(folder: Path, changes: dict[str, Any]) -> Path:
 def state(folder: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     """(notes, tensors) of the checkpoint; the notes of where it was made are left out."""
     with safe_open(folder / "checkpoint" / "state.safetensors", "pt") as f:
-        notes = {k: v for k, v in f.metadata().items() if k != "config"}
+        notes = {k: v for k, v in f.metadata().items() if k not in ("config", "digest")}
         return notes, {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
 
 

@@ -23,6 +23,10 @@ class RunError(UnalikeError):
     """A run folder that is missing, unfinished elsewhere, or was tampered with."""
 
 
+class Damaged(RunError):
+    """A file of a run folder that is not what it was when it was written."""
+
+
 class RunWarning(UserWarning):
     """Something to know about a run that continues; the command line prints it alone."""
 

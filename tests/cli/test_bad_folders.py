@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from unalike.engine.loop import Loop
 from unalike.run.config import parse
 from unalike.run.execute import start
+from unalike.run.proof import digest
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def setting(key: str, value: Any) -> Callable[[Path], None]:
     return spoil
 
 
-def tensors(
+def altered(
     change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], **notes: str | None
 ) -> Callable[[Path], None]:
     """Other tensors, or other notes, in an intact safetensors file."""
@@ -79,6 +80,32 @@ def tensors(
         save_file(change(load_file(place / STATE)), place / STATE, found)
 
     return spoil
+
+
+def tensors(
+    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], **notes: str | None
+) -> Callable[[Path], None]:
+    """The same, with a digest that fits."""
+
+    def spoil(place: Path) -> None:
+        altered(change, **notes)(place)
+        with safe_open(place / STATE, "pt") as f:
+            found = f.metadata()
+        altered(same, digest=digest(load_file(place / STATE), found))(place)
+
+    return spoil
+
+
+def first(
+    change: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]:
+    """A change of one tensor."""
+
+    def changed(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        name = min(flat)
+        return {**flat, name: change(flat[name])}
+
+    return changed
 
 
 def same(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -143,6 +170,32 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         "does not hold the state",
     ),
     "checkpoint of other data": (tensors(same, data="0"), "the data changed"),
+    "checkpoint of other code": (tensors(same, code="0"), "was made by other code"),
+    "checkpoint of no round": (tensors(same, round="0"), "does not hold the state"),
+    "checkpoint of a round too many": (tensors(same, round="999"), "does not hold the state"),
+    "a round that was edited": (altered(same, round="1"), "(its digest is another)"),
+    "another stage": (altered(same, stage="1"), "(its digest is another)"),
+    "a tensor that is no number": (altered(first(lambda x: x * torch.nan)), "(its digest is"),
+    "a tensor that is a little longer": (altered(first(lambda x: x * 1.0001)), "(its digest is"),
+    "a client whose state was dropped": (
+        altered(lambda flat: flat | {"states": flat["states"][1:]}),
+        "(its digest is",
+    ),
+    "a tensor too many": (altered(lambda flat: flat | {"a": torch.ones(1)}), "(its digest is"),
+    "a bit of the last tensor": (
+        edit(STATE, lambda b: b[:-20] + bytes([b[-20] ^ 64]) + b[-19:]),
+        "(its digest is another)",
+    ),
+    "manifest is cut": (edit("manifest.json", lambda b: b[:40]), "manifest.json' is damaged"),
+    "manifest is a number": (edit("manifest.json", lambda b: b"5"), "manifest.json' is damaged"),
+    "manifest is nested": (
+        edit("manifest.json", lambda b: b"[" * 100_000),
+        "manifest.json' is damaged",
+    ),
+    "environment is edited": (
+        edit("environment.json", lambda b: b + b" "),
+        "environment.json' was changed",
+    ),
 }
 
 

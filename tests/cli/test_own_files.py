@@ -108,9 +108,9 @@ def test_the_config_that_was_written_runs_again(place: Path, unalike: Unalike):
     assert unalike("run", "c.toml", "--set", "rounds=2")[0] == 0
     written = json.loads((place / "out" / "config.json").read_text())
     assert written["data"]["layout"] == "auto"
-    for name in ("summary.json", "checkpoint/state.safetensors"):
+    for name in ("manifest.json", "summary.json", "checkpoint/state.safetensors"):
         (place / "out" / name).unlink()
-    assert unalike("resume", "out")[0] == 0
+    assert unalike("resume", "out", "--trust")[0] == 0
     assert (place / "out" / "summary.json").exists()
 
 

@@ -167,6 +167,7 @@ def test_mlflow(tmp_path, monkeypatch):
     client.calls.clear()
     (folder / "checkpoint" / "state.safetensors").unlink()  # all rounds are to do again
     (folder / "summary.json").unlink()
+    (folder / "manifest.json").unlink()
     resume(folder)
     assert ("update_run", ("abc",), {"status": "RUNNING"}) in client.calls
     again = [kwargs["metrics"] for _, _, kwargs in client.calls if "metrics" in kwargs]

@@ -12,7 +12,9 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter, validators
 
-from unalike.errors import ConfigError, RunError, UnalikeError, warned
+from unalike.cli.options import Flag, Overrides
+from unalike.cli.places import is_comparison
+from unalike.errors import ConfigError, UnalikeError, warned
 
 app = App(
     name="unalike",
@@ -33,16 +35,6 @@ app = App(
     help_epilogue="More about a command: unalike COMMAND --help",
     suppress_keyboard_interrupt=False,  # main says how to continue
 )
-
-Overrides = Annotated[
-    list[str] | None,
-    Parameter(
-        name=["--set"],
-        consume_multiple=True,
-        negative=(),
-        help="Settings over the file's, as key=value; several may follow.",
-    ),
-]
 
 
 @app.command
@@ -84,8 +76,8 @@ def run(file: str, *, set_: Overrides = None, engine: str | None = None) -> None
 
 
 @app.command
-def resume(folder: str) -> None:
-    """Go on with a run that was stopped or killed; it ends as if it had never been.
+def resume(folder: str, *, trust: Flag = False, changed_code: Flag = False) -> None:
+    """Continue a run that was stopped or killed; it ends as if it had never been.
 
     ```sh
     unalike resume runs/fedavg-digits-dirichlet-seed0
@@ -95,33 +87,38 @@ def resume(folder: str) -> None:
     ----------
     folder
         The folder of a run or of a comparison.
+    trust
+        Run the Python files that the folder names, whoever started it.
+    changed_code
+        Continue with such files, and with unalike, as they are now.
     """
-    if not os.path.isdir(folder):  # found out before anything heavy is imported
-        raise RunError(f"there is no run folder '{folder}'.")
-    if os.path.isfile(os.path.join(folder, "compare.json")):
+    if is_comparison(folder):
         from unalike.cli.comparing import go_on as go_on_comparing
 
         go_on_comparing(folder)
-        return
-    if not os.path.isfile(os.path.join(folder, "config.json")) and (inside := _runs_in(folder)):
-        raise RunError(
-            f"'{folder}' is not a run folder but holds {len(inside)} of them; name one, such as "
-            f"'{inside[0]}'."
-        )
-    from unalike.cli.training import go_on
+    else:
+        from unalike.cli.training import go_on
 
-    go_on(folder)
+        go_on(folder, trust, changed_code)
 
 
-def _runs_in(folder: str) -> list[str]:
-    """The folders of runs and comparisons in a folder, the one written last first."""
-    marks = ("config.json", "compare.json")
-    found = [
-        entry
-        for entry in os.scandir(folder)
-        if any(os.path.isfile(os.path.join(entry.path, mark)) for mark in marks)
-    ]
-    return [entry.path for entry in sorted(found, key=lambda e: e.stat().st_mtime, reverse=True)]
+@app.command
+def verify(folder: str) -> None:
+    """Check that a folder is whole: every file is what the run wrote.
+
+    ```sh
+    unalike verify runs/fedavg-digits-dirichlet-seed0
+    ```
+
+    Parameters
+    ----------
+    folder
+        The folder of a run or of a comparison.
+    """
+    is_comparison(folder)
+    from unalike.cli.training import check
+
+    check(folder)
 
 
 @app.command

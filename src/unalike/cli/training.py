@@ -1,4 +1,4 @@
-"""``unalike run`` and ``unalike resume``."""
+"""``unalike run``, ``unalike resume`` and ``unalike verify``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ from rich.console import Console
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
 from unalike.run.config import read_config
+from unalike.run.verify import verify
 from unalike.track.running import resume, start
 
 
@@ -17,9 +18,14 @@ def train(file: str, overrides: list[str]) -> None:
     _watched(lambda view: start(config, view))
 
 
-def go_on(folder: str) -> None:
+def go_on(folder: str, trust: bool = False, changed_code: bool = False) -> None:
     """Resume a folder."""
-    _watched(lambda view: resume(folder, view))
+    _watched(lambda view: resume(folder, view, trust=trust, changed_code=changed_code))
+
+
+def check(folder: str) -> None:
+    """Verify a folder."""
+    Console(highlight=False).print(verify(Path(folder)), markup=False, soft_wrap=True)
 
 
 def _watched(act: Callable[[View], Path]) -> None:
@@ -29,4 +35,6 @@ def _watched(act: Callable[[View], Path]) -> None:
         folder = act(view)
     finally:
         view.end()
+    if not view.begun:
+        console.print("all rounds were done before; the files are as the run wrote them")
     conclude(console, folder)

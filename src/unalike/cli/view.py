@@ -26,6 +26,7 @@ class View:
     def __init__(self, console: Console, introduce: bool = True) -> None:
         """``introduce`` says what the run is about before it begins."""
         self.console, self.introduce, self.told, self.done = console, introduce, 0.0, 0
+        self.begun = False
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -39,6 +40,7 @@ class View:
     def begin(self, made: Experiment, skew: dict[str, Any], folder: Path, done: int) -> None:
         """Say what is about to run and start the bar."""
         config, self.done, self.told = made.config, done, time.monotonic()
+        self.begun = True
         self.rounds = made.course.rounds
         self.name = combined([config.method.name, *(m.name for m in config.plus)])
         if self.introduce:

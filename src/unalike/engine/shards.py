@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from unalike import tree
-from unalike.errors import RunError
+from unalike.errors import Damaged
 from unalike.files import sync, write
 from unalike.tree import Tree
 
@@ -64,7 +64,7 @@ class Shards:
         self.folder.mkdir(parents=True, exist_ok=True)
         flat = {k: v.detach().cpu().contiguous() for k, v in tree.named(stacked).items()}
         raw = save(flat)
-        write(self._path(self.next), raw, durable=False)
+        write(self.path(self.next), raw, durable=False)
         self.loose.add(self.next)
         self.digests[self.next] = hashlib.blake2b(raw, digest_size=16).hexdigest()
         for row, client in enumerate(clients):
@@ -80,15 +80,15 @@ class Shards:
             by_shard.setdefault(self.places[client].shard, []).append(j)
         for shard, here in by_shard.items():
             try:
-                with safe_open(self._path(shard), "pt") as f:
+                with safe_open(self.path(shard), "pt") as f:
                     for name in names:
                         held = f.get_slice(name)
                         for j in here:
                             row = self.places[clients[j]].row
                             rows[name][j] = held[row : row + 1][0]
             except (SafetensorError, OSError, IndexError) as error:
-                raise RunError(
-                    f"'{self._path(shard)}' is damaged ({error}); restore it from a copy."
+                raise Damaged(
+                    f"'{self.path(shard)}' is damaged ({error}); restore it from a copy."
                 ) from None
         return tree.restore({name: torch.stack(each) for name, each in rows.items()}, like)
 
@@ -106,11 +106,11 @@ class Shards:
         """Point to where a checkpoint points, if the shards are what they were then."""
         found = {int(i): Place(int(shard), int(row)) for i, shard, row in index.tolist()}
         for n in sorted({p.shard for p in found.values()}):
-            path = self._path(n)
+            path = self.path(n)
             raw = path.read_bytes() if path.is_file() else b""
             digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
             if digest != notes.get(f"shard:{n}"):
-                raise RunError(
+                raise Damaged(
                     f"'{path}' is not what the checkpoint was made with; restore it from a copy."
                 )
             self.digests[n] = digest
@@ -121,7 +121,7 @@ class Shards:
         """Onto the disk, since a checkpoint that outlives its shards could not be used."""
         live = {p.shard for p in self.places.values()}
         for n in sorted(self.loose & live):
-            sync(self._path(n))
+            sync(self.path(n))
         self.loose.clear()
 
     def squeeze(self, like: Tree) -> None:
@@ -132,18 +132,23 @@ class Shards:
         if moving:
             self.write(moving, self.read(moving, like))
 
-    def sweep(self) -> None:
-        """A checkpoint with this index is on the disk: remove what nothing points to."""
-        self.saved = dict(self.places)
-        live = {p.shard for p in self.saved.values()}
+    def sweep(self, before: bool = True) -> None:
+        """A checkpoint with this index is on the disk: remove what nothing points to.
+
+        Unless ``before`` is false, the checkpoint before it stays usable, too.
+        """
+        earlier, self.saved = self.saved, dict(self.places)
+        pointing = [*self.saved.values(), *(earlier.values() if before else ())]
+        live = {p.shard for p in pointing}
         for path in self.folder.glob("*.safetensors"):
             if int(path.stem) not in live:
                 path.unlink(missing_ok=True)
                 self.digests.pop(int(path.stem), None)
 
     def _rows(self, shard: int) -> int:
-        with safe_open(self._path(shard), "pt") as f:
+        with safe_open(self.path(shard), "pt") as f:
             return int(f.get_slice(next(iter(f.keys()))).get_shape()[0])
 
-    def _path(self, shard: int) -> Path:
+    def path(self, shard: int) -> Path:
+        """Where a shard is."""
         return self.folder / f"{shard:08d}.safetensors"

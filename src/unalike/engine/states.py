@@ -252,7 +252,7 @@ class OnDisk:
         """The last round stands."""
         self.old = {}
         if self.shards.folder == self._temporary:  # no checkpoint will ask for old ones
-            self.shards.sweep()
+            self.shards.sweep(before=False)
 
     def roll_back(self, ids: Iterable[int]) -> None:
         """Back to where the states were."""

@@ -18,7 +18,7 @@ def environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: installed(name) for name in PACKAGES},
         "cores": cores(),
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
@@ -43,7 +43,8 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _version(name: str) -> str | None:
+def installed(name: str) -> str | None:
+    """The version of a package; None if it is not installed as one."""
     try:
         return version(name)
     except PackageNotFoundError:

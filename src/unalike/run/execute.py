@@ -9,16 +9,27 @@ from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.skew import measure
 from unalike.files import write
+from unalike.run import manifest
 from unalike.run.build import Experiment, experiment, facts
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config, parse
-from unalike.run.environment import environment
+from unalike.run.ends import (
+    begun,
+    conclude,
+    is_whole,
+    put,
+    recorded,
+    refuse_changed_inputs,
+    refuse_unproven,
+)
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
 from unalike.run.groups import groups
 from unalike.run.interrupts import interrupts
-from unalike.run.keep import Keeper
+from unalike.run.keep import SELECTED, Keeper
+from unalike.run.manifest import Manifest
+from unalike.run.origins import refuse_changed_code, refuse_stranger
 from unalike.run.place import make_folder, refuse_occupied
-from unalike.run.products import keep
+from unalike.run.products import kept
 from unalike.run.rounds import conclusion, rounds
 
 
@@ -68,7 +79,6 @@ def start(config: Config, observer: Observer | None = None) -> Path:
     with alone(folder):
         refuse_occupied(config)  # again, now that nobody else can get in
         write(folder / "config.json", dumps(config.resolved(), indent=2))
-        write(folder / "environment.json", dumps(environment(), indent=2))
         _go(made, folder, observer or Silent())
     return folder
 
@@ -87,21 +97,54 @@ def configured(folder: str | Path) -> Config:
         raise RunError(f"'{folder}/config.json' was changed: {error}") from None
 
 
-def resume(folder: str | Path, observer: Observer | None = None) -> Path:
-    """Continue where a run stopped; a finished run comes to the same end again."""
+def resume(
+    folder: str | Path,
+    observer: Observer | None = None,
+    *,
+    trust: bool = False,
+    changed_code: bool = False,
+) -> Path:
+    """Continue where a run stopped; of a finished run nothing is computed or replaced.
+
+    Args:
+        folder: The run's folder.
+        observer: Who watches.
+        trust: Run the Python files that the folder names, whoever started it.
+        changed_code: Continue with such files as they are now, though they changed.
+    """
     folder = Path(folder)
     config = configured(folder)
     with alone(folder):
-        _go(experiment(config), folder, observer or Silent())
+        found = manifest.read(folder)
+        if found is None:
+            refuse_unproven(folder)
+        elif found.finished:
+            if is_whole(folder, found):
+                return folder
+        else:
+            refuse_changed_inputs(folder, found)
+        if not trust:
+            refuse_stranger(folder, config, found)
+        if found is not None and not changed_code:
+            refuse_changed_code(folder, found)
+        _go(experiment(config), folder, observer or Silent(), found, changed_code)
     return folder
 
 
-def _go(made: Experiment, folder: Path, observer: Observer) -> None:
+def _go(
+    made: Experiment,
+    folder: Path,
+    observer: Observer,
+    found: Manifest | None = None,
+    changed_code: bool = False,
+) -> None:
     """All rounds in a folder."""
     config, federation, course = made.config, made.federation, made.course
+    origin = begun(folder, made, found)
     logs = [Log(folder / name) for name in LOGS]
-    checkpoint = Checkpoint(folder, made, logs)
+    checkpoint = Checkpoint(folder, made, logs, origin, changed_code)
     done, progress = checkpoint.restore()
+    origin = recorded(folder, origin, found)
     skew = measure(federation.counts).as_dict()
     partition = {
         "skew": skew,
@@ -115,11 +158,12 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
         "rows": _rows(federation),
         **facts(made),
     }
-    write(folder / "skew.json", dumps(partition))
+    put(folder, origin, "skew.json", dumps(partition).encode())
     _forget_timing(folder, done)
     records = read_lines(folder / "rounds.jsonl")
     keeper = Keeper(folder, made, records)
-    keeper.describe()
+    for name, raw in keeper.describe().items():
+        put(folder, origin, name, raw)
     observer.begin(made, skew, folder, done)
     for record in records:
         observer.round(record)
@@ -142,7 +186,7 @@ def _go(made: Experiment, folder: Path, observer: Observer) -> None:
                 if stop and not last:
                     raise KeyboardInterrupt
             assert progress is not None, "a run has at least one round"
-            _finish(made, folder, progress, keeper)
+            _finish(made, folder, progress, checkpoint, origin, keeper)
     except KeyboardInterrupt:
         raise Interrupted(folder, saved) from None
 
@@ -157,15 +201,24 @@ def _rows(federation: Federation) -> dict[str, int]:
     return {**held, "new": new, "own": 0 if own is None else len(own)}
 
 
-def _finish(made: Experiment, folder: Path, progress: Progress, keeper: Keeper) -> None:
-    """Write the models, what the method has made beside them, and the summary."""
-    ended = (folder / "summary.json").exists()
-    if keeper.last is not None or not ended:  # a run that had ended has written its models
-        keeper.finish(made.evaluator(progress.state) if keeper.last is None else None)
+def _finish(
+    made: Experiment,
+    folder: Path,
+    progress: Progress,
+    checkpoint: Checkpoint,
+    origin: Manifest,
+    keeper: Keeper,
+) -> None:
+    """Write the models, what the method has made beside them, the summary, and that it is over."""
+    judged = made.evaluator(progress.state) if keeper.last is None else None
+    results = keeper.finish(judged)
     for name, arrays in made.course.products(progress).items():
-        keep(folder, name, arrays)
+        results |= kept(name, arrays)
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
-    write(folder / "summary.json", dumps(summary, indent=2))
+    results["summary.json"] = dumps(summary, indent=2).encode()
+    checkpoint.conclude()
+    selected = (f"{SELECTED}/{path.name}" for path in (folder / SELECTED).glob("*"))
+    conclude(folder, origin, results, [*checkpoint.files, *keeper.described, *selected])
 
 
 def _forget_timing(folder: Path, done: int) -> None:

@@ -2,11 +2,13 @@
 
 config.json       every setting with its default
 environment.json  versions and machine
+manifest.json     digests of all that must not change; written at the start and at the very end
+code/             the user's own Python files, as they were
 skew.json         the partition's class counts and its skew
 rounds.jsonl      one line a round; the same bytes whether or not the run was interrupted
 clients.jsonl     per-client metrics, one line an evaluation
 timing.jsonl      seconds of each round, kept apart because they never repeat
-checkpoint/       the newest complete state (safetensors)
+checkpoint/       the two newest complete states (safetensors)
 summary.json      last and selected round, totals
 model.safetensors the final shared model, if there is one
 NAME.npz, .png    what a method has made beside it, as arrays and as a picture
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unalike.errors import RunError
+from unalike.errors import Damaged, RunError
 from unalike.files import write as write
 
 LOGS = ("rounds.jsonl", "clients.jsonl")
@@ -61,7 +63,7 @@ class Log:
         """Say so if the file is not what a checkpoint was made with; more lines may follow."""
         raw = self.path.read_bytes()[:size] if self.path.is_file() else b""
         if len(raw) != size or hashlib.sha256(raw).hexdigest() != digest:
-            raise RunError(
+            raise Damaged(
                 f"'{self.path}' is not what the checkpoint was made with; restore it or start "
                 "the run again in another folder."
             )

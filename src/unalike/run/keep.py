@@ -60,18 +60,22 @@ class Keeper:
         self.best: float | None = None
         self.last: tuple[int, Evaluation] | None = None
         self.selected: Models | None = None
+        self.described: list[str] = []  # files that ``describe`` made
         for record in records:
             self._better(record)
 
-    def describe(self) -> None:
-        """Write how rows become what the models take, and whose they are."""
-        write(self.folder / "features.json", dumps(described(self.made), indent=1))
-        write(self.folder / "rows.npz", _rows(self.made))
+    def describe(self) -> dict[str, bytes]:
+        """Files that say how rows become what the models take, and whose they are."""
+        files = {
+            "features.json": dumps(described(self.made), indent=1).encode(),
+            "rows.npz": _rows(self.made),
+        }
         model = self.made.config.model
         if model.name == "module" and Path(model.settings["file"]).is_file():
-            own = self.folder / "own"
-            own.mkdir(exist_ok=True)
-            write(own / "model.py", Path(model.settings["file"]).read_bytes())
+            (self.folder / "own").mkdir(exist_ok=True)
+            files["own/model.py"] = Path(model.settings["file"]).read_bytes()
+        self.described = list(files)
+        return files
 
     def see(self, step: Step) -> None:
         """Take the models of a round if it is the best so far."""
@@ -86,18 +90,19 @@ class Keeper:
         if self.selected is not None and self.selected.round < self.made.course.rounds:
             place = self.folder / SELECTED
             place.mkdir(exist_ok=True)
-            _put(place, self.selected)
+            for name, raw in _files(self.selected).items():
+                write(place / name, raw)
             self.selected = None
 
-    def finish(self, judged: Evaluation | None) -> None:
-        """Write the models of the last round; ``judged`` is that of a run that had ended before."""
+    def finish(self, judged: Evaluation | None) -> dict[str, bytes]:
+        """Files of the last round's models; ``judged`` is that of a run that had ended before."""
         if self.last is None:
             assert judged is not None, "a run has at least one round"
             self.last = self.made.course.rounds, judged
         newest = self.selected or models(self.made, *self.last)
-        _put(self.folder, newest)
         if self.selected is not None:  # the last round itself is the selected one
             shutil.rmtree(self.folder / SELECTED, ignore_errors=True)
+        return _files(newest)
 
     def _better(self, record: dict[str, Any]) -> bool:
         """Whether no evaluated round was as good before, as ``selected_round`` sees it."""
@@ -161,17 +166,14 @@ def described(made: Experiment) -> dict[str, Any]:
     }
 
 
-def _put(folder: Path, kept: Models) -> None:
+def _files(kept: Models) -> dict[str, bytes]:
     servers = kept.servers
     one = None if servers is None else tree.map(lambda x: x[0].clone(), servers)
     several = servers if servers is not None and len(next(iter(servers.values()))) > 1 else None
-    for name, held in (("model", one), ("servers", several), ("personal", kept.personal)):
-        path = folder / f"{name}.safetensors"
-        if held is None:
-            path.unlink(missing_ok=True)
-        else:
-            write(path, save(held))
-    write(folder / "models.json", dumps({"round": kept.round, **kept.notes}, indent=1))
+    each = {"model": one, "servers": several, "personal": kept.personal}
+    notes = dumps({"round": kept.round, **kept.notes}, indent=1).encode()
+    files = {f"{name}.safetensors": save(held) for name, held in each.items() if held is not None}
+    return {**files, "models.json": notes}
 
 
 def _copied(w: Params) -> Params:

@@ -3,26 +3,24 @@
 import io
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unalike.files import write
-
 SIDE = 48  # pixels that an example has at least
 
 
-def keep(folder: Path, name: str, arrays: dict[str, Tensor]) -> None:
-    """Write NAME.npz, and NAME.png if ``x`` and ``y`` are images and their labels."""
+def kept(name: str, arrays: dict[str, Tensor]) -> dict[str, bytes]:
+    """The files NAME.npz, and NAME.png if ``x`` and ``y`` are images and their labels."""
     plain = {key: values.detach().cpu().numpy() for key, values in arrays.items()}
     raw = io.BytesIO()
     np.savez(raw, **plain)  # type: ignore[arg-type]
-    write(folder / f"{name}.npz", raw.getvalue())
+    files = {f"{name}.npz": raw.getvalue()}
     x = plain.get("x")
     if x is not None and "y" in plain and x.ndim == 4 and x.shape[1] in (1, 3):
-        write(folder / f"{name}.png", png(grid(x, plain["y"])))
+        files[f"{name}.png"] = png(grid(x, plain["y"]))
+    return files
 
 
 def grid(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.uint8]:

@@ -14,8 +14,21 @@ def start(config: Config, observer: Observer | None = None) -> Path:
         return execute.start(config, watching)
 
 
-def resume(folder: str | Path, observer: Observer | None = None) -> Path:
-    """Continue where a run stopped; a finished run comes to the same end again."""
+def resume(
+    folder: str | Path,
+    observer: Observer | None = None,
+    *,
+    trust: bool = False,
+    changed_code: bool = False,
+) -> Path:
+    """Continue where a run stopped; of a finished run nothing is computed or replaced.
+
+    Args:
+        folder: The run's folder.
+        observer: Who watches.
+        trust: Run the Python files that the folder names, whoever started it.
+        changed_code: Continue with such files, and with unalike, as they are now.
+    """
     config = execute.configured(folder)
     with Mirror(config.track, observer or Silent()) as watching:
-        return execute.resume(folder, watching)
+        return execute.resume(folder, watching, trust=trust, changed_code=changed_code)

@@ -1,0 +1,16 @@
+"""Kinds of options that several commands have."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Flag = Annotated[bool, Parameter(negative=())]
+Overrides = Annotated[
+    list[str] | None,
+    Parameter(
+        name=["--set"],
+        consume_multiple=True,
+        negative=(),
+        help="Settings over the file's, as key=value; several may follow.",
+    ),
+]

@@ -1,0 +1,74 @@
+"""Checkpoint files that prove themselves: a digest over every tensor and every note is one of them.
+
+A file is safetensors with its notes in order, so that equal states are equal bytes. The digest is
+BLAKE2b over the notes and over the name, kind and bytes of each tensor; whoever changes anything
+without it has a file that is refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from unalike.errors import Damaged
+
+FORMAT = "4"
+SIZE = 16  # bytes of a digest
+
+
+def pack(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    """A file of tensors and notes, and the digest of both."""
+    # Copies: several servers may still hold the same tensor, which the format refuses.
+    held = {name: x.detach().cpu().clone().contiguous() for name, x in flat.items()}
+    noted = {"format": FORMAT, **notes}
+    noted["digest"] = digest(held, noted)
+    return _ordered(save(held, noted))
+
+
+def unpack(path: Path, device: str = "cpu") -> tuple[dict[str, str], dict[str, Tensor]]:
+    """(notes, tensors) of a file that proves itself."""
+    try:
+        with safe_open(path, "pt") as f:
+            notes, names = f.metadata() or {}, f.keys()
+            flat = {name: f.get_tensor(name) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise Damaged(f"'{path}' is damaged ({error}); {_RESTART}") from None
+    if notes.get("format") != FORMAT:
+        raise Damaged(
+            f"'{path}' was not written by this version of unalike; resume with the version that "
+            "wrote it, or delete the folder 'checkpoint' to start from round 1."
+        )
+    if notes.get("digest") != digest(flat, notes):
+        raise Damaged(f"'{path}' is damaged (its digest is another); {_RESTART}")
+    return notes, {name: x.to(device) for name, x in flat.items()}
+
+
+_RESTART = "restore it from a copy, or delete the folder 'checkpoint' to start from round 1."
+
+
+def digest(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
+    """Of tensors on the CPU and notes, in whatever order they come."""
+    found = hashlib.blake2b(digest_size=SIZE)
+    told = {name: text for name, text in notes.items() if name != "digest"}
+    found.update(json.dumps(told, sort_keys=True).encode())
+    for name in sorted(flat):
+        x = flat[name]
+        found.update(json.dumps([name, str(x.dtype), list(x.shape)]).encode())
+        found.update(x.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _ordered(raw: bytes) -> bytes:
+    """The same file with its notes sorted: the library writes them in the order of a hash table."""
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + size])
+    notes = header.pop("__metadata__")
+    whole = {"__metadata__": dict(sorted(notes.items())), **header}
+    text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
+    return len(text).to_bytes(8, "little") + text + raw[8 + size :]
