@@ -28,6 +28,8 @@ FAMILY = {
     "weights": "w",
     "work": "w",
     "data": "D",
+    "sparsity": "compression",
+    "precision": "compression",
 }
 FAMILY_OF = {"fedevg": "D", "local_only": "bound", "pooled": "bound"}
 
