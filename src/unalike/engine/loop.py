@@ -10,11 +10,12 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.cohort import Cohort
+from unalike.engine import links
 from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running
 from unalike.engine.guard import Guard, Longest
-from unalike.engine.ledger import Traffic, survey_traffic, traffic
+from unalike.engine.ledger import STATISTIC, Traffic, survey_traffic, traffic
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
@@ -57,6 +58,7 @@ class Round(NamedTuple):
     logged: Mapping[str, Any] = MappingProxyType({})  # and its numbers for the record
     stats: Mapping[str, Tensor] = MappingProxyType({})  # what the clients reported
     mixed: Mapping[int, dict[int, float]] = MappingProxyType({})  # server -> neighbour -> weight
+    load: links.Load = links.Load()
 
 
 class Messages(NamedTuple):
@@ -86,6 +88,7 @@ class Loop:
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
         self.asked = Traffic()
+        self.sent: list[links.Sent] = []  # in the last round
         self.longest = Longest()
 
     def begin(self, w: Params) -> State:
@@ -123,11 +126,12 @@ class Loop:
         plan = self.recipe.schedule.plan(t, self.span, self.n, self.cohorts)
         downs = self.downs(state)
         try:
-            return self._played(state, t, plan, downs)
+            after, done = self._played(state, t, plan, downs)
         except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
             self.holds = True
             self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
-            return self._played(state, t, plan, downs)
+            after, done = self._played(state, t, plan, downs)
+        return after, done._replace(load=links.load(self.sent))
 
     def _played(self, state: State, t: int, plan: Plan, downs: Tree) -> tuple[State, Round]:
         scale = self.longest(state.stack.x)
@@ -141,6 +145,9 @@ class Loop:
         host = self.recipe.topology.host(t, self.n)
         cost = traffic(self.recipe.topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
         cost += self.moved(t, state)
+        self.sent = links.handed_on(self.recipe.topology, t, self.n, tree.size_bytes(state.stack))
+        up = gathered.bytes + STATISTIC * len(stats)
+        self.sent += links.of_clients(self.recipe.topology, t, self.n, plan.ids, ids, down, up)
         if len(got) < self.guard.min_replies:
             return self._skipped(state, t, plan, got, rejected, cost, gathered)
         self.transport.refuse(list(rejected))
@@ -235,6 +242,7 @@ class Loop:
                 notes,
             )
             cost += self.across(heard, state)
+            self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
         self._refuse_insane(t, state.stack, stack)
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
@@ -359,16 +367,18 @@ class Loop:
         hops = int((heard[:, 0] != heard[:, 1]).sum())
         if self.recipe.topology.cloud:
             hops = len(heard[:, 0].unique()) + len(heard[:, 1].unique())
-        told = self.recipe.algorithm.tells(state.stack)
-        each = tree.size_bytes(told) // len(state.mixing)
-        return Traffic(across=hops * each, messages=hops)
+        return Traffic(across=hops * self._told(state), messages=hops)
+
+    def _told(self, state: State) -> int:
+        """The bytes of what one server tells another."""
+        return tree.size_bytes(self.recipe.algorithm.tells(state.stack)) // len(state.mixing)
 
     def _asked(self, questions: tuple[Question, ...], survey: dict[str, Tensor]) -> Traffic:
         """What the survey cost, on the links of the first round that has any."""
         topology = self.recipe.topology
-        links = (topology.links(t, self.n) for t in self.span)
+        graphs = (topology.links(t, self.n) for t in self.span)
         payload = sum(tree.size_bytes(q.payload) for q in questions)
-        first = next((found for found in links if found is not None), None)
+        first = next((found for found in graphs if found is not None), None)
         return survey_traffic(topology, self.n, survey, payload, first)
 
 

@@ -100,6 +100,8 @@ def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[s
         "bytes_up": traffic.up,
         "bytes_across": traffic.across,
         "bytes_before": before.total,  # of these, what was sent before the round began
+        "bytes_at_once": report.load.at_once,
+        "bytes_link": report.load.link,
         "messages": traffic.messages,
         **report.worked,
         "metrics": None if judged is None else judged.spread,

@@ -43,6 +43,8 @@ def summarise(
         "bytes_up": sum(r["bytes_up"] for r in records),
         "bytes_across": sum(r["bytes_across"] for r in records),
         "bytes_peak": max(b - r["bytes_before"] for b, r in zip(traffic, records, strict=True)),
+        "bytes_at_once": max(r.get("bytes_at_once", 0) for r in records),
+        "bytes_link": max(r.get("bytes_link", 0) for r in records),
         "messages": sum(r["messages"] for r in records),
         "samples": sum(r.get("samples", 0) for r in records),
         "rejected": sum(len(r["rejected"]) for r in records),

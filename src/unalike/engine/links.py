@@ -1,0 +1,89 @@
+"""Which way bytes went: over every link of a round, and at every moment of it.
+
+A round has moments, one after the other: the server's state is handed on, downloads, uploads, what
+servers tell one another. All messages of a moment are on their way at once. Clients have their
+numbers; server j of n clients is n + j, unless a client is the server; a cloud is -1.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unalike.parts.topology import Topology
+
+CLOUD = -1
+
+
+class Sent(NamedTuple):
+    """The messages of one moment."""
+
+    senders: Tensor
+    receivers: Tensor
+    bytes: Tensor
+
+
+class Load(NamedTuple):
+    """What was carried at one time, and in one place."""
+
+    at_once: int = 0  # the most bytes on their way at one moment
+    link: int = 0  # the most bytes between two neighbours, both directions
+
+
+def sent(senders: Tensor, receivers: Tensor, size: int | Tensor) -> Sent:
+    """Messages of one size each, or of their own; nobody sends to itself."""
+    sizes, others = torch.as_tensor(size).expand(len(senders)), senders != receivers
+    return Sent(senders[others], receivers[others], sizes[others])
+
+
+def of_clients(
+    topology: Topology,
+    t: int,
+    n: int,
+    planned: Tensor,
+    answered: Tensor,
+    down: int,
+    up: int | Tensor,
+) -> list[Sent]:
+    """Downloads to the planned clients, then answers; nothing where clients are their servers."""
+    if topology.local or not down:
+        return []
+    host = topology.host(t, n)
+    home = topology.home(n)
+    at = home + n if host is None else torch.full_like(home, host)
+    return [sent(at[planned], planned, down), sent(answered, at[answered], up)]
+
+
+def of_servers(topology: Topology, n: int, heard: Tensor, size: int) -> list[Sent]:
+    """What servers tell one another, or a cloud and it them."""
+    number = heard if topology.local else heard + n
+    receivers, senders = number[:, 0], number[:, 1]
+    if not topology.cloud:
+        return [sent(senders, receivers, size)]
+    told, hears = senders.unique(), receivers.unique()
+    cloud = torch.full_like(told, CLOUD), torch.full_like(hears, CLOUD)
+    return [sent(told, cloud[0], size), sent(cloud[1], hears, size)]
+
+
+def handed_on(topology: Topology, t: int, n: int, size: int) -> list[Sent]:
+    """The server's state, where another client is the server than in the round before."""
+    before, now = topology.host(max(t - 1, 0), n), topology.host(t, n)
+    if before is None or now is None:
+        return []
+    return [sent(torch.tensor([before]), torch.tensor([now]), size)]
+
+
+def per_link(moments: list[Sent]) -> tuple[Tensor, Tensor]:
+    """([E, 2] the links in use, the lower number first; the bytes over each)."""
+    ends = [torch.stack([s.senders, s.receivers], 1).sort(1).values for s in moments]
+    if not sum(len(e) for e in ends):
+        return torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    links, which = torch.cat(ends).unique(dim=0, return_inverse=True)
+    sizes = torch.cat([s.bytes for s in moments])
+    return links, torch.zeros(len(links), dtype=sizes.dtype).index_add(0, which, sizes)
+
+
+def load(moments: list[Sent]) -> Load:
+    """The busiest moment and the busiest link."""
+    once = max((int(s.bytes.sum()) for s in moments), default=0)
+    return Load(once, int(max(per_link(moments)[1], default=0)))
