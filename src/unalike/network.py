@@ -9,7 +9,7 @@ returns its statistics, and every thread calls a copy of its own.
 import copy
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -73,6 +73,8 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` normalised by batch statistics while training, by running ones otherwise."""
+        if x.dtype == torch.bfloat16:  # too few digits for a mean
+            return self.forward(x.float()).to(x.dtype)
         if self.track and not self.training:
             mean, var = self.running_mean, self.running_var
         else:
@@ -144,12 +146,19 @@ class Network:
     """``module`` as functions of a dict of weights and buffers."""
 
     def __init__(
-        self, module: nn.Module, *, track_statistics: bool = True, kernels: bool = False
+        self,
+        module: nn.Module,
+        *,
+        track_statistics: bool = True,
+        kernels: bool = False,
+        bf16: bool = False,
     ) -> None:
         """Without ``track_statistics`` batch normalisation has no running statistics at all.
 
-        With ``kernels`` convolutions inside vmap on a GPU are those of ``unalike.kernels``.
+        With ``kernels`` convolutions inside vmap on a GPU are those of ``unalike.kernels``; with
+        ``bf16`` products are made of numbers of 16 bits there, in training mode.
         """
+        self.kernels, self.bf16 = kernels, bf16
         pure = _pure(module, track_statistics)
         if kernels:
             pure = accelerated(pure)
@@ -227,9 +236,17 @@ class Network:
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:
             held[f"{name}.real"] = real
-        with seeded(key) if self.seeds_global else nullcontext():
+        with seeded(key) if self.seeds_global else nullcontext(), self._narrow(x):
             out = functional_call(self._module(True), held, (x, *more))
+        if self.bf16:
+            out = tree.map(lambda v: v.float() if v.dtype == torch.bfloat16 else v, out)
         return out, {n: held[n] for n in self.buffers}  # the call writes new buffers back
+
+    def _narrow(self, x: Tensor) -> AbstractContextManager[object]:
+        """Products of 16 bits, where they were asked for and there is a GPU that makes them."""
+        if not (self.bf16 and x.is_cuda):
+            return nullcontext()
+        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)  # a graph has no cache
 
     def eval(self, w: Params, x: Tensor, real: Tensor | None = None, *more: Tensor) -> Any:
         """The output in evaluation mode; without running statistics, padding must be marked."""
@@ -254,11 +271,11 @@ class Network:
 
     def part(self, name: str) -> "Network":
         """A submodule as a network of its own; its leaves lose the prefix ``name.``."""
-        return Network(self._masters[False].get_submodule(name))
+        return Network(self._masters[False].get_submodule(name), bf16=self.bf16)
 
     def changed(self, change: Callable[[nn.Module], nn.Module]) -> "Network":
         """The network of ``change(module)``, where the module is a copy that may be altered."""
-        return Network(change(copy.deepcopy(self._masters[False])))
+        return Network(change(copy.deepcopy(self._masters[False])), bf16=self.bf16)
 
 
 def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

@@ -127,8 +127,8 @@ def task(config: Config, examples: Examples) -> Task:
     what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
     model = cast(Model, chosen("model", config.model))
     learn = partial(TASKS[model.task or examples.kind], **model.options())
-    kernels = config.engine.kernels
-    return fit(module(config, examples), examples, what, track, learn, kernels)
+    how = config.engine
+    return fit(module(config, examples), examples, what, track, learn, how.kernels, how.bf16)
 
 
 def optimizer(local: Local) -> Optimizer:

@@ -33,6 +33,7 @@ def fit(
     track: bool = True,
     learn: Callable[[Network], NetworkTask] | None = None,
     kernels: bool = False,
+    bf16: bool = False,
 ) -> NetworkTask:
     """The task of learning the examples with the module, if it can.
 
@@ -43,11 +44,12 @@ def fit(
         track: Whether batch normalisation keeps running statistics.
         learn: The task that the module is made for; left out, the data's labels decide.
         kernels: Whether convolutions for many weight sets have kernels of their own.
+        bf16: Whether a GPU multiplies numbers of 16 bits while training.
     """
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]
     try:
-        made = learn(Network(module, track_statistics=track, kernels=kernels))
+        made = learn(Network(module, track_statistics=track, kernels=kernels, bf16=bf16))
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
         found: list[str] = []

@@ -1,0 +1,199 @@
+"""Milliseconds of a round on one GPU, through the product as it is, method by method.
+
+    python benchmarks/gpu_rounds.py [--only NAME ...] [--methods NAME ...] [--profile FOLDER]
+
+Medians over rounds after the recording ones, evaluation not counted; ``first_s`` is how long the
+first two took, which compile and record. Random data: speed does not depend on the pixels.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from unalike import rng
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.table import METHODS
+from unalike.engine.guard import Guard
+from unalike.engine.loop import Loop
+from unalike.engine.simulate import Simulation
+from unalike.federation.data import Examples, Rows
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation
+from unalike.run.device import prepare
+from unalike.tasks import TASKS
+
+
+def pfl_cnn() -> nn.Module:
+    """The network of pfl-research's image classification benchmark."""
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25),
+        nn.Flatten(),
+        nn.Linear(12544, 128),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(128, 10),
+    )
+
+
+class Work(NamedTuple):
+    """What is trained, by how many."""
+
+    model: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    clients: int
+    each: int  # examples of a client, or their mean
+    cohort: int
+    batch: int
+    skewed: bool = False  # sizes from 0.2 to 1.8 times the mean
+
+
+IMAGE = (1, 28, 28)
+WORK = {
+    "twonn 100x60x10": Work(
+        lambda: MODELS["mcmahan_2nn"]().build(IMAGE, 10), IMAGE, 100, 600, 100, 10
+    ),
+    "twonn 100x60x10 skewed": Work(
+        lambda: MODELS["mcmahan_2nn"]().build(IMAGE, 10), IMAGE, 200, 600, 100, 10, True
+    ),
+    "cnn 100x12x50": Work(
+        lambda: MODELS["mcmahan_cnn"]().build(IMAGE, 10), IMAGE, 100, 600, 100, 50
+    ),
+    "pfl cifar 50x5x10": Work(pfl_cnn, (3, 32, 32), 1000, 50, 50, 10),
+}
+
+
+def sizes(work: Work) -> np.ndarray:
+    """Examples of every client."""
+    share = np.linspace(0.2, 1.8, work.clients) if work.skewed else np.ones(work.clients)
+    return np.round(share * work.each).astype(np.int64)
+
+
+def rounds_of(
+    work: Work, method: str, *, precision: str, kernels: bool, graphs: bool = True
+) -> Callable[[int], None]:
+    """A function that plays a round, by its number."""
+    device = torch.device("cuda")
+    prepare(device, tf32=precision != "ieee")
+    each, generator = sizes(work), torch.Generator().manual_seed(0)
+    n = int(each.sum())
+    x = torch.rand(n, *work.shape, generator=generator)
+    y = torch.randint(0, 10, (n,), generator=generator)
+    network = Network(work.model(), kernels=kernels, bf16=precision == "bf16")
+    task = TASKS["multiclass"](network)
+    draft = Draft(
+        task,
+        work.clients,
+        10,
+        work.shape,
+        rounds=10**6,
+        opt=Sgd(0.05),
+        batch_size=work.batch,
+        participation=Participation(number=work.cohort),
+    )
+    settings = {"start": 0.0} if method == "superfed_mm" else {}
+    recipe = METHODS[method](**settings).change(draft).recipe()
+    simulation = Simulation(
+        recipe,
+        Examples(x, y, 10, "multiclass"),
+        Rows(torch.arange(n), np.concatenate([[0], each.cumsum()])),
+        task.init(rng.key(0)),
+        work.clients,
+        device=device,
+        graphs=graphs,
+    )
+    loop = Loop(recipe, simulation, range(10**6), 0, Guard())
+    state = loop.begin(simulation.w)
+
+    def one(t: int) -> None:
+        nonlocal state
+        state, _ = loop.advance(state, t)
+        torch.cuda.synchronize()
+
+    return one
+
+
+def profiled(one: Callable[[int], None], rounds: range, path: Path) -> None:
+    """Kernels and host functions by their time, a round."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CUDA, kinds.CPU]) as seen:
+        for t in rounds:
+            one(t)
+    table = seen.key_averages()
+    lines = []
+    for name, key in (("device", "self_device_time_total"), ("host", "self_cpu_time_total")):
+        found = sorted(table, key=lambda e: -getattr(e, key))[:30]
+        total = sum(getattr(e, key) for e in table) / len(rounds) / 1e3
+        lines.append(f"{name}: {total:.2f} ms a round")
+        for e in found:
+            each, calls = getattr(e, key) / len(rounds) / 1e3, e.count / len(rounds)
+            lines.append(f"  {each:8.3f} ms {calls:7.1f} x {e.key[:90]}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def measured(
+    name: str, method: str, rounds: int, profile: Path | None, **how: Any
+) -> dict[str, Any]:
+    """One line of the results."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    one, begun = rounds_of(WORK[name], method, **how), time.perf_counter()
+    for t in range(2):
+        one(t)
+    first, warm = time.perf_counter() - begun, 6 if WORK[name].skewed else 3
+    for t in range(2, warm):
+        one(t)
+    times = []
+    for t in range(warm, warm + rounds):
+        begun = time.perf_counter()
+        one(t)
+        times.append(time.perf_counter() - begun)
+    if profile is not None:
+        path = profile / f"{name} {method} {how['precision']} {how['kernels']}".replace(" ", "_")
+        profiled(one, range(warm + rounds, warm + rounds + 3), path)
+    return {
+        "work": name,
+        "method": method,
+        **how,
+        "ms": round(statistics.median(times) * 1e3, 2),
+        "first_s": round(first, 2),
+        "GiB": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="WORK")
+    options.add_argument(
+        "--methods", nargs="+", default=["fedavg", "scaffold", "fedprox", "superfed_mm"]
+    )
+    options.add_argument("--precisions", nargs="+", default=["tf32", "bf16"])
+    options.add_argument("--rounds", type=int, default=10)
+    options.add_argument("--profile", type=Path)
+    chosen = options.parse_args()
+    for name in chosen.only:
+        dense = name.startswith("twonn")
+        for method in chosen.methods:
+            for precision in chosen.precisions:
+                for kernels in (False,) if dense else (True, False):
+                    how = {"precision": precision, "kernels": kernels}
+                    line = measured(name, method, chosen.rounds, chosen.profile, **how)
+                    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
