@@ -252,7 +252,11 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
     "propfair_loss": set(),
     "lg_fedavg": {Trait.KEEPS_LEAVES},
-    **{key: {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER} for key in ("superfed_mm", "superfed_lm")},
+    **dict.fromkeys(
+        ("superfed_mm", "superfed_lm"), {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.OWN_MODELS}
+    ),
+    "ditto": {Trait.OWN_MODELS},
+    "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
     "fedaug": set(),
     "fedevg": {*OWN, Trait.SENDS_NO_MODEL},
