@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from federations import Data, Named, Played, drafted, federation, kept_by, play
+from federations import Data, Named, Played, drafted, federation, state_of, walk
 from torch import nn
 
-from unalike import rng
+from unalike import rng, tree
+from unalike.algorithms.draft import Draft
 from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
 from unalike.federation.data import Rows
@@ -63,8 +64,8 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "propfair": {"baseline": 1e12},
     "fednova": {},
     "lg_fedavg": {"shared": ["0.", "1.", "3."]},
-    "superfed_mm": {"start": 1.0, "mu": 0.0, "nu": 0.0},
-    "superfed_lm": {"start": 1.0, "mu": 0.0, "nu": 0.0},
+    "superfed_mm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
+    "superfed_lm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
     "phase_shift": {"phases": 1},
     "fedaug": {"target": 1.99},
     "trimmed_mean": {"trim": 0.0},
@@ -105,9 +106,13 @@ def read(path: str) -> Params:
     return ENCODER
 
 
-def recipe(*methods: Named, data: Data = RAGGED) -> Recipe:
-    draft = drafted(TASK, data, *methods, rounds=ROUNDS, opt=Sgd(0.3), read=read)
-    return draft.recipe()
+def draft(*methods: Named, data: Data = RAGGED) -> Draft:
+    rounds = ROUNDS + any(m[0] == "finetune" for m in methods)  # which needs one for itself
+    return drafted(TASK, data, *methods, rounds=rounds, opt=Sgd(0.3), read=read)
+
+
+def recipes(*methods: Named) -> list[Recipe]:
+    return [stage.recipe for stage in draft(*methods).program()]
 
 
 def strong(name: str) -> Named:
@@ -120,20 +125,20 @@ def pooled(data: Data) -> Data:
 
 def run(*methods: Named, data: Data = RAGGED) -> Played:
     """Some rounds, client by client: in one call the kernels differ with what is shared."""
-    made = recipe(*methods, data=data)
+    program = draft(*methods, data=data).program()
     whole = pooled(data) if any(m[0] == "pooled" for m in methods) else data
-    return play(made, whole, ROUNDS, batch_size=5, engine="sequential")
+    return walk(program, whole, batch_size=5, engine="sequential")
 
 
 def numbers(played: Played) -> dict[str, np.ndarray]:
-    """The shared leaves of the model, or where nothing is shared, the clients' own."""
-    x = played.server.x
-    if isinstance(x, torch.Tensor):
-        return {"synthetic": x.numpy()}
-    if not x:
-        kept = kept_by(played.simulation).items()
-        x = {f"{name} of client {i}": leaf for i, w in kept for name, leaf in w.items()}
-    return {name: leaf.numpy() for name, leaf in x.items()}
+    """The shared leaves of the model, and the models that clients are judged by."""
+    server, algorithm = played.server, played.loop.recipe.algorithm
+    if isinstance(server.x, torch.Tensor):
+        return {"synthetic": server.x.numpy()}
+    down = algorithm.broadcast(server)
+    clients = range(played.simulation.clients.n)
+    judged = [algorithm.personal(down, state_of(played.simulation, i)) for i in clients]
+    return {k: v.numpy() for k, v in tree.named({"shared": server.x, "judged": judged}).items()}
 
 
 def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
@@ -149,7 +154,7 @@ def alone(name: str) -> dict[str, np.ndarray]:
 
 def refusal(*methods: Named) -> str:
     try:
-        recipe(*methods)
+        draft(*methods).program()
     except ConfigError as error:
         return str(error)
     return ""
@@ -185,7 +190,7 @@ def test_each_part_acts(a: str, b: str) -> None:
         else:
             assert apart(both, alone(left)) > 1e-9, f"'{missing}' does nothing beside '{left}'"
     if not {"latent_disco", "fedevg"} & {a, b}:  # whose networks are compared by identity
-        assert recipe(strong(a), strong(b)) == recipe(strong(b), strong(a))
+        assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
 
 
 @pytest.mark.parametrize(

@@ -174,13 +174,16 @@ LOOKS = {"afl", "aaggff_d", "aaggff_s", "qfedavg", "term", "propfair", "fedprox 
 LOOKS |= {"latent_disco"}
 
 
+TWICE = {"ditto"}  # two models go over every minibatch
+
+
 @ways
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_counted_where_they_happen(name: str, engine: Any) -> None:
     """Of all examples, half again as often; twice that in turns; chains and all."""
     found = watched(name, engine)
     rate, extra = 1, 0
-    if "in turns" in name:
+    if "in turns" in name or name in TWICE:
         rate = 2
     elif name == "fedevg":  # real, refined, downloaded, and one step of the chain; 6 in the end
         rate, extra = 4, 6 * (2 * CLASSES)

@@ -24,6 +24,7 @@ FAMILY = {
     "objective": "θ",
     "server": "θ",
     "private": "θ",
+    "personal model": "θ",
     "algorithm": "θ",
     "weights": "w",
     "work": "w",

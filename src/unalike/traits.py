@@ -26,6 +26,8 @@ class Trait(StrEnum):
     WRITES_FEW_BITS = "writes the numbers of an update in few bits"
     CHOOSES_COHORTS = "decides who answers when"
     BEGINS_WITH_A_STAGE = "begins with a stage of its own"
+    ENDS_WITH_A_STAGE = "ends with a stage of its own"
+    OWN_MODELS = "gives every client a model of its own"
 
     FEDAVG_SERVER = "steps as FedAvg's server does"
     STEP_IN_WEIGHTS = "has weights that hold a step length"

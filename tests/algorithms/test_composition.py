@@ -238,6 +238,7 @@ def test_optimizers_that_a_method_was_not_made_for() -> None:
 # -- traits -------------------------------------------------------------------------------------
 
 OWN = {Trait.OWN_CLIENT, Trait.OWN_SERVER}
+PERSONAL = {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.OWN_MODELS}
 FAIR = {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.WEIGHTS_FOLLOW_LOSSES}
 EXPECTED: dict[str, set[Trait]] = {
     "fedavg": set(),
@@ -252,7 +253,9 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
     "propfair_loss": set(),
     "lg_fedavg": {Trait.KEEPS_LEAVES},
-    **{key: {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER} for key in ("superfed_mm", "superfed_lm")},
+    **{key: PERSONAL for key in ("superfed_mm", "superfed_lm")},
+    "ditto": {Trait.OWN_MODELS},
+    "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
     "fedaug": set(),
     "fedevg": {*OWN, Trait.SENDS_NO_MODEL},

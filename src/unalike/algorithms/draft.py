@@ -1,8 +1,9 @@
 """A recipe under construction: FedAvg, of which every named method changes something.
 
 A draft has a *base*, the algorithm of clients and server, and *wrappers* around it, in the order
-they were named. The other fields are parts that the base or the recipe uses. A method that needs
-another training before it (a warm start, an encoder) adds that as a stage.
+they were named; one that gives clients models of their own is outermost. The other fields are parts
+that the base or the recipe uses. A method that needs another training before it (a warm start, an
+encoder) or after it (fine-tuning) adds that as a stage.
 """
 
 from collections.abc import Callable
@@ -40,6 +41,13 @@ class Before(NamedTuple):
     rounds: int
 
 
+class After(NamedTuple):
+    """A stage that continues with the model afterwards: the draft, changed, for some rounds."""
+
+    change: Callable[["Draft"], "Draft"]
+    rounds: int  # the last ones of all
+
+
 def fedavg(draft: "Draft") -> FedAvg:
     """The default base, made of the draft's parts."""
     d = draft
@@ -69,6 +77,7 @@ class Draft:
     topology: Topology = Star()
     base: Make = fedavg
     wraps: tuple[Wrap, ...] = ()
+    personal: Wrap | None = None  # a model of every client's own, around everything else
     term: Term = Nothing()
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
@@ -85,6 +94,7 @@ class Draft:
     phases: int = 0
     pooled: bool = False
     before: Before | None = None
+    after: After | None = None
     start: Literal["fresh", "model"] = "fresh"  # of the last stage
     first: int = 0  # the round from which on what depends on time counts
     fits: tuple[Fit, ...] = ()
@@ -112,10 +122,10 @@ class Draft:
         made = self.base(self)
         for wrap in self.wraps:
             made = wrap(made, self)
-        return made
+        return made if self.personal is None else self.personal(made, self)
 
     def recipe(self) -> Recipe:
-        """The recipe of the last stage."""
+        """The recipe of the draft itself, without stages before and after."""
         schedule: Schedule = Sampled(self.participation, self.epochs)
         if self.phases:
             schedule = Phased(self.phases, self.participation, self.epochs)
@@ -139,6 +149,12 @@ class Draft:
         One that continues with a model shares the rounds, and the decay of the learning rate, with
         those before it; one that starts afresh has all of both again.
         """
+        if self.after is not None:
+            change, rounds = self.after
+            stages = replace(self, after=None, rounds=self.rounds - rounds).program()
+            decay = stages[-1].recipe.decay
+            last = change(replace(self, before=None, after=None, decay=decay))
+            return (*stages, Stage(last.recipe(), rounds, "model"))
         if self.before is None:
             return (Stage(self.recipe(), self.rounds, self.start),)
         change, rounds = self.before

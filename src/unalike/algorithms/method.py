@@ -26,6 +26,7 @@ Slot = Literal[
     "weights",
     "work",
     "private",
+    "personal model",
     "data",
     "schedule",
     "algorithm",
@@ -95,6 +96,7 @@ BETWEEN_CLIENTS = (
     Trait.SENDS_SOME_ENTRIES,
     Trait.WRITES_FEW_BITS,
     Trait.CHOOSES_COHORTS,
+    Trait.OWN_MODELS,
     Trait.MANY_SERVERS,
     Trait.MOVING_SERVER,
 )
@@ -202,6 +204,8 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.WRITES_FEW_BITS: lambda d: d.compression.values,
     Trait.CHOOSES_COHORTS: lambda d: d.phases,
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
+    Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
+    Trait.OWN_MODELS: lambda d: d.personal,
 }
 
 

@@ -114,7 +114,7 @@ class SuPerFedMM(Method):
 
     by_layer: ClassVar[bool] = False
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.FEDAVG_SERVER})
+    traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})
     paper: ClassVar[str] = "Hahn et al. 2022, arXiv 2109.07628"
 
     start: float = setting(

@@ -3,6 +3,7 @@
 from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
+from unalike.algorithms.ditto import DittoMethod
 from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.eight_bit import EightBitMethod
 from unalike.algorithms.fedaug import FedAug
@@ -14,6 +15,7 @@ from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.finetune import FineTune
 from unalike.algorithms.krum import Krum
 from unalike.algorithms.latent_disco import LatentDisco
 from unalike.algorithms.lg_fedavg import LgFedAvg
@@ -65,6 +67,8 @@ METHODS: dict[str, type[Method]] = {
     "lg_fedavg": LgFedAvg,
     "superfed_mm": SuPerFedMM,
     "superfed_lm": SuPerFedLM,
+    "ditto": DittoMethod,
+    "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,

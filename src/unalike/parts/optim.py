@@ -4,7 +4,7 @@
 clients' differences as the gradient.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -103,3 +103,12 @@ class Adam:
             return torch.addcmul(w, scaled, step.to(w))
 
         return tree.map(moved, w, m, v), Moments(m, v, t)
+
+
+def at_rate(opt: Optimizer, lr: float | None) -> Optimizer:
+    """The optimizer with another learning rate, if one is given.
+
+    >>> at_rate(Sgd(0.1, momentum=0.9), 0.5)
+    Sgd(lr=0.5, momentum=0.9, weight_decay=0.0, nesterov=False)
+    """
+    return opt if lr is None else replace(opt, lr=lr)  # type: ignore[type-var]

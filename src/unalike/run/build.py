@@ -246,6 +246,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         steps=judging.new_client_steps,
     )
     f, last = config.faults, stages[-1].recipe
+    released, promised = releases(stages)
     transport: Transport = simulation
     if len(liars):
         transport = AttackedTransport(transport, attack, liars, config.seed)
@@ -253,16 +254,16 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     if faults.any:
         transport = FaultyTransport(transport, faults, config.seed)
     # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
-    explode = math.inf if last.guarantee else f.explode
+    explode = math.inf if promised else f.explode
     guard = Guard(explode, f.min_replies, f.too_few)
     course = Course(stages, transport, config.seed, guard, simulation.w)
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
     judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by)
     accountant = None
-    if last.guarantee is not None:
-        span, n = range(course.rounds), draft.n_clients
-        accountant = Accountant(last.guarantee, last.schedule, span, n, course.loop.cohorts)
+    if promised is not None and promised.guarantee is not None:
+        n, cohorts = draft.n_clients, course.loop.cohorts
+        accountant = Accountant(promised.guarantee, promised.schedule, released, n, cohorts)
     return Experiment(
         config,
         data,
@@ -276,6 +277,16 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
     )
+
+
+def releases(stages: Program) -> tuple[range, Recipe | None]:
+    """(the rounds in which updates are released under a promise, the recipe that promises it)."""
+    t, end, promised = 0, 0, None
+    for stage in stages:
+        t += stage.rounds
+        if stage.recipe.guarantee is not None:
+            end, promised = t, stage.recipe
+    return range(end), promised
 
 
 def _noted(recipe: Recipe, counts: np.ndarray) -> str:

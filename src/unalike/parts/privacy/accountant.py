@@ -28,8 +28,8 @@ class Accountant:
     def __init__(
         self, promise: Guarantee, schedule: Schedule, span: range, n_clients: int, key: Key
     ) -> None:
-        """Says at once if the package that counts is missing."""
-        self.promise, self.n = promise, n_clients
+        """``span`` are the rounds that release updates; says at once if the package is missing."""
+        self.promise, self.n, self.last = promise, n_clients, span.stop - 1
         self.plan = lambda t: schedule.plan(t, span, n_clients, key)
         self.sent, self.upto = torch.zeros(n_clients, dtype=torch.long), 0
         if promise.noise:
@@ -40,6 +40,7 @@ class Accountant:
         promise = self.promise
         if not promise.noise:
             return math.inf
+        t = min(t, self.last)  # in later rounds nothing leaves the clients
         z, delta = promise.multiplier, promise.delta
         if promise.local:
             return gaussian(z, self._most(t), delta)
