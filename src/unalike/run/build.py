@@ -297,6 +297,7 @@ def facts(made: Experiment) -> dict[str, Any]:
         "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
         "parameters": sum(w[n].numel() for n in network.weights),
         "buffers": sum(w[n].numel() for n in network.buffers),
+        "frozen": sum(p.numel() for p in network.constants().values()),
         "clients": made.federation.n_clients,
         "new_clients": made.federation.n_new,
         "survey_reveals": [q.reveals for q in questions],

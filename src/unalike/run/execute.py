@@ -204,7 +204,8 @@ def _finish(
     results: dict[str, bytes] = {}
     model = made.course.model(progress)
     if model is not None:
-        results["model.safetensors"] = _model(model)
+        frozen = made.recipe.algorithm.task.network.constants()
+        results["model.safetensors"] = _model({**model, **frozen})
     for name, arrays in made.course.products(progress).items():
         results |= kept(name, arrays)
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
