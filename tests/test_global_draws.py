@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import unalike
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, RunError
 
 
 class Drops(nn.Module):
@@ -55,6 +55,19 @@ class FromNumPy(Drops):
         return self.layer(x.flatten(1)) + float(np.random.rand())
 
 
+class Sometimes(Drops):
+    """Noise that is not there yet when the module is tried."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        type(self).calls += 1
+        x = x.flatten(1)
+        if self.training and self.calls > 12:
+            x = x + 0.1 * torch.randn_like(x)
+        return self.layer(x)
+
+
 def trained(module: type[nn.Module], seed: int, **engine: object) -> dict[str, Tensor]:
     torch.manual_seed(5)  # the weights that the module comes with
     model = module()
@@ -93,6 +106,12 @@ def test_many_clients_in_one_call_are_refused_with_the_reason(
 def test_auto_trains_them_one_by_one() -> None:
     one, auto = trained(Gru, 1, kind="sequential"), trained(Gru, 1)
     assert all(torch.equal(one[k], auto[k]) for k in one)
+
+
+def test_draws_that_happen_only_sometimes_are_noticed() -> None:
+    Sometimes.calls = 0
+    with pytest.raises(RunError, match="drew from PyTorch's global generator in round 1"):
+        trained(Sometimes, 1, kind="sequential")
 
 
 def test_other_generators_are_refused_by_name() -> None:

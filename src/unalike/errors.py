@@ -27,6 +27,15 @@ class Damaged(RunError):
     """A file of a run folder that is not what it was when it was written."""
 
 
+class OwnCodeError(UnalikeError):
+    """Code of the user's own that failed while it ran: its lines, a sentence, and exit code 1."""
+
+    def __init__(self, message: str, frames: str = "") -> None:
+        """``frames`` are those of the traceback that lie in the user's files."""
+        super().__init__(message)
+        self.frames = frames
+
+
 class RunWarning(UserWarning):
     """Something to know about a run that continues; the command line prints it alone."""
 

@@ -35,12 +35,21 @@ def seeded(key: Key) -> Iterator[None]:
 
 def draws(f: Callable[[], Any]) -> str:
     """The global generator that ``f`` draws from; empty if from none."""
-    states: dict[str, Callable[[], Any]] = {
-        TORCH: lambda: torch.default_generator.get_state().numpy().tobytes(),
-        "NumPy's global generator": lambda: pickle.dumps(np.random.get_state()),
-        "Python's random module": random.getstate,
-    }
     with _LOCK:
-        before = {name: state() for name, state in states.items()}
+        before = states()
         f()
-        return next((name for name, state in states.items() if state() != before[name]), "")
+        return drawn_since(before)
+
+
+def states() -> dict[str, Any]:
+    """Where the global generators are, by name."""
+    return {
+        TORCH: torch.default_generator.get_state().numpy().tobytes(),
+        "NumPy's global generator": pickle.dumps(np.random.get_state()),
+        "Python's random module": random.getstate(),
+    }
+
+
+def drawn_since(before: dict[str, Any]) -> str:
+    """The generator that is no longer where it was; empty if all are."""
+    return next((name for name, state in states().items() if state != before[name]), "")

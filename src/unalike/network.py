@@ -164,9 +164,12 @@ class Network:
             pure = accelerated(pure)
         self._masters = {True: copy.deepcopy(pure).train(), False: pure.eval()}
         self._mine = threading.local()
-        self.weights = tuple(n for n, _ in pure.named_parameters())
+        parameters, buffers = dict(pure.named_parameters()), dict(pure.named_buffers())
+        self.weights = tuple(n for n, p in parameters.items() if p.requires_grad)
+        self.frozen = tuple(n for n, p in parameters.items() if not p.requires_grad)
         # Integer buffers (position numbers, masks) are constants of the module: nothing to average.
-        self.buffers = tuple(n for n, b in pure.named_buffers() if b.is_floating_point())
+        self.buffers = tuple(n for n, b in buffers.items() if b.is_floating_point())
+        self._fixed = (*self.frozen, *(n for n in buffers if n not in self.buffers))
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
         head = getattr(module, "head", ())
@@ -187,6 +190,26 @@ class Network:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _mine=threading.local())
+
+    def constants(self, device: torch.device | None = None) -> Params:
+        """What is neither trained nor sent: frozen parameters, and with a device integer buffers.
+
+        A call finds them in its copy of the module, except on another device.
+        """
+        if device is None:
+            held = dict(self._masters[False].named_parameters())
+            return {n: held[n].detach().clone() for n in self.frozen}
+        copies = self._mine.__dict__
+        name = f"constants on {device}"
+        if name not in copies:
+            own = self._masters[False]
+            state = {**dict(own.named_parameters()), **dict(own.named_buffers())}
+            copies[name] = {n: state[n].detach().to(device) for n in self._fixed}
+        return cast(Params, copies[name])
+
+    def _held(self, w: Params, x: Tensor) -> Params:
+        """All tensors that a call with these weights needs from outside the module."""
+        return dict(w) if x.device.type == "cpu" else {**self.constants(x.device), **w}
 
     @property
     def dense(self) -> bool:
@@ -230,7 +253,7 @@ class Network:
         self, w: Params, x: Tensor, key: Key, real: Tensor, *more: Tensor
     ) -> tuple[Any, Params]:
         """The output in training mode, and the buffers after it; ``more`` are further inputs."""
-        held = dict(w)
+        held = self._held(w, x)
         key = rng.fold_in(key, Stream.DROPOUT)
         for i, name in enumerate(self._dropouts):
             held[f"{name}.key"] = rng.fold_in(key, i)
@@ -250,7 +273,7 @@ class Network:
 
     def eval(self, w: Params, x: Tensor, real: Tensor | None = None, *more: Tensor) -> Any:
         """The output in evaluation mode; without running statistics, padding must be marked."""
-        held = dict(w)
+        held = self._held(w, x)
         if real is not None:
             for name in self._norms:
                 held[f"{name}.real"] = real

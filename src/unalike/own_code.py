@@ -1,12 +1,15 @@
 """Code of the user's own, named by its Python file."""
 
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import chdir, contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from sysconfig import get_path
-from traceback import extract_tb
+from traceback import extract_tb, format_list
 from typing import Any
 
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, OwnCodeError, UnalikeError
 
 _NOT_OWN = (  # folders in which no code of the user's lies
     str(Path(__file__).parent),
@@ -19,13 +22,18 @@ def load(key: str, file: str, attribute: str) -> Any:
     path = Path(file)
     if not path.is_file():
         raise ConfigError(f"{key}.file names '{path}', which does not exist in '{Path.cwd()}'.")
-    spec = spec_from_file_location(path.stem, path)
+    # Under a name of its own, since a file may be called like a module that others import.
+    spec = spec_from_file_location(f"_own_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{key}.file '{path}' is not a Python file (.py).")
     code = module_from_spec(spec)
+    sys.modules[spec.name] = code  # where dataclasses look up annotations
     try:
-        spec.loader.exec_module(code)
-    except Exception as error:
+        with chdir("."):  # paths of a configuration count from where the command was started
+            spec.loader.exec_module(code)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit is no way to end somebody else's program
         raise ConfigError(f"{key}.file '{path}' fails when it is run: {reason(error)}.") from error
     if not callable(found := getattr(code, attribute, None)):
         raise ConfigError(
@@ -44,6 +52,36 @@ def reason(error: BaseException) -> str:
     file = Path(own[-1].filename)
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return f"{said} (line {own[-1].lineno} of '{shown}')"
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Before a run: whatever the user's code raises becomes one sentence."""
+    try:
+        yield
+    except (UnalikeError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if not any(_is_own(Path(f.filename)) for f in extract_tb(error.__traceback__)):
+            raise
+        raise ConfigError(f"{what} fails: {reason(error)}.") from error
+
+
+@contextmanager
+def blamed(files: Collection[str], when: str) -> Iterator[None]:
+    """In a run: an error that comes through these files is theirs, and says so."""
+    try:
+        yield
+    except (UnalikeError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        beside = {Path(file).resolve().parent for file in files}
+        trace = extract_tb(error.__traceback__)
+        own = [f for f in trace if Path(f.filename).resolve().parent in beside]
+        if not own or not _is_own(Path(own[-1].filename)):
+            raise
+        frames = "".join(format_list(own))
+        raise OwnCodeError(f"your own code failed in {when}: {reason(error)}.", frames) from error
 
 
 def _is_own(file: Path) -> bool:

@@ -109,7 +109,7 @@ def sqnorms(stacked: Tree) -> Tensor:
     def of(x: Tensor) -> Tensor:
         flat = x.reshape(len(x), -1)
         numbers = 1 << 18 if x.device.type == "cpu" else 1 << 25
-        rows = flat.split(max(1, numbers // flat.shape[1]))
+        rows = flat.split(max(1, numbers // max(flat.shape[1], 1)))
         return torch.cat([part.double().square().sum(1) for part in rows])
 
     return torch.stack([of(x) for x in leaves(stacked)]).sum(0).cpu()

@@ -108,6 +108,7 @@ class EntropyPool(Memoryless):
 
     classes: int
     settings: FedEp
+    scaled: ClassVar[bool] = True
 
     @property
     def survey(self) -> tuple[Question, ...]:

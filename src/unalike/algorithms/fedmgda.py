@@ -34,6 +34,7 @@ class FedMgda(WeightRule):
         "client's loss",
     }
     needs: ClassVar[frozenset[str]] = frozenset({"gram"})
+    scaled: ClassVar[bool] = True
     paper: ClassVar[str] = "Hu et al. 2022, arXiv 2006.11489"
 
     epsilon: float = setting(

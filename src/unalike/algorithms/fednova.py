@@ -92,6 +92,7 @@ class Nova:
     decay: Decay = Decay()
     rule: Mixing = ByExamples()
     fixed: ClassVar[bool] = False
+    scaled: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:

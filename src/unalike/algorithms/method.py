@@ -166,6 +166,7 @@ def assembled(
     parties = []
     for name, method in methods:
         after = method.change(draft)
+        _refuse_no_draft(name, after)
         if type(method).misfit is not Method.misfit:
             after = replace(after, fits=(*after.fits, method.misfit))
         shown = traits(method, draft, after)
@@ -174,6 +175,22 @@ def assembled(
     graph = draft.topology
     parties.append(Party(f"topology '{topology}'", None, graph.traits, graph.refuses))
     return draft, parties
+
+
+def _refuse_no_draft(name: str, after: Any) -> None:
+    """One sentence if a method made something else than a draft that can be used."""
+    if not isinstance(after, Draft):
+        raise ConfigError(
+            f"'change' of method '{name}' must return the draft it was given, changed by "
+            f"dataclasses.replace, got {type(after).__name__}."
+        )
+    rule = after.mixing
+    lacks = [n for n in ("weights", "init", "needs", "survey", "gauges") if not hasattr(rule, n)]
+    if lacks:
+        raise ConfigError(
+            f"the weights that method '{name}' sets have no '{lacks[0]}'; give an object made "
+            f"from unalike.extend.Memoryless, got {type(rule).__name__}."
+        )
 
 
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:

@@ -28,6 +28,7 @@ class QFedAvg(WeightRule):
     traits = frozenset({Trait.STEP_IN_WEIGHTS})
     refuses = FOR_UPDATES
     needs: ClassVar[frozenset[str]] = frozenset({"loss", "sqnorm"})
+    scaled: ClassVar[bool] = True
     paper: ClassVar[str] = "Li et al. 2020, arXiv 1905.10497"
 
     q: float = setting(

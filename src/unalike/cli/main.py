@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Parameter, validators
 
 from unalike.cli.options import Flag, Overrides
 from unalike.cli.places import is_comparison
-from unalike.errors import ConfigError, UnalikeError, warned
+from unalike.errors import ConfigError, OwnCodeError, UnalikeError, warned
 
 app = App(
     name="unalike",
@@ -359,12 +359,15 @@ def list_(name: str | None = None) -> None:
 
 
 def main() -> None:
-    """The entry point: 0 if all went well, 2 for a mistake, 130 if it was interrupted."""
+    """The entry point: 0 if all went well, 1 for own code, 2 for a mistake, 130 if stopped."""
     # Threads that wait by spinning make small networks a hundred times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.formatwarning = warned
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
+    except OwnCodeError as error:
+        print(error.frames, end="", file=sys.stderr)
+        _fail(str(error), 1)
     except UnalikeError as error:
         _fail(str(error))
     except CycloptsError as error:
@@ -376,9 +379,9 @@ def main() -> None:
         sys.exit(130)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int = 2) -> None:
     print("error:", re.sub(r"\s*\n\s*", " ", message.strip()), file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def script() -> None:

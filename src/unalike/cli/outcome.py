@@ -33,6 +33,11 @@ def conclude(console: Console, folder: Path) -> None:
         console.print(
             f"{summary['rejected']} updates refused, {summary['skipped']} rounds changed nothing"
         )
+    if "exploded" in summary:
+        console.print(
+            f"training diverged in round {summary['exploded']}: its loss is a thousand times that "
+            "of a model that knows nothing"
+        )
     if summary["noted"]:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
     if "target" in summary:

@@ -19,7 +19,7 @@ from unalike.engine.ledger import STATISTIC, Traffic, survey_traffic, traffic
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Proportional
+from unalike.parts.mixing.base import Proportional, checked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
@@ -29,6 +29,7 @@ from unalike.uploads import NotSummed, Stacked
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
 INSANE = 1e6  # times its own length that a model may grow in a round
+ENORMOUS = 1e15  # the length that no trained model has, however slowly it got there
 HELD = 256 << 20  # bytes of uploads that are held rather than summed as they come
 
 
@@ -212,7 +213,8 @@ class Loop:
             ups = uploads(part.ids)
             for name in recipe.needs & MEASURED.keys():
                 part.stats[name] = MEASURED[name](ups.stack())
-            p, mixing[j], note, told = recipe.mixing.weights(mixing[j], part)
+            answer = recipe.mixing.weights(mixing[j], part)
+            p, mixing[j], note, told = checked(recipe.mixing, answer, len(part.ids))
             notes.append(note)
             _log(logged, told, part.ids, self.n)
             mine = _on(stack.x, p)
@@ -260,11 +262,11 @@ class Loop:
     def _refuse_insane(self, t: int, before: Any, after: Any) -> None:
         """Stop before a model is kept that no training could have led to."""
         old, new = max(self.longest(before.x), 1.0), self.longest(after.x)
-        if not new <= INSANE * old:  # also if it is not a number
+        if not new <= min(INSANE * old, ENORMOUS):  # also if it is not a number
             raise RunError(
-                f"round {t + 1} would make the model {new / old:.3g} times as long as it was, so "
-                "training has diverged; lower the learning rate of the clients or of the server, "
-                "then start again or resume from the last checkpoint."
+                f"round {t + 1} would make the model {new / old:.3g} times as long as it was, "
+                f"{new:.3g}, so training has diverged; lower the learning rate of the clients or "
+                "of the server, then start again or resume from the last checkpoint."
             )
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unalike import rng
+from unalike import own_code, rng
 from unalike.algorithms.buffers import LocalBuffers
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, compose
@@ -116,9 +116,9 @@ def module(config: Config, examples: Examples) -> nn.Module:
         # PyTorch draws the weights of a new module from its global generator.
         with seeded(rng.stream(config.seed, "init")):
             return model.build(tuple(examples.x.shape[1:]), outputs(examples))
-    except UnalikeError:
+    except (UnalikeError, KeyboardInterrupt):
         raise
-    except Exception as error:  # a module of the user's own may raise anything
+    except BaseException as error:  # a module of the user's own may raise anything, also SystemExit
         raise misfit(f"model '{config.model.name}'", examples, error) from error
 
 
@@ -148,7 +148,9 @@ def _method(named: Named) -> tuple[str, Method]:
     made = cast(Method, chosen("method", named))
     if not isinstance(made, OwnMethod):
         return named.name, made
-    return made.attribute, check(made.load(), made.settings, "method.settings", made.attribute)
+    with own_code.refused(f"'{made.attribute}' of '{made.file}'"):
+        found = check(made.load(), made.settings, "method.settings", made.attribute)
+    return made.attribute, found
 
 
 def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
@@ -172,7 +174,8 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":
         methods.append(("buffers", LocalBuffers()))
-    draft = compose(draft, methods, config.topology.name)
+    with own_code.refused("a method of your own"):
+        draft = compose(draft, methods, config.topology.name)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -313,6 +316,7 @@ def facts(made: Experiment) -> dict[str, Any]:
         "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
         "parameters": sum(w[n].numel() for n in network.weights),
         "buffers": sum(w[n].numel() for n in network.buffers),
+        "frozen": sum(p.numel() for p in network.constants().values()),
         "clients": made.federation.n_clients,
         "new_clients": made.federation.n_new,
         "survey_reveals": [q.reveals for q in questions],

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.engine.course import Progress
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, OwnCodeError, RunError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.skew import measure
 from unalike.files import write
@@ -28,7 +28,7 @@ from unalike.run.interrupts import interrupts
 from unalike.run.keep import SELECTED, Keeper
 from unalike.run.manifest import Manifest
 from unalike.run.origins import refuse_changed_code, refuse_stranger
-from unalike.run.place import make_folder, refuse_occupied
+from unalike.run.place import clear, make_folder, refuse_occupied
 from unalike.run.products import kept
 from unalike.run.rounds import conclusion, rounds
 
@@ -189,6 +189,15 @@ def _go(
             _finish(made, folder, progress, checkpoint, origin, keeper)
     except KeyboardInterrupt:
         raise Interrupted(folder, saved) from None
+    except OwnCodeError as error:
+        if not logs[0].size:  # there is nothing to continue
+            clear(folder)
+            raise
+        raise OwnCodeError(
+            f"{str(error).rstrip('.')}; {saved} rounds are saved: repair it, then continue with: "
+            f"unalike resume {folder} --changed-code",
+            error.frames,
+        ) from error
 
 
 def _rows(federation: Federation) -> dict[str, int]:

@@ -63,16 +63,16 @@ def fit(
                 "draw with torch instead."
             )
         made.network.seeds_global = bool(drawn)
-    except UnalikeError:
+    except (UnalikeError, KeyboardInterrupt):
         raise
-    except Exception as error:  # the module is the user's, and so may be anything it raises
+    except BaseException as error:  # the module is the user's, and so may be anything it raises
         raise misfit(what, examples, error) from error
     if wrong:
         raise ConfigError(f"{what} {wrong}.")
     return made
 
 
-def misfit(what: str, examples: Examples, error: Exception) -> ConfigError:
+def misfit(what: str, examples: Examples, error: BaseException) -> ConfigError:
     """The error for a model that fails on the data."""
     return ConfigError(
         f"{what} cannot be used on '{examples.name}' (examples of shape "

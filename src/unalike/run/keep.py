@@ -47,6 +47,7 @@ class Models(NamedTuple):
     servers: Params | None  # stacked; None if only the clients hold whole models
     personal: Params | None  # stacked; None if the shared model is everybody's
     notes: dict[str, Any]  # what models.json says beside the round
+    frozen: Params  # parameters that no round changes, the same in every model
 
 
 class Keeper:
@@ -127,13 +128,14 @@ def models(made: Experiment, t: int, judged: Evaluation) -> Models:
         "personal_of": examiner.row_of.tolist(),  # each client's row among the personal models
         "layers": sorted(network.layers),
     }
+    frozen = _copied(network.constants())
     if servers is not None and _too_many(made):
-        return Models(t, servers, None, notes)
+        return Models(t, servers, None, notes, frozen)
     personal = examiner.personal(judged.downs)
     own = None if personal is None else _copied(personal)
     if own is not None and servers is not None and _same(own, servers):
         own = None
-    return Models(t, servers, own, notes)
+    return Models(t, servers, own, notes, frozen)
 
 
 def _too_many(made: Experiment) -> bool:
@@ -167,8 +169,9 @@ def described(made: Experiment) -> dict[str, Any]:
 
 
 def _files(kept: Models) -> dict[str, bytes]:
-    servers = kept.servers
-    one = None if servers is None else tree.map(lambda x: x[0].clone(), servers)
+    servers, one = kept.servers, None
+    if servers is not None:
+        one = {**tree.map(lambda x: x[0].clone(), servers), **kept.frozen}
     several = servers if servers is not None and len(next(iter(servers.values()))) > 1 else None
     each = {"model": one, "servers": several, "personal": kept.personal}
     notes = dumps({"round": kept.round, **kept.notes}, indent=1).encode()

@@ -1,6 +1,7 @@
 """Where a run lives: a folder of its own, made only when everything else is known to be right."""
 
 from pathlib import Path
+from shutil import rmtree
 
 from unalike.errors import RunError
 from unalike.run.config import Config
@@ -36,6 +37,15 @@ def make_folder(config: Config) -> Path:
         ) from None
     except ValueError as error:
         raise RunError(f"run.folder {config.run.folder!r} cannot be a folder: {error}.") from None
+
+
+def clear(folder: Path) -> None:
+    """Take a folder away again in which no round was played; what is not the run's own stays."""
+    for name in ("config.json", "environment.json", "manifest.json", "skew.json", ".lock"):
+        (folder / name).unlink(missing_ok=True)
+    rmtree(folder / "code", ignore_errors=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _numbered(config: Config) -> Path:

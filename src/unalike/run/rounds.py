@@ -9,9 +9,13 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
 from unalike.engine.loop import Round
 from unalike.errors import RunError
+from unalike.generator import TORCH, drawn_since, states
+from unalike.own_code import blamed
+from unalike.run.alarm import alarm
 from unalike.run.build import Experiment
 from unalike.run.divergence import recorded
 from unalike.run.last_look import last_look
+from unalike.run.origins import named
 from unalike.run.summary import summarise
 
 HOPELESS = 3  # rounds in a row whose answers were all refused
@@ -34,22 +38,29 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
     course, every = made.course, made.config.evaluation.every
     last, refused = {span.stop for span in course.spans}, 0
     for t in range(done, course.rounds):
-        begun = time.perf_counter()
-        if progress is None:
-            progress = course.begin()
-        progress, report, before = course.advance(progress, t)
+        begun, generators = time.perf_counter(), states()
+        with blamed(named(made.config), f"round {t + 1}"):
+            if progress is None:
+                progress = course.begin()
+            progress, report, before = course.advance(progress, t)
         refused = refused + 1 if report.skipped and report.rejected else 0
         if refused == min(HOPELESS, course.rounds):
             raise RunError(_diverged(t, report))
         judged = None
         if (t + 1) % every == 0 or t + 1 in last:
-            judged = made.evaluator(progress.state)
+            with blamed(named(made.config), f"the evaluation of round {t + 1}"):
+                judged = made.evaluator(progress.state)
+        _refuse_draws(made, t, drawn_since(generators))
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
             clients |= {k: v for k in ("nodes", "line", "steps") if (v := getattr(judged, k))}
             clients |= last_look(made, progress.state) if t + 1 == course.rounds else {}
         record = _record(report, judged, before)
+        if judged is not None:
+            classifies = made.recipe.algorithm.task.classifies
+            note = alarm(judged.spread, made.federation.examples, classifies)
+            record["notes"] += [note] if note else []
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
         if judged is not None and made.reference is not None:
@@ -61,6 +72,16 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             record["epsilon"] = round(made.accountant(t), 6)
         seconds = round(time.perf_counter() - begun, 4)
         yield Step(t + 1, progress, record, clients, seconds, judged)
+
+
+def _refuse_draws(made: Experiment, t: int, drawn: str) -> None:
+    """Stop if a module drew numbers that no seed decides, as one does that draws only sometimes."""
+    if not drawn or (drawn == TORCH and made.recipe.algorithm.task.network.seeds_global):
+        return
+    raise RunError(
+        f"something drew from {drawn} in round {t + 1}, though the model did not when it was "
+        "tried, so the run cannot be repeated; draw in every forward pass, or with nn.Dropout."
+    )
 
 
 def _diverged(t: int, report: Round) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from unalike.metrics.catalogue import TESTS, higher
 from unalike.metrics.rounds import bytes_to_target, rounds_to_target
+from unalike.run.alarm import first_said
 from unalike.run.sections import EvaluationSettings
 
 
@@ -51,6 +52,8 @@ def summarise(
         "skipped": sum(bool(r["skipped"]) for r in records),
         "noted": sum(bool(r["notes"]) for r in records),
     }
+    if (exploded := first_said(records)) is not None:
+        out["exploded"] = exploded
     fitted = [
         loss
         for r in judged

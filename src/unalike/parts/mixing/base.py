@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unalike.batches import Batches
 from unalike.cohort import Cohort
+from unalike.errors import RunError
 from unalike.parts.mixing.questions import Question
 from unalike.tasks import Task
 from unalike.tree import Params
@@ -30,7 +31,7 @@ class Gauge(Protocol):
 class Weighed(NamedTuple):
     """A rule's answer to a cohort."""
 
-    p: Tensor  # [n] one weight per client of the cohort; they need not sum to one
+    p: Tensor  # [n] one weight per client of the cohort; they sum to one unless ``scaled``
     state: Any = ()  # what the rule remembers
     note: str = ""  # what a person should know of this round; mostly nothing
     logged: Mapping[str, float | Tensor] = NOTHING  # for the record; a tensor has a row per client
@@ -80,10 +81,35 @@ class Proportional(Protocol):
         ...
 
 
+def checked(rule: Mixing, answer: Any, n: int) -> Weighed:
+    """A rule's answer for ``n`` clients, if it keeps to what an answer is."""
+    name = type(rule).__name__
+    if not isinstance(answer, tuple) or not 1 <= len(answer) <= 4:
+        raise RunError(f"'weights' of {name} must return Weighed(p, state), got {answer!r:.60}.")
+    found = Weighed(*answer)
+    p = found.p
+    if not isinstance(p, Tensor) or not p.is_floating_point() or p.shape != (n,):
+        what = f"{p.dtype} of shape {tuple(p.shape)}" if isinstance(p, Tensor) else f"{p!r:.60}"
+        raise RunError(
+            f"{name} must give one floating-point weight to each of {n} clients, got {what}."
+        )
+    if not bool(torch.isfinite(p).all()) or bool((p < 0).any()):
+        some = [round(float(x), 6) for x in p[:5]]
+        raise RunError(f"the weights of {name} must be finite and not negative, got {some}.")
+    total = float(p.sum())
+    if not getattr(rule, "scaled", False) and abs(total - 1) > 1e-3:
+        raise RunError(
+            f"the weights of {name} sum to {total:.6g}; divide them by their sum, or say "
+            "'scaled = True' in its class if they hold the length of the step."
+        )
+    return found
+
+
 class Memoryless:
     """A rule that needs no statistics, asks nothing and remembers nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    scaled: ClassVar[bool] = False  # whether weights hold the length of the step: no sum of one
 
     @property
     def survey(self) -> tuple[Question, ...]:

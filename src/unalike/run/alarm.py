@@ -1,0 +1,37 @@
+"""A loss that no training leads to, said when it is seen and again in the summary."""
+
+import math
+from typing import Any
+
+from unalike.federation.data import Examples
+
+TIMES = 1000  # as high as the loss of a model that knows nothing
+SAID = "training has diverged: "
+
+
+def alarm(judged: dict[str, Any], examples: Examples, classifies: bool) -> str:
+    """What to say of an evaluation whose loss has exploded; empty if it has not."""
+    bound = TIMES * ignorance(examples, classifies)
+    for section, metrics in judged.items():
+        loss = metrics.get("loss", {}).get("mean")
+        if loss is not None and loss > bound:
+            return (
+                f"{SAID}a loss of {loss:.3g} ({section}) is more than {TIMES:,} times that of a "
+                "model that knows nothing; lower the learning rate"
+            )
+    return ""
+
+
+def ignorance(examples: Examples, classifies: bool) -> float:
+    """The loss of a model that knows nothing, near which a run starts.
+
+    All classes are as likely, or every number of an example is as likely high as low.
+    """
+    guess = math.log(max(examples.classes, 2))
+    return guess if classifies else max(guess, math.log(2) * examples.x[0].numel())
+
+
+def first_said(records: list[dict[str, Any]]) -> int | None:
+    """The first round of which it was said."""
+    said = (r["round"] for r in records if any(n.startswith(SAID) for n in r["notes"]))
+    return next(said, None)
