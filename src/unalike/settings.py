@@ -27,7 +27,10 @@ class Settings(BaseModel):
         for name, field in type(self).model_fields.items():
             for other, value in _more(field).get("only", {}).items():
                 values = value if isinstance(value, tuple) else (value,)
-                if getattr(self, name) != field.get_default() and getattr(self, other) not in values:
+                if (
+                    getattr(self, name) != field.get_default()
+                    and getattr(self, other) not in values
+                ):
                     either = " or ".join(map(json.dumps, values))
                     raise ValueError(f"{name} belongs to {other} = {either}; leave it out")
         return self
