@@ -76,6 +76,8 @@ def topologies() -> str:
     found: dict[str, dict[str, list[str]]] = {}
     for name in _methods():
         for where, cls in tables()["topology"].items():
+            if "path" in cls.model_fields:  # a graph of one's own: as any other graph
+                continue
             draft = replace(_bare(), topology=cast(TopologySettings, cls()).build())
             _, (party, place) = assembled(draft, [_named(name)], where)
             if why := party.reason(place):

@@ -35,5 +35,6 @@ class Trait(StrEnum):
     SENDS_NO_MODEL = "sends no model"
 
     MANY_SERVERS = "has several servers"
+    EDGE_SERVERS = "has servers that each see some of the clients"
     NO_SERVER = "has no server, so that clients hear models and not updates"
     MOVING_SERVER = "hands the server on from client to client"

@@ -21,11 +21,11 @@ from unalike.algorithms.scaffold import Scaffold
 from unalike.algorithms.superfed import SuPerFed
 from unalike.algorithms.table import METHODS
 from unalike.errors import ConfigError
+from unalike.parts.graphs import Random
 from unalike.parts.mixing.base import Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.schedule import Phased
-from unalike.parts.graphs import Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.traits import Trait
 

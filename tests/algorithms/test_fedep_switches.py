@@ -20,11 +20,11 @@ from unalike.algorithms.fedep import EntropyPool, FedEp
 from unalike.federation.data import Examples
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts.graphs import Random
 from unalike.parts.mixing import label_mixture, listed_mixture
 from unalike.parts.mixing.entropy_pool import divergences, pool
 from unalike.parts.mixing.label_mixture import LabelMixture
 from unalike.parts.mixing.questions import LabelSet
-from unalike.parts.graphs import Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.tasks import MultiClass
 

@@ -306,7 +306,7 @@ def test_a_comparison_that_begins_holds_its_folder(tmp_path):
 @pytest.mark.parametrize(
     ("compare", "part"),
     [
-        ('methods = ["fedavg", { name = "scaffold", topology = "ring" }]', "cannot run on"),
+        ('methods = ["fedavg", { name = "fednova", topology = "ring" }]', "cannot run on"),
         ('methods = ["fedavg"]\nsweep.participation.number = [2, 9]', "only 4 clients"),
         ('methods = [{ name = "fedprox", plus = ["fedprox"] }]', "both set the objective"),
         (

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from unalike import tree
 from unalike.engine.ledger import survey_traffic
 from unalike.errors import ConfigError
-from unalike.parts.graphs import Random
-from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
+from unalike.parts.graphs import Given, Gossip, Random
+from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Torus
 from unalike.run.build import experiment
 from unalike.run.config import parse
+from unalike.run.graph_file import read_graph
 from unalike.run.rounds import rounds
 
 
@@ -57,6 +58,102 @@ def test_regular(n, degree):
     assert nx.is_connected(found)
 
 
+def test_small_world():
+    """A ring of degree k without shortcuts; with them as many edges, and shorter ways."""
+    ring = graph(Random("small_world", degree=4, rewire=0.0), 20)
+    assert nx.utils.graphs_equal(ring, graph(Ring(2), 20))
+    world = graph(Random("small_world", degree=4, rewire=0.3), 20)
+    assert world.number_of_edges() == ring.number_of_edges()
+    ways = nx.average_shortest_path_length
+    assert ways(world) < ways(ring)
+
+
+def test_torus():
+    """Four neighbours for everybody: networkx's own grid without a border."""
+    wanted = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 5, periodic=True), 0, "sorted")
+    assert nx.utils.graphs_equal(graph(Torus(), 15), nx.Graph(wanted))
+    assert nx.is_isomorphic(graph(Torus(rows=5), 15), wanted)
+
+
+def test_graphs_that_are_drawn_again():
+    """The same for ``redraw`` rounds, then another, and always the same for a seed."""
+    topology = Random("regular", degree=4, redraw=3)
+    drawn = [topology.links(t, 12) for t in range(6)]
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[2], drawn[3])
+    assert torch.equal(drawn[5], Random("regular", degree=4, redraw=3).links(5, 12))
+
+
+def test_gossip():
+    """Pairs, other ones in the next round; of an odd number one stays alone."""
+    met = [graph(topology, 9) for topology in (Gossip(), Gossip(seed=1))]
+    assert all(sorted(d for _, d in g.degree) == [0] + [1] * 8 for g in met)
+    assert not torch.equal(Gossip().links(0, 9), Gossip().links(1, 9))
+
+
+def test_lost_links():
+    """Both ways, another set every round, as many as they should be; nobody loses himself."""
+    topology = Complete(link_loss=0.3)
+
+    def left(t):
+        pairs = set(map(tuple, topology.links(t, 40).tolist()))
+        assert {(i, j) for j, i in pairs} == pairs
+        assert {(j, j) for j in range(40)} <= pairs
+        return pairs
+
+    found = [left(t) for t in range(5)]
+    assert found[0] != found[1]
+    assert sum(len(f) - 40 for f in found) / (5 * 40 * 39) == pytest.approx(0.7, abs=0.03)
+
+
+@pytest.mark.parametrize("text", ["0 1\n1,2 # a comment\n\n2 3\n", "0 1\n2 1\n3 2\n0 0\n"])
+def test_a_graph_from_lines(text, tmp_path):
+    (tmp_path / "g.txt").write_text(text)
+    assert read_graph(str(tmp_path / "g.txt")) == ((0, 1), (1, 2), (2, 3))
+
+
+def test_a_graph_in_gml(tmp_path):
+    wanted = nx.cycle_graph(5)
+    nx.write_gml(wanted, tmp_path / "g.gml")
+    topology = Given(read_graph(str(tmp_path / "g.gml")))
+    assert nx.utils.graphs_equal(graph(topology, 5), wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.txt", "0 1\n1 x\n", r"line 2 of '.*g.txt' must be two client numbers .* got '1 x'"),
+        ("g.txt", "0 1\n1 2 3\n", "line 2 .* must be two client numbers"),
+        ("g.txt", "# nothing\n", "has no edge"),
+        ("g.txt", "0 1\n1 3\n", "up to 3 but no node 2; number the clients"),
+        ("g.txt", "0 1\n2 3\n", "falls into 2 parts"),
+        ("g.gml", "nothing", "is not a graph in GML"),
+    ],
+)
+def test_files_that_are_no_graph(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_graph(str(tmp_path / name))
+
+
+def test_no_file():
+    with pytest.raises(ConfigError, match=r"no file 'nowhere'; set topology\.path"):
+        read_graph("nowhere")
+
+
+def test_through_a_cloud():
+    """The same models as from server to server, over a link up and one down for each."""
+    task, data = network_task("dense")
+    made = [composed(task, data, "fedavg", topology=Clusters(3, 2, cloud)) for cloud in (0, 1)]
+    direct, cloud = (play(recipe, data, 4) for recipe in made)
+    assert distance(direct.x, cloud.x) == 0
+    size = tree.size_bytes(cloud.x)
+    assert [r.traffic.across // size for r in direct.rounds] == [0, 6, 0, 6]
+    assert [r.traffic.across // size for r in cloud.rounds] == [0, 6, 0, 6]
+    four = play(composed(task, data, "fedavg", topology=Clusters(4, 1, True)), data, 1)
+    assert four.rounds[0].traffic.across // size == 8
+
+
 def test_nobody_can_change_a_graph_that_is_kept():
     """Links are a copy."""
     topology = Random(probability=0.9)
@@ -71,6 +168,10 @@ def test_nobody_can_change_a_graph_that_is_kept():
         (Random("regular", degree=6), 6, "must be below the number of clients"),
         (Random(probability=0.001), 30, r"connected in 100 draws; raise topology\.probability"),
         (Random("regular", degree=1), 4, r"raise topology\.degree"),
+        (Random("small_world", degree=3), 8, "and be even"),
+        (Torus(), 7, "a torus does not fit 7 clients, .* use topology 'ring'"),
+        (Torus(rows=2), 12, r"topology.rows = 2 does not fit 12 clients.* rows may be 3, 4"),
+        (Given(((0, 9),), "the graph in 'g'"), 5, "in 'g' has a node 9, but the 5 clients"),
     ],
 )
 def test_impossible_graphs(topology, n, message):
@@ -101,6 +202,8 @@ def test_bad_settings(settings, message):
         {"name": "random", "kind": "regular", "degree": 2},
         {"name": "random", "probability": 0.6, "seed": 3},
         {"name": "rotating"},
+        {"name": "exponential", "one_peer": True, "weights": "metropolis"},
+        {"name": "gossip", "link_loss": 0.2},
     ],
 )
 def test_from_a_configuration(settings):
@@ -194,7 +297,9 @@ def test_survey_of_servers_that_speak_seldom():
     assert silent.loop.asked.across == 0
 
 
-@pytest.mark.parametrize("topology", [Complete(), Random(probability=0.6), Rotating()])
+@pytest.mark.parametrize(
+    "topology", [Complete(), Random(probability=0.6, link_loss=0.3), Rotating(), Gossip()]
+)
 @pytest.mark.parametrize("method", ["feddisco", "fedep", "superfed_mm"])
 def test_both_engines_agree(topology, method):
     """On every new topology, with half of the clients."""
@@ -207,9 +312,9 @@ def test_both_engines_agree(topology, method):
 def test_methods_of_one_server_are_refused():
     """With the reason, and the topology that would do."""
     task, data = network_task("dense")
-    message = r"'scaffold' cannot run on topology 'complete': each server .* set topology"
+    message = r"'fednova' cannot run on topology 'complete': its weights .* set topology"
     with pytest.raises(ConfigError, match=message):
-        composed(task, data, "scaffold", topology=Complete())
+        composed(task, data, "fednova", topology=Complete())
 
 
 def test_a_federation_of_one():

@@ -6,7 +6,8 @@ x <- x + eta_g sum_i p_i (y_i - x)                                 (line 16; the
 c <- c + sum_i pi_i (c_i+ - c_i),  pi_i of all clients             (line 17; there pi_i = 1 / N)
 
 pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model comes to rest
-where sum_i pi_i grad F_i = 0.
+where sum_i pi_i grad F_i = 0. Where there is no server, it is gradient tracking with Metropolis
+weights (``gradient_tracking.py``), which is the same method on a complete graph.
 """
 
 from dataclasses import dataclass, replace
@@ -18,12 +19,14 @@ from torch import Tensor
 from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
+from unalike.algorithms.gradient_tracking import GradientTracking
 from unalike.algorithms.method import Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.descent import Loss, descend
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
+from unalike.parts.topology import Decentralized
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.tasks import Task
@@ -104,7 +107,7 @@ class ScaffoldMethod(Method):
         ),
         Trait.WEIGHTS_CHANGE: "its control variates move every client along one fixed mean of all "
         "gradients, so weights that change with the round would do nothing in the end",
-        Trait.MANY_SERVERS: "each server would need the mean of all clients' control variates, and "
+        Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates, and "
         "hears those of its own clients only",
     }
     paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
@@ -124,7 +127,10 @@ class ScaffoldMethod(Method):
     def change(self, draft: Draft) -> Draft:
         """Replace the algorithm."""
         mean = Uniform() if self.averaging == "uniform" else draft.mean
-        return replace(draft, mean=mean, base=self._make)
+        draft = replace(draft, mean=mean, base=self._make)
+        if isinstance(draft.topology, Decentralized):
+            return replace(draft, topology=replace(draft.topology, weights="metropolis"))
+        return draft
 
     def objection(self, draft: Draft) -> str:
         """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
@@ -133,9 +139,16 @@ class ScaffoldMethod(Method):
                 "method 'scaffold' cannot have a part of its control variates lost on the way; set "
                 "feedback = true of the compression beside it."
             )
+        if draft.topology.local and self.averaging == "size":
+            return (
+                "method 'scaffold' needs weights that keep the plain mean where there is no "
+                "server; leave averaging = 'size' out."
+            )
         return plain_sgd(draft, "scaffold")
 
-    def _make(self, draft: Draft) -> Scaffold:
+    def _make(self, draft: Draft) -> Scaffold | GradientTracking:
         opt = draft.opt
         assert isinstance(opt, Sgd), "checked by ``objection``"
+        if draft.topology.local:
+            return GradientTracking(draft.task, opt.lr, opt.weight_decay, self.server_lr)
         return Scaffold(draft.task, draft.n_clients, opt.lr, opt.weight_decay, self.server_lr)

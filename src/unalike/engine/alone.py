@@ -4,7 +4,7 @@ With a client at every server, as where there is no server, a thousand small ste
 longer than all that is computed in them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from unalike import tree
 from unalike.algorithm import Algorithm
 from unalike.cohort import Cohort
 from unalike.tree import Tree
-from unalike.uploads import Stacked
 
 AT_ONCE = 16 << 20  # bytes of the models in one call: what stays near the processor
 
@@ -35,21 +34,51 @@ def adapted(
     out = tree.map(lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device), stack)
     silent = torch.ones(n, dtype=torch.bool)
     each = max(1, AT_ONCE // max(1, tree.size_bytes(stack.x) // n))
+    one = torch.ones(1, dtype=torch.float64)
 
-    def step(server: Any, up: Tree, p: Tensor) -> Any:
-        return algorithm.server(server, Stacked(up), p, cohort)
-
-    def put(at: Tensor, new: Tree) -> None:
-        silent[at] = False
-        tree.map(lambda rows, x: rows.index_copy_(0, at.to(rows.device), x), out, new)
+    def step(server: Any, up: Tree) -> Any:
+        return algorithm.server(server, _Lone(up), one, cohort)
 
     for ids, ups in parts:
-        device = next(iter(tree.leaves(ups)), ids).device
         for a in range(0, len(ids), each):
             at = home[ids[a : a + each]]
-            some = tree.map(lambda x: x[a : a + each, None], ups)  # noqa: B023
-            one = torch.ones(len(at), 1, dtype=torch.float64, device=device)
-            put(at, vmap(step)(tree.row(stack, at), some, one))
+            some = tree.map(lambda x: x[a : a + each], ups)  # noqa: B023
+            _put(out, at, vmap(step)(_rows(stack, at), some))
+            silent[at] = False
     rest = silent.nonzero()[:, 0]
-    put(rest, tree.row(stack, rest))
+    _put(out, rest, tree.row(stack, rest))
     return out
+
+
+class _Lone:
+    """The upload of the one client of a server, who counts one."""
+
+    def __init__(self, up: Tree) -> None:
+        self.up = up
+
+    def mean(self, p: Tensor, of: Callable[[Tree], Tree] = lambda up: up) -> Tree:
+        """The upload itself."""
+        return of(self.up)
+
+    def stack(self) -> Tree:
+        """With an axis of one client."""
+        return tree.map(lambda x: x[None], self.up)
+
+
+def _range(at: Tensor) -> slice | None:
+    """The same rows as a slice, if they are neighbours: then nothing need be copied."""
+    first = int(at[0]) if len(at) else 0
+    return slice(first, first + len(at)) if bool((at.diff() == 1).all()) else None
+
+
+def _rows(stack: Tree, at: Tensor) -> Tree:
+    near = _range(at)
+    return tree.row(stack, at) if near is None else tree.map(lambda x: x[near], stack)
+
+
+def _put(out: Tree, at: Tensor, new: Tree) -> None:
+    near = _range(at)
+    if near is None:
+        tree.map(lambda rows, x: rows.index_copy_(0, at.to(rows.device), x), out, new)
+    else:
+        tree.map(lambda rows, x: rows[near].copy_(x), out, new)

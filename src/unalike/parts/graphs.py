@@ -40,7 +40,7 @@ class Random(Decentralized):
 
 @lru_cache(maxsize=8)
 def _drawn(kind: Kind, chance: float, degree: int, seed: int, n: int, number: int) -> Tensor:
-    """The graph of that number, or if it is -1 the first connected one, with a loop at everybody."""
+    """The graph of that number, or the first connected one if it is -1, with all loops."""
     import networkx as nx
 
     fits = degree < n and (degree % 2 == 0 if kind == "small_world" else degree * n % 2 == 0)

@@ -238,7 +238,7 @@ class Clusters(Unhosted):
     servers: int
     period: int = 1
     cloud: bool = False
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MANY_SERVERS, Trait.EDGE_SERVERS})
     local: ClassVar[bool] = False
     weights: ClassVar[Weights] = "rule"
 

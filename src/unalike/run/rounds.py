@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from unalike.engine.consensus import Gap, distance
 from unalike.engine.course import Progress
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
@@ -36,7 +37,7 @@ class Step(NamedTuple):
 def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) -> Iterator[Step]:
     """Every round after the first ``done``; the last one of a stage is always evaluated."""
     course, every = made.course, made.config.evaluation.every
-    last, refused = {span.stop for span in course.spans}, 0
+    last, refused, gap = {span.stop for span in course.spans}, 0, Gap()
     for t in range(done, course.rounds):
         begun, generators = time.perf_counter(), states()
         with blamed(named(made.config), f"round {t + 1}"):
@@ -61,6 +62,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             classifies = made.recipe.algorithm.task.classifies
             note = alarm(judged.spread, made.federation.examples, classifies)
             record["notes"] += [note] if note else []
+        if judged is not None and len(progress.state.mixing) > 1:
+            record |= _together(report, progress, gap)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
         if judged is not None and made.reference is not None:
@@ -141,6 +144,15 @@ def _told(report: Round) -> dict[str, Any]:
             for j, row in report.mixed.items()
         }
     return told
+
+
+def _together(report: Round, progress: Progress, gap: Gap) -> dict[str, Any]:
+    """How far servers are from their mean, and how fast the round's combination joins them."""
+    state = progress.state
+    found: dict[str, Any] = {"consensus": round(distance(state.stack.x), 9)}
+    if report.mixed and (size := gap(report.mixed, len(state.mixing))) is not None:
+        found["spectral_gap"] = round(size, 9)
+    return found
 
 
 def _count(record: dict[str, Any], earlier: dict[str, float]) -> None:

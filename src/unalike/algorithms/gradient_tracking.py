@@ -1,0 +1,105 @@
+"""K-GT, gradient tracking with local steps (Liu et al. 2023, Alg. 1): SCAFFOLD without a server.
+
+K times:  y <- y - eta (g_i(y) + c_i),  y from x_i
+z_i <- (x_i - y) / (K eta)
+c_i <- c_i - z_i + sum_j a_ij z_j
+x_i <- sum_j a_ij (x_j + eta_g (y_j - x_j))
+
+With a_ij doubly stochastic sum_i c_i stays 0, and all models come to rest where the plain mean of
+the gradients is 0. On a complete graph c_i is SCAFFOLD's c - c_i, and the two are one method.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from unalike import tree
+from unalike.algorithm import Ctx, Stateless
+from unalike.batches import Batches
+from unalike.cohort import Cohort
+from unalike.parts.descent import Loss, descend
+from unalike.parts.optim import Sgd
+from unalike.rng import Key
+from unalike.tasks import Task
+from unalike.tree import Params
+from unalike.uploads import Uploads
+
+
+class Node(NamedTuple):
+    """A client as its own server: its model, its correction, its mean direction of the round."""
+
+    x: Params
+    c: Params
+    z: Params
+
+
+class Down(NamedTuple):
+    """What a node trains with."""
+
+    x: Params
+    c: Params
+
+
+class Up(NamedTuple):
+    """What came of it."""
+
+    delta: Params
+    z: Params
+
+
+@dataclass(frozen=True)
+class GradientTracking(Stateless):
+    """A model and a direction go to every neighbour; the correction stays."""
+
+    task: Task
+    lr: float = 0.1
+    weight_decay: float = 0.0
+    server_lr: float = 1.0
+
+    @property
+    def separable(self) -> bool:
+        """Every node steps by itself."""
+        return True
+
+    def server_init(self, w: Params, key: Key) -> Node:
+        """No correction yet."""
+        zero = tree.zeros(self.task.weights(w))
+        return Node(w, zero, tree.zeros(zero))
+
+    def broadcast(self, server: Node) -> Down:
+        """The model and its correction."""
+        return Down(server.x, server.c)
+
+    def client(
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
+        """Corrected local steps, and the mean of their directions."""
+        sgd, loss = Sgd(self.lr, weight_decay=self.weight_decay), Loss(self.task)
+        y, buffers = self.task.split(down.x if start is None else start)
+        end = descend(loss, sgd, y, buffers, data, ctx.rate, shift=down.c)
+        K, eta = data.steps, self.lr * ctx.rate
+        z = tree.map(lambda dy: -dy / (K * eta), tree.sub(end.theta, y))
+        return Up(tree.sub({**end.theta, **end.buffers}, down.x), z), {}, mine
+
+    def upload_like(self, down: Down) -> Up:
+        """Two vectors, as in a download."""
+        return Up(down.x, down.c)
+
+    def server(self, server: Node, ups: Uploads, p: Tensor, cohort: Cohort) -> Node:
+        """Step along one's own change."""
+        up = ups.mean(p)
+        weights, buffers = self.task.split(server.x)
+        x = {k: w + self.server_lr * up.delta[k] for k, w in weights.items()}
+        x |= {k: b + up.delta[k] for k, b in buffers.items()}
+        return Node(x, server.c, up.z)
+
+    def tells(self, servers: Node) -> tuple[Params, Params]:
+        """Models and directions."""
+        return servers.x, servers.z
+
+    def hears(self, servers: Node, means: tuple[Params, Params]) -> Node:
+        """What is left out of a correction is what the neighbours' mean direction has in it."""
+        x, heard = means
+        c = tree.map(lambda c, z, mean: c - z + mean, servers.c, servers.z, heard)
+        return Node(x, c, servers.z)
