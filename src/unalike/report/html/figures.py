@@ -43,7 +43,7 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
     clients = run.data.get("names") or ()
     emd = skew_cell("emd", run.data["skew"]["emd"]).text
     found = [
-        _figure(
+        figure(
             f"partition-{number}",
             "Who holds which class",
             f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd} "
@@ -54,7 +54,7 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
     if len(counts) >= SPREAD_FROM:
         table = np.array(counts, float)
         found.append(
-            _figure(
+            figure(
                 f"spread-{number}",
                 "How the clients differ",
                 "Label skew and size of every client; a tick is a client.",
@@ -93,25 +93,25 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
         return plots.client_strip(values, metric, "", sizes, means)
 
     found = [
-        _figure(
+        figure(
             f"curves-{number}",
             "Learning curves",
             f"{tested} after each evaluated round{band}.",
             lambda: plots.learning_curves(rows, metric, target=target),
         ),
-        _figure(
+        figure(
             f"cost-{number}",
             f"{title} against bytes",
             f"The same {named} against everything sent until then{band}.",
             lambda: plots.cost_curves(rows, metric, target=target),
         ),
-        _figure(
+        figure(
             f"clients-{number}",
             "Every client",
             f"{title} of each client{pooled} in {which}.",
             strip,
         ),
-        _figure(
+        figure(
             f"frontier-{number}",
             "Fairness frontier",
             f"Average client against the worst tenth, in {which}; {better} is better."
@@ -121,7 +121,7 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
         )
         if several
         else None,
-        _figure(
+        figure(
             f"reliability-{number}",
             "Reliability",
             f"Accuracy of predictions by their confidence, {whose}, in {which}; the larger a "
@@ -139,7 +139,7 @@ def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
         return []
     means = dict(zip(methods, ranks.mean.tolist(), strict=True))
     groups = [[methods[i] for i in group] for group in ranks.groups()]
-    made = _figure(
+    made = figure(
         "ranks",
         "Mean ranks over all partitions",
         "A black bar joins methods whose mean ranks are nearer than the critical difference "
@@ -154,7 +154,7 @@ def weight_figures(study: Study, partition: str, number: int, coarse: bool = Fal
     """How much the clients counted."""
     found = []
     for i, group in enumerate(series.weights(study, partition)[: 1 if coarse else WEIGHTS]):
-        made = _figure(
+        made = figure(
             f"weights-{number}-{i}",
             f"Weights: {', '.join(group.methods)}",
             f"{partition}, first seed. How much each client counted in each round.",
@@ -162,7 +162,7 @@ def weight_figures(study: Study, partition: str, number: int, coarse: bool = Fal
         )
         found += [made] if made is not None else []
     rows = series.regret(study, partition)
-    made = _figure(
+    made = figure(
         f"regret-{number}",
         "Regret of the weights",
         f"{partition}. How much less the best fixed weights, seen afterwards, would have paid; "
@@ -180,7 +180,7 @@ def topology_figures(study: Study) -> list[Figure]:
             table = run.config.get("topology", {"name": "star"})
             seen.setdefault(f"{sorted(table.items())} {run.data['clients']}", (run, table))
     found = [
-        _figure(
+        figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
             f"Who exchanges models with whom: {worded(table)}.",
@@ -211,7 +211,7 @@ def _target(study: Study) -> float | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _figure(
+def figure(
     id: str, title: str, caption: str, draw: Callable[[], "ChartType"], square: bool = False
 ) -> Figure | None:
     """The figure, unless there is nothing to draw yet; a square one keeps its shape."""

@@ -19,6 +19,7 @@ from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
+from unalike.report.html.personal import personal_figures
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study
 from unalike.report.skew import skew_table
@@ -179,7 +180,10 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     found = results.results(study)
     places, coarse = study.partitions[: detail.partitions], detail.coarse
     data = {p: figures.data_figures(study, p, i, coarse) for i, p in enumerate(places)}
-    outcome = {p: figures.result_figures(study, p, i) for i, p in enumerate(places)}
+    outcome = {
+        p: [*figures.result_figures(study, p, i), *personal_figures(study, p, i)]
+        for i, p in enumerate(places)
+    }
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
     topology = figures.topology_figures(study)
     ranks = figures.rank_figures(study.methods, found.analysis.ranks if found.analysis else None)
