@@ -1,7 +1,6 @@
-"""A run's models say of the test rows what its records say, wherever and whenever they are asked."""
+"""A run's models say of the test rows what its records say, wherever they are asked."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from patients import patients, run
 
 import unalike
 from unalike.algorithms.table import METHODS
@@ -21,41 +21,6 @@ SETTINGS = {
     "trimmed_mean": {"trim": 0.25},
     "fedaug": {"target": 0.01},
 }
-HOSPITALS = ("east", "north", "south", "west")
-
-
-def patients(rows: int = 240) -> pl.DataFrame:
-    """A table with numbers, text, truth values and gaps; three classes, four hospitals."""
-    rng = np.random.default_rng(3)
-    age, job = rng.normal(50, 15, rows), rng.choice(["clerk", "smith", "cook"], rows)
-    where = rng.choice(HOSPITALS, rows)
-    pressure = rng.normal(120, 20, rows) + 10 * (job == "smith")
-    risk = (age - 50) / 15 + (pressure - 120) / 20 + 0.5 * (where == "north")
-    label = np.digitize(risk + 0.3 * rng.normal(size=rows), [-0.5, 0.7])
-    return pl.DataFrame(
-        {
-            "age": [None if i % 17 == 0 else v for i, v in enumerate(age)],
-            "job": [None if i % 23 == 0 else v for i, v in enumerate(job)],
-            "smokes": rng.random(rows) > 0.5,
-            "pressure": pressure,
-            "hospital": where,
-            "risk": np.array(["high", "low", "middle"])[label],
-        }
-    )
-
-
-def run(place: Path, table: pl.DataFrame, **raw: object) -> Path:
-    """A run on the table in a folder of its own; the folder is then moved."""
-    place.mkdir(parents=True, exist_ok=True)
-    table.write_csv(place / "patients.csv")
-    data = {"name": "files", "path": str(place / "patients.csv"), "label": "risk"}
-    data |= {"client": "hospital", "missing": "impute", **raw.pop("data", {})}
-    model = raw.pop("model", {"name": "mlp", "hidden": [8]})
-    settings = {"rounds": 4, "data": data, "partition": "natural", "model": model, **raw}
-    settings["run"] = {"folder": str(place / "run"), **settings.get("run", {})}
-    unalike.start(unalike.parse(settings))
-    (place / "elsewhere").mkdir()
-    return Path(shutil.move(place / "run", place / "elsewhere" / "moved"))
 
 
 def recorded(folder: Path, which: str) -> dict:
@@ -190,7 +155,8 @@ def test_another_process_after_the_data_are_gone(tmp_path: Path) -> None:
     ours = unalike.load(folder).personal("north").predict_proba(table)
     code = (
         "import sys, unalike, numpy as np;"
-        "np.save(sys.argv[3], unalike.load(sys.argv[1]).personal('north').predict_proba(sys.argv[2]))"
+        "north = unalike.load(sys.argv[1]).personal('north');"
+        "np.save(sys.argv[3], north.predict_proba(sys.argv[2]))"
     )
     arguments = [str(folder), str(tmp_path / "new.csv"), str(tmp_path / "theirs.npy")]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
