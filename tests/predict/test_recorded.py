@@ -106,6 +106,22 @@ def test_under_all_circumstances(
         agrees(folder, table, which)
 
 
+def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that this user did not start may hold anything."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NET)
+    table = patients()
+    folder = run(tmp_path, table, model={"name": "module", "file": "net.py"}, rounds=1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    with pytest.raises(unalike.RunError, match="names the Python file 'net.py', which would be"):
+        unalike.load(folder)
+    assert len(unalike.load(folder, trust=True).predict(table)) == len(table)
+    (copy,) = (folder / "code").iterdir()
+    copy.write_text("raise SystemExit")
+    with pytest.raises(unalike.RunError, match="is not the model's file any more"):
+        unalike.load(folder, trust=True)
+
+
 def test_the_selected_round_survives_an_interruption(tmp_path: Path) -> None:
     """Its models are those of a run that was never interrupted."""
     table, whole = patients(), {}

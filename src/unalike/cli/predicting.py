@@ -25,13 +25,14 @@ def predict(
     probabilities: bool,
     which: Which,
     out: str | None,
+    trust: bool,
 ) -> None:
     """Write the predictions as a table, and say which model they are of."""
     if own and client is not None:
         raise ConfigError("--own takes each row's own client; leave out --client.")
     if out is not None and not out.endswith((".csv", ".parquet")):
         raise ConfigError(f"--out '{out}' must end in .csv or .parquet.")
-    trained = load(run, which)
+    trained = load(run, which, trust=trust)
     model = trained if client is None else trained.personal(client)
     read = model.read(rows)
     said = by_owner(model, read) if own else model.outputs(read.x)
@@ -52,10 +53,12 @@ def predict(
     )
 
 
-def export(run: str, to: Format, client: str | None, which: Which, out: str | None) -> None:
+def export(
+    run: str, to: Format, client: str | None, which: Which, out: str | None, trust: bool
+) -> None:
     """Write the files and say where they are."""
     console = Console(markup=False, highlight=False)
-    for path in write_model(run, to, client=client, which=which, out=out):
+    for path in write_model(run, to, client=client, which=which, out=out, trust=trust):
         console.print(str(path), soft_wrap=True)
 
 

@@ -18,6 +18,7 @@ def predict(
     probabilities: Flag = False,
     round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
     out: str | None = None,
+    trust: Flag = False,
 ) -> None:
     """Predict new rows with the model of a finished run.
 
@@ -46,10 +47,12 @@ def predict(
         The round whose model is used: the one that validation rows selected, or the last.
     out
         The table to write (.csv or .parquet); if left out, CSV on standard output.
+    trust
+        Run the Python file of a model that somebody else wrote.
     """
     from unalike.cli.predicting import predict as predict_rows
 
-    predict_rows(run, rows, client, own, probabilities, round_, out)
+    predict_rows(run, rows, client, own, probabilities, round_, out, trust)
 
 
 @app.command
@@ -60,6 +63,7 @@ def export(
     client: str | None = None,
     round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
     out: str | None = None,
+    trust: Flag = False,
 ) -> None:
     """Write the model of a finished run for other programs, with features.json beside it.
 
@@ -80,7 +84,9 @@ def export(
         The round whose model is written: the one that validation rows selected, or the last.
     out
         The folder to write to; if left out, export in the run's folder.
+    trust
+        Run the Python file of a model that somebody else wrote.
     """
     from unalike.cli.predicting import export as export_model
 
-    export_model(run, to, client, round_, out)
+    export_model(run, to, client, round_, out, trust)

@@ -30,6 +30,7 @@ def export(
     client: str | int | None = None,
     which: Which = "selected",
     out: str | Path | None = None,
+    trust: bool = False,
 ) -> list[Path]:
     """Write one model of a run in another format; the files that were written.
 
@@ -40,10 +41,11 @@ def export(
         client: Whose model, by name or number; left out, the shared one.
         which: The selected round, or the last.
         out: Where to; left out, ``export`` in the run's folder.
+        trust: Whether to run the Python file of a model that somebody else wrote.
     """
     if to not in ("torch", "safetensors", "onnx"):
         raise ConfigError(f"unknown format '{to}': choose torch, safetensors or onnx.")
-    trained = load(folder, which)
+    trained = load(folder, which, trust=trust)
     if client is not None:
         trained = trained.personal(client)
     place = Path(folder) / "export" if out is None else Path(out)
