@@ -1,7 +1,6 @@
-"""A run's models say of the test rows what its records say, wherever and whenever they are asked."""
+"""A run's models say of the test rows what its records say, wherever they are asked."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from patients import patients, run
 
 import unalike
 from unalike.algorithms.table import METHODS
@@ -21,41 +21,6 @@ SETTINGS = {
     "trimmed_mean": {"trim": 0.25},
     "fedaug": {"target": 0.01},
 }
-HOSPITALS = ("east", "north", "south", "west")
-
-
-def patients(rows: int = 240) -> pl.DataFrame:
-    """A table with numbers, text, truth values and gaps; three classes, four hospitals."""
-    rng = np.random.default_rng(3)
-    age, job = rng.normal(50, 15, rows), rng.choice(["clerk", "smith", "cook"], rows)
-    where = rng.choice(HOSPITALS, rows)
-    pressure = rng.normal(120, 20, rows) + 10 * (job == "smith")
-    risk = (age - 50) / 15 + (pressure - 120) / 20 + 0.5 * (where == "north")
-    label = np.digitize(risk + 0.3 * rng.normal(size=rows), [-0.5, 0.7])
-    return pl.DataFrame(
-        {
-            "age": [None if i % 17 == 0 else v for i, v in enumerate(age)],
-            "job": [None if i % 23 == 0 else v for i, v in enumerate(job)],
-            "smokes": rng.random(rows) > 0.5,
-            "pressure": pressure,
-            "hospital": where,
-            "risk": np.array(["high", "low", "middle"])[label],
-        }
-    )
-
-
-def run(place: Path, table: pl.DataFrame, **raw: object) -> Path:
-    """A run on the table in a folder of its own; the folder is then moved."""
-    place.mkdir(parents=True, exist_ok=True)
-    table.write_csv(place / "patients.csv")
-    data = {"name": "files", "path": str(place / "patients.csv"), "label": "risk"}
-    data |= {"client": "hospital", "missing": "impute", **raw.pop("data", {})}
-    model = raw.pop("model", {"name": "mlp", "hidden": [8]})
-    settings = {"rounds": 4, "data": data, "partition": "natural", "model": model, **raw}
-    settings["run"] = {"folder": str(place / "run"), **settings.get("run", {})}
-    unalike.start(unalike.parse(settings))
-    (place / "elsewhere").mkdir()
-    return Path(shutil.move(place / "run", place / "elsewhere" / "moved"))
 
 
 def recorded(folder: Path, which: str) -> dict:
@@ -141,6 +106,22 @@ def test_under_all_circumstances(
         agrees(folder, table, which)
 
 
+def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that this user did not start may hold anything."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NET)
+    table = patients()
+    folder = run(tmp_path, table, model={"name": "module", "file": "net.py"}, rounds=1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    with pytest.raises(unalike.RunError, match="names the Python file 'net.py', which would be"):
+        unalike.load(folder)
+    assert len(unalike.load(folder, trust=True).predict(table)) == len(table)
+    (copy,) = (folder / "code").iterdir()
+    copy.write_text("raise SystemExit")
+    with pytest.raises(unalike.RunError, match="is not the model's file any more"):
+        unalike.load(folder, trust=True)
+
+
 def test_the_selected_round_survives_an_interruption(tmp_path: Path) -> None:
     """Its models are those of a run that was never interrupted."""
     table, whole = patients(), {}
@@ -190,7 +171,8 @@ def test_another_process_after_the_data_are_gone(tmp_path: Path) -> None:
     ours = unalike.load(folder).personal("north").predict_proba(table)
     code = (
         "import sys, unalike, numpy as np;"
-        "np.save(sys.argv[3], unalike.load(sys.argv[1]).personal('north').predict_proba(sys.argv[2]))"
+        "north = unalike.load(sys.argv[1]).personal('north');"
+        "np.save(sys.argv[3], north.predict_proba(sys.argv[2]))"
     )
     arguments = [str(folder), str(tmp_path / "new.csv"), str(tmp_path / "theirs.npy")]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)

@@ -10,31 +10,13 @@ import sys
 import warnings
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter, validators
+from cyclopts import CycloptsError, Parameter, validators
 
+import unalike.cli.using as _using  # noqa: F401  (adds its commands)
+from unalike.cli.app import app
 from unalike.cli.options import Flag, Overrides
 from unalike.cli.places import is_comparison
 from unalike.errors import ConfigError, OwnCodeError, UnalikeError, warned
-
-app = App(
-    name="unalike",
-    help="""
-    Federated learning for data that are not alike.
-
-    ```text
-    unalike compare quickstart       nine methods on unalike digits, in a minute
-    unalike list                     methods, partitioners, datasets, models
-    unalike list fedprox             the settings of one of them
-    unalike run first.toml           train as a file says
-    unalike skew first.toml          how unalike its clients are
-    unalike advise first.toml        which method suits them
-    unalike tune first.toml          which settings suit a method
-    ```
-    """,
-    help_format="markdown",
-    help_epilogue="More about a command: unalike COMMAND --help",
-    suppress_keyboard_interrupt=False,  # main says how to continue
-)
 
 
 @app.command

@@ -8,6 +8,8 @@ _NEEDED = {
     "file": "a TOML file",
     "folder": "the folder of a run or of a comparison",
     "target": "a TOML file or a file of data",
+    "run": "the folder of a finished run",
+    "rows": "a table, an NPZ file or a folder of images",
 }
 
 

@@ -16,11 +16,15 @@ from unalike.errors import ConfigError, DataError, RunError, unknown
 from unalike.federation.features import Features
 from unalike.federation.readers.columns import Reading
 from unalike.federation.readers.new_rows import NewRows, new_rows
+from unalike.models.own import OwnModel
 from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
+from unalike.run import manifest
 from unalike.run.build import task as build_task
 from unalike.run.config import Config, Named
 from unalike.run.execute import configured
+from unalike.run.fit import fit
+from unalike.run.origins import copy_of, refuse_stranger
 from unalike.run.shape import Shape
 from unalike.tasks import Classification, NetworkTask
 from unalike.tree import Params
@@ -130,7 +134,11 @@ class Trained:
 
 
 def load(
-    folder: str | Path, which: Which = "selected", *, module: nn.Module | None = None
+    folder: str | Path,
+    which: Which = "selected",
+    *,
+    module: nn.Module | None = None,
+    trust: bool = False,
 ) -> Trained:
     """The models of a finished run, ready to predict.
 
@@ -138,6 +146,7 @@ def load(
         folder: Of a run, wherever it was moved.
         which: The round that validation rows selected, or the last.
         module: The network, where it was given in Python and so no file says what it is.
+        trust: Whether to run the Python file of a model that somebody else wrote.
 
     Example:
         >>> import tempfile, unalike
@@ -156,7 +165,7 @@ def load(
         **{**given, "features": tuple(given["features"]), "targets": tuple(given["targets"])}
     )
     weights = read_weights(folder, which)
-    task = _task(_config(folder), shape, module)
+    task = _task(_config(folder, trust or module is not None), shape, module)
     if not isinstance(task, Classification):
         raise RunError(f"'{folder}' holds {task.called}, which predicts nothing.")
     if "SpectralLinear" in task.network.layers and "SpectralLinear" not in weights.layers:
@@ -201,20 +210,24 @@ def shares_of(task: NetworkTask, logits: Tensor) -> np.ndarray:
     return logits.double().softmax(-1).numpy()
 
 
-def _config(folder: Path) -> Config:
+def _config(folder: Path, trust: bool) -> Config:
     """The run's configuration; a model of the user's own is taken from the copy in the folder."""
     config = configured(folder)
-    copied = folder / "own" / "model.py"
     model = config.model
-    if model.name == "module" and copied.is_file():
-        model = Named(name="module", settings={**model.settings, "file": str(copied)})
+    if model.name == OwnModel.name:
+        found, file = manifest.read(folder), str(model.settings["file"])
+        if not trust:
+            refuse_stranger(folder, config, found, "load it with trust")
+        known = "" if found is None else found.code.get(file, "")
+        copy = copy_of(folder, file, known)
+        if not copy.is_file() or manifest.digest(copy) != known:
+            raise RunError(f"'{copy}' is not the model's file any more; restore it from a copy.")
+        model = Named(name=model.name, settings={**model.settings, "file": str(copy)})
     engine = config.engine.model_copy(update={"kernels": False})
     return config.model_copy(update={"model": model, "engine": engine})
 
 
 def _task(config: Config, shape: Shape, module: nn.Module | None) -> NetworkTask:
-    from unalike.run.fit import fit
-
     blank = shape.blank()
     if module is not None:
         track = config.run.buffers != "drop"

@@ -56,8 +56,7 @@ def description(folder: Path) -> dict[str, Any]:
         raise RunError(f"'{folder}' has not ended; continue with: unalike resume {folder}")
     if not (folder / "features.json").is_file():
         raise RunError(
-            f"'{folder}' has no features.json, so it was made by an older version; continue it with "
-            f"'unalike resume {folder}' where its data are, or run it again."
+            f"'{folder}' has no features.json, so an older version made it; run it again."
         )
     raw = read_json(folder / "features.json")
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:

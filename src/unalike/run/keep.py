@@ -8,7 +8,6 @@ selected/              the same files for the round that validation rows selecte
                        is the last one
 features.json          how rows were read and what was learned about features from training rows
 rows.npz               which row of the data went to which client, and what for
-own/                   a copy of the file of a model of the user's own
 
 Models are those that were judged, so what they say of the test rows is what the records say.
 """
@@ -71,10 +70,6 @@ class Keeper:
             "features.json": dumps(described(self.made), indent=1).encode(),
             "rows.npz": _rows(self.made),
         }
-        model = self.made.config.model
-        if model.name == "module" and Path(model.settings["file"]).is_file():
-            (self.folder / "own").mkdir(exist_ok=True)
-            files["own/model.py"] = Path(model.settings["file"]).read_bytes()
         self.described = list(files)
         return files
 

@@ -58,11 +58,11 @@ def keep_copies(folder: Path, code: Mapping[str, str]) -> list[str]:
     """Copy the files into the folder; the copies' names, which tell versions apart."""
     names = []
     for file, known in code.items():
-        path = Path(file)
-        names.append(f"{CODE}/{path.stem}-{known[:8]}{path.suffix}")
-        if not (folder / names[-1]).exists():
+        copy = copy_of(folder, file, known)
+        names.append(f"{CODE}/{copy.name}")
+        if not copy.exists():
             (folder / CODE).mkdir(exist_ok=True)
-            write(folder / names[-1], path.read_bytes())
+            write(copy, Path(file).read_bytes())
     return names
 
 
@@ -71,7 +71,7 @@ def refuse_changed_code(folder: Path, found: Manifest) -> None:
     for file, known in found.code.items():
         path = Path(file)
         if not path.is_file() or digest(path) != known:
-            copy = f"{folder / CODE / path.stem}-{known[:8]}{path.suffix}"
+            copy = copy_of(folder, file, known)
             raise RunError(
                 f"'{file}' {'changed' if path.is_file() else 'is gone'} since the run began; "
                 f"restore it from '{copy}', or resume with --changed-code to continue with the "
@@ -79,13 +79,24 @@ def refuse_changed_code(folder: Path, found: Manifest) -> None:
             )
 
 
-def refuse_stranger(folder: Path, config: Config, found: Manifest | None) -> None:
-    """One sentence if the folder names Python files and nothing shows that this user started it."""
+def copy_of(folder: Path, file: str, known: str) -> Path:
+    """Where the folder has its copy of a file."""
+    path = Path(file)
+    return folder / CODE / f"{path.stem}-{known[:8]}{path.suffix}"
+
+
+def refuse_stranger(
+    folder: Path, config: Config, found: Manifest | None, then: str = "resume with --trust"
+) -> None:
+    """One sentence if the folder names Python files and nothing shows that this user started it.
+
+    ``then`` is what to do once the file was read.
+    """
     files = named(config)
     if files and not (found is not None and _is_ours(found, files)):
         raise RunError(
             f"'{folder}' names the Python file '{files[0]}', which would be run, and nothing shows "
-            "that you started this run here; read the file, then resume with --trust."
+            f"that you started this run here; read the file, then {then}."
         )
 
 

@@ -38,7 +38,7 @@ def new_rows(source: Any, reading: Reading, learned: Features, shape: tuple[int,
     """Rows from a file, a folder of images, a data frame or an array."""
     if isinstance(source, str | Path):
         rows = _file(Path(source).expanduser(), reading, learned)
-    elif hasattr(source, "columns") or hasattr(source, "collect_schema"):
+    elif hasattr(source, "collect_schema") or hasattr(source, "columns"):  # polars, pandas
         rows = _table(as_polars(source), reading, learned)
     elif learned.columns:
         rows = NewRows(_array(source, learned.columns))
@@ -184,7 +184,7 @@ def _levels(series: "pl.Series", column: Column) -> np.ndarray:
         more = f" and {len(unseen) - SHOWN} more" if len(unseen) > SHOWN else ""
         warn_once(
             f"column '{column.name}' has {named}{more}, which no training row had, in "
-            f"{int((strange & ~gone).sum())} of {len(texts)} rows; they count as none of its levels."
+            f"{int((strange & ~gone).sum())} of {len(texts)} rows; they count as no level."
         )
     if gone.any():
         filled = "get the most frequent level" if column.role == "fixed" else "count as no level"

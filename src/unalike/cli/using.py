@@ -1,0 +1,92 @@
+"""Commands that put a finished run to use; added to the application when this is imported."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from unalike.cli.app import app
+from unalike.cli.options import Flag
+
+
+@app.command
+def predict(
+    run: str,
+    rows: str,
+    *,
+    client: str | None = None,
+    own: Flag = False,
+    probabilities: Flag = False,
+    round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
+    out: str | None = None,
+    trust: Flag = False,
+) -> None:
+    """Predict new rows with the model of a finished run.
+
+    ```sh
+    unalike predict runs/mine new.csv
+    unalike predict runs/mine new.csv --client north --probabilities --out predictions.csv
+    unalike predict runs/mine photos/
+    ```
+
+    Rows are filled, encoded and scaled as those were that trained. What differs is said: columns
+    that are missing, text that no training row had.
+
+    Parameters
+    ----------
+    run
+        The folder of a finished run.
+    rows
+        A table (.csv, .tsv, .parquet), an NPZ file with x, or a folder of images.
+    client
+        Predict with the model of this client, by name or number; if left out, with the shared one.
+    own
+        Predict each row with the model of the client that the data name for it.
+    probabilities
+        Add the probability of each class.
+    round_
+        The round whose model is used: the one that validation rows selected, or the last.
+    out
+        The table to write (.csv or .parquet); if left out, CSV on standard output.
+    trust
+        Run the Python file of a model that somebody else wrote.
+    """
+    from unalike.cli.predicting import predict as predict_rows
+
+    predict_rows(run, rows, client, own, probabilities, round_, out, trust)
+
+
+@app.command
+def export(
+    run: str,
+    *,
+    to: Literal["torch", "safetensors", "onnx"],
+    client: str | None = None,
+    round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
+    out: str | None = None,
+    trust: Flag = False,
+) -> None:
+    """Write the model of a finished run for other programs, with features.json beside it.
+
+    ```sh
+    unalike export runs/mine --to onnx
+    unalike export runs/mine --to torch --client north --out north/
+    ```
+
+    Parameters
+    ----------
+    run
+        The folder of a finished run.
+    to
+        torch: a state dict and an exported program; safetensors: the tensors; onnx: ONNX.
+    client
+        The model of this client, by name or number; if left out, the shared one.
+    round_
+        The round whose model is written: the one that validation rows selected, or the last.
+    out
+        The folder to write to; if left out, export in the run's folder.
+    trust
+        Run the Python file of a model that somebody else wrote.
+    """
+    from unalike.cli.predicting import export as export_model
+
+    export_model(run, to, client, round_, out, trust)
