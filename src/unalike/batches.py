@@ -1,7 +1,7 @@
 """What one client trains on in one round: minibatches in an order that depends only on a key."""
 
 import copy
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -50,6 +50,16 @@ class Repeat(Protocol):
         ...
 
 
+class Traced(Protocol):
+    """A way to run all steps of a client that is alone without Python between them."""
+
+    def __call__(
+        self, data: "Batches", step: Callable[..., Any], carry: Any, given: Any, batches: int
+    ) -> tuple[Any, int] | None:
+        """(the carry after all steps, how many gradients one takes); None if it cannot be done."""
+        ...
+
+
 class Draw(NamedTuple):
     """Which rows make up the minibatches of some clients; a leading client axis on every field.
 
@@ -92,12 +102,15 @@ class Extent:
 
 
 def alone(drawn: Draw) -> list[tuple[Draw, Extent]]:
-    """The minibatches of each of several clients, without the padding that others need."""
+    """The minibatches of each of several clients, without the padding that others need.
+
+    A width is that of all, or a power of two: clients of many sizes have few shapes of minibatches.
+    """
     steps, rows = Extent.of(drawn).steps, drawn.real.sum(2).cpu().numpy()
     found = []
     for i, count in enumerate(steps.sum(1)):
         own = tuple(rows[i, :count].tolist())
-        width = max(own, default=0)
+        width = 1 << (max(own, default=1) - 1).bit_length()
         cut = (f[i, :count, :width] if f.ndim == 3 else f[i, :count] for f in drawn)
         found.append((Draw(*cut), Extent(steps[i : i + 1], own)))
     return found
@@ -120,14 +133,17 @@ class Batches:
         *,
         transform: Transform | None = None,
         repeat: Repeat | None = None,
+        traced: Traced | None = None,
     ) -> None:
         """``extent`` is that of all clients that are computed together.
 
-        ``repeat`` is for steps of one shape only, so it goes without an extent's ``rows``.
+        ``repeat`` is for steps of one shape only, so it goes without an extent's ``rows``;
+        ``traced`` is for a client alone, so it goes with them.
         """
         self.x, self.y, self.draw = x, y, draw
         self.key = rng.fold_in(key, ClientStream.BATCHES)
-        self.extent, self.transform, self.repeat = extent, transform, repeat
+        self.extent, self.transform = extent, transform
+        self.repeat, self.traced = repeat, traced
         self.first: int | Tensor = 0  # the number of the first of these minibatches
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
 
@@ -177,6 +193,11 @@ class Batches:
         if not most:
             return carry
         own = torch.maximum(self.steps // batches, self.steps.clamp(max=1))
+        if self.traced is not None:
+            found = self.traced(self, step, carry, given, batches)
+            if found is not None:
+                self._taken.append(found[1] * self._rows(own, most, batches))
+                return found[0]
 
         def after(carry: C, s: int | Tensor) -> C:
             return step(carry, self._seen(s, batches), given)
@@ -226,11 +247,40 @@ class Batches:
         if self.extent.rows and isinstance(s, int):  # cut the padding off instead of masking it
             n = self.extent.rows[s]
             index, real, altered = index[:n], real[:n], altered[:n]
-        t = self.first + s
-        x, key = self.x[index], rng.fold_in(self.key, t)
+        return self._made(self.x, self.y, self.key, index, real, altered, epoch, self.first + s)
+
+    def _made(
+        self,
+        x: Tensor,
+        y: Tensor,
+        key: Key,
+        index: Tensor,
+        real: Tensor,
+        altered: Tensor,
+        epoch: Tensor,
+        t: int | Tensor,
+    ) -> Batch:
+        x, y, key = x[index], y[index], rng.fold_in(key, t)
         if self.transform is not None:
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
-        return Batch(x, self.y[index], real, key, t, epoch)
+        return Batch(x, y, real, key, t, epoch)
+
+    def by_step(self, batches: int) -> list[Tensor]:
+        """What each step of a fold sees of a client that is alone, with a leading axis of steps."""
+        n, (_, most) = len(self.extent.rows), self.extent.folds(batches)
+        t = torch.arange(int(self.first), int(self.first) + n)
+        if batches == 1:
+            return [*self.draw, t]
+        place = torch.arange(most * batches) % n
+        return [f[place].reshape(most, batches, *f.shape[1:]) for f in (*self.draw, t)]
+
+    def seen(
+        self, x: Tensor, y: Tensor, key: Key, now: Sequence[Tensor], batches: int
+    ) -> Batch | tuple[Batch, ...]:
+        """What a step sees, from its part of what ``by_step`` gives."""
+        if batches == 1:
+            return self._made(x, y, key, *now)
+        return tuple(self._made(x, y, key, *(f[j] for f in now)) for j in range(batches))
 
 
 def _in_place(
@@ -337,6 +387,7 @@ class _Sum:
 
 def average(of: Callable[[Any, Batch], Tensor], given: Any, batches: Batches) -> Tensor:
     """The mean of ``of(given, batch)`` over the real rows of all minibatches."""
-    zero = torch.zeros((), device=batches.x.device)
+    types = (x.dtype for x in tree.leaves(given) if x.is_floating_point())
+    zero = torch.zeros((), dtype=next(types, None), device=batches.x.device)
     total, count = batches.fold(_Sum(of), (zero, zero), given)
     return total / count.clamp(min=1)
