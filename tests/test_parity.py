@@ -1,4 +1,4 @@
-"""Client by client and in one vmapped call: every method gives the same result either way.
+"""Client by client, step by step or traced, and in one vmapped call: the same result every way.
 
 Ragged clients, half of them in a round, one and a half epochs. A method whose border leaks (state
 on ``self``, a padded row that counts, a draw from a global generator) differs here. In double
@@ -90,11 +90,17 @@ def both(task: Task, data: Data, *methods: Named, **parts: Any) -> float:
     names = {m if isinstance(m, str) else m[0] for m in methods}
     if "pooled" in names:
         data = Data(data.examples, type(data.rows)(data.rows.order, data.rows.start[[0, -1]]))
-    one, all_ = (
-        play(recipe, data, engine=engine, batch_size=16) for engine in ("sequential", "vectorized")
+    plain = play(recipe, data, engine="sequential", traced=False, batch_size=16)
+    fast = play(recipe, data, engine="sequential", batch_size=16)
+    all_ = play(recipe, data, engine="vectorized", batch_size=16)
+    assert moved(plain) or "local_only" in names
+    assert fast.simulation.traced is not None
+    assert fast.simulation.traced.programs
+    assert not fast.simulation.traced.refusals
+    return max(
+        max(apart(plain.states[-1], other.states[-1]), apart(kept(plain), kept(other)))
+        for other in (fast, all_)
     )
-    assert moved(one) or "local_only" in names
-    return max(apart(one.states[-1], all_.states[-1]), apart(kept(one), kept(all_)))
 
 
 def moved(played: Played) -> bool:

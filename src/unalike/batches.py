@@ -1,7 +1,7 @@
 """What one client trains on in one round: minibatches in an order that depends only on a key."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -99,12 +99,15 @@ class Extent:
 
 
 def alone(drawn: Draw) -> list[tuple[Draw, Extent]]:
-    """The minibatches of each of several clients, without the padding that others need."""
+    """The minibatches of each of several clients, without the padding that others need.
+
+    A width is that of all, or a power of two: clients of many sizes have few shapes of minibatches.
+    """
     steps, rows = Extent.of(drawn).steps, drawn.real.sum(2).cpu().numpy()
     found = []
     for i, count in enumerate(steps.sum(1)):
         own = tuple(rows[i, :count].tolist())
-        width = max(own, default=0)
+        width = 1 << (max(own, default=1) - 1).bit_length()
         cut = (f[i, :count, :width] if f.ndim == 3 else f[i, :count] for f in drawn)
         found.append((Draw(*cut), Extent(steps[i : i + 1], own)))
     return found
@@ -130,7 +133,8 @@ class Batches:
     ) -> None:
         """``extent`` is that of all clients that are computed together.
 
-        ``repeat`` is for steps of one shape only, so it goes without an extent's ``rows``.
+        ``repeat`` is made either for many clients, whose steps have one shape, or for one that is
+        alone, whose extent has ``rows``.
         """
         self.x, self.y, self.draw = x, y, draw
         self.key = rng.fold_in(key, ClientStream.BATCHES)
@@ -250,11 +254,40 @@ class Batches:
         if self.extent.rows and isinstance(s, int):  # cut the padding off instead of masking it
             n = self.extent.rows[s]
             index, real, altered = index[:n], real[:n], altered[:n]
-        t = self.first + s
-        x, key = self.x[index], rng.fold_in(self.key, t)
+        return self._made(self.x, self.y, self.key, index, real, altered, epoch, self.first + s)
+
+    def _made(
+        self,
+        x: Tensor,
+        y: Tensor,
+        key: Key,
+        index: Tensor,
+        real: Tensor,
+        altered: Tensor,
+        epoch: Tensor,
+        t: int | Tensor,
+    ) -> Batch:
+        x, y, key = x[index], y[index], rng.fold_in(key, t)
         if self.transform is not None:
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
-        return Batch(x, self.y[index], real, key, t, epoch)
+        return Batch(x, y, real, key, t, epoch)
+
+    def by_step(self, batches: int) -> list[Tensor]:
+        """What each step of a fold sees of a client that is alone, with a leading axis of steps."""
+        n, (_, most) = len(self.extent.rows), self.extent.folds(batches)
+        t = torch.arange(int(self.first), int(self.first) + n)
+        if batches == 1:
+            return [*self.draw, t]
+        place = torch.arange(most * batches) % n
+        return [f[place].reshape(most, batches, *f.shape[1:]) for f in (*self.draw, t)]
+
+    def shown(
+        self, x: Tensor, y: Tensor, key: Key, now: Sequence[Tensor], batches: int
+    ) -> Batch | tuple[Batch, ...]:
+        """What a step sees, from its part of what ``by_step`` gives."""
+        if batches == 1:
+            return self._made(x, y, key, *now)
+        return tuple(self._made(x, y, key, *(f[j] for f in now)) for j in range(batches))
 
 
 def work(budget: Tensor, epochs: Tensor) -> Tensor:
@@ -344,6 +377,7 @@ class _Sum:
 
 def average(of: Callable[[Any, Batch], Tensor], given: Any, batches: Batches) -> Tensor:
     """The mean of ``of(given, batch)`` over the real rows of all minibatches."""
-    zero = torch.zeros((), device=batches.x.device)
+    types = (x.dtype for x in tree.leaves(given) if x.is_floating_point())
+    zero = torch.zeros((), dtype=next(types, None), device=batches.x.device)
     total, count = batches.fold(_Sum(of), (zero, zero), given)
     return total / count.clamp(min=1)

@@ -37,6 +37,16 @@ def leaves_as(t: Tree, structure: Any) -> list[Any]:
     return found
 
 
+def flatten(t: Tree) -> tuple[list[Any], Any]:
+    """(the leaves in a fixed order, the structure around them)."""
+    return pytree.tree_flatten(t)
+
+
+def unflatten(leaves: Iterable[Any], structure: Any) -> Tree:
+    """The inverse of ``flatten``."""
+    return pytree.tree_unflatten(leaves, structure)
+
+
 def named(t: Tree) -> dict[str, Tensor]:
     """The leaves by path: what travels on a wire or lies in a file."""
     return {pytree.keystr(path): leaf for path, leaf in pytree.tree_leaves_with_path(t)}

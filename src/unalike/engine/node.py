@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, Extent, alone, draw
+from unalike.batches import Batches, Draw, Extent, Repeat, alone, draw
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.rng import Key
@@ -146,13 +146,21 @@ def apart(them: Turns) -> list[Turn]:
     return [Turn(*a, *b, c) for a, b, c in zip(works, looks, contexts, strict=True)]
 
 
-def answer(recipe: Recipe, x: Tensor, y: Tensor, turn: Turn, down: Any, kept: Kept) -> Reply:
+def answer(
+    recipe: Recipe,
+    x: Tensor,
+    y: Tensor,
+    turn: Turn,
+    down: Any,
+    kept: Kept,
+    repeat: Repeat | None = None,
+) -> Reply:
     """A client's answer. Pure."""
     work, extent, look, looking, ctx = turn
-    data = Batches(x, y, work, ctx.key, extent, transform=recipe.transform)
+    data = Batches(x, y, work, ctx.key, extent, transform=recipe.transform, repeat=repeat)
     whole = None
     if look is not None and looking is not None:
-        whole = Batches(x, y, look, ctx.key, looking)
+        whole = Batches(x, y, look, ctx.key, looking, repeat=repeat)
     return Reply(*client(recipe, down, kept, data, whole, ctx))
 
 

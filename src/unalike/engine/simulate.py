@@ -30,6 +30,7 @@ from unalike.engine.node import (
     turns,
 )
 from unalike.engine.states import InMemory, States
+from unalike.engine.traced import Traced
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
@@ -61,6 +62,7 @@ class Simulation:
         device: torch.device = torch.device("cpu"),
         workers: int = 1,
         graphs: bool = True,  # on a GPU: record a local step and replay it
+        traced: bool = True,  # on a CPU, one by one: trace a local step and loop without Python
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
         federation: Federation | None = None,  # whose rows are for testing, where any are
@@ -84,6 +86,8 @@ class Simulation:
         if graphs and device.type == "cuda":
             room = torch.cuda.get_device_properties(device).total_memory // 8
             self._repeat = Graphs(Capture(device), room)
+        one_by_one = engine == "sequential" and device.type == "cpu"
+        self.traced = Traced() if traced and one_by_one else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
@@ -280,7 +284,7 @@ class Simulation:
         def one(j: int) -> Reply:
             received = tree.row(downs, homes[j]) if several else down
             mine = kept if stateless else tree.row(kept, j)
-            return answer(self.recipe, self.x, self.y, todo[j], received, mine)
+            return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
 
         answers = self.each(one, list(range(len(todo))))
         wire, stats, after = (tree.stack(list(part)) for part in zip(*answers, strict=True))

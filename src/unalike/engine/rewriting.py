@@ -1,0 +1,248 @@
+"""A traced step made cheaper: nothing is computed that is not used, or twice, or copied needlessly.
+
+The graph computes the next carry from (carry, fixed, now), each a run of its inputs. What depends
+on what is fixed alone is the same in every step and goes into a graph of its own. An
+update ``w + s (a @ b)`` becomes one matrix product that adds to ``w``, and what the next carry
+replaces is written over.
+"""
+
+import operator
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+ATEN = torch.ops.aten
+_SAME = {ATEN.detach.default, ATEN.alias.default, ATEN.lift_fresh_copy.default}
+_IN_PLACE = {
+    ATEN.add.Tensor: ATEN.add_.Tensor,
+    ATEN.addcmul.default: ATEN.addcmul_.default,
+    ATEN.addmm.default: ATEN.addmm_.default,
+    ATEN.mul.Tensor: ATEN.mul_.Tensor,
+    ATEN.sub.Tensor: ATEN.sub_.Tensor,
+}
+
+
+class Parts(NamedTuple):
+    """How many inputs of a step there are of each sort."""
+
+    carry: int
+    fixed: int
+    now: int
+
+
+class Rewritten(NamedTuple):
+    """A step in two pieces."""
+
+    before: fx.GraphModule  # from what stays the same to what steps read of it
+    step: fx.GraphModule  # from (carry, that, now) to the next carry
+    owned: list[int]  # leaves of the carry that a step writes into
+    now: list[int]  # which of the inputs of the moment it reads
+
+
+def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
+    """The same step, cheaper; the graph must be free of operations that write into their inputs."""
+    graph = traced.graph
+    for node in _calls(graph):
+        if node.target in _SAME:
+            _replace(node, node.args[0])
+    _transposed_twice(graph)
+    graph.eliminate_dead_code()
+    _rows_by_number(graph)
+    _products_that_add(graph)
+    graph.eliminate_dead_code()
+    inputs = [n for n in graph.nodes if n.op == "placeholder"]
+    carry, rest = inputs[: parts.carry], inputs[parts.carry :]
+    fixed, now = rest[: parts.fixed], rest[parts.fixed :]
+    same = _same_in_every_step(graph, fixed)
+    owned = _written_over(graph, carry)
+    read = [n for n in same if any(u not in same for u in n.users) and n.op != "get_attr"]
+    moment = [n for n in now if n.users]
+    computed = [n for n in same if n.op == "call_function"]
+    results = next(n for n in graph.nodes if n.op == "output").args[0]
+    moving = [n for n in _calls(graph) if n not in same]
+    return Rewritten(
+        _piece(traced, {"fixed": fixed}, computed, read),
+        _piece(traced, {"carry": carry, "same": read, "now": moment}, moving, list(results)),
+        owned,
+        [now.index(n) for n in moment],
+    )
+
+
+def _calls(graph: fx.Graph, *targets: Any) -> Iterator[fx.Node]:
+    for node in list(graph.nodes):
+        if node.op == "call_function" and (not targets or node.target in targets):
+            yield node
+
+
+def _replace(node: fx.Node, by: Any) -> None:
+    node.replace_all_uses_with(by)
+    node.graph.erase_node(node)
+
+
+def _is(x: Any, target: Any) -> bool:
+    return isinstance(x, fx.Node) and x.op == "call_function" and x.target is target
+
+
+def _like(a: fx.Node, b: fx.Node) -> bool:
+    """Whether two results have the same shape and type."""
+    x, y = a.meta["val"], b.meta["val"]
+    return x.shape == y.shape and x.dtype == y.dtype  # type: ignore[no-any-return]
+
+
+def _transposed_twice(graph: fx.Graph) -> None:
+    for node in _calls(graph, ATEN.t.default):
+        if _is(node.args[0], ATEN.t.default):
+            node.replace_all_uses_with(node.args[0].args[0])  # type: ignore[union-attr]
+
+
+def _rows_by_number(graph: fx.Graph) -> None:
+    """``x[rows]`` as the operation that does nothing else."""
+    for node in _calls(graph, ATEN.index.Tensor):
+        x, index = node.args
+        (first, *more) = index  # type: ignore[misc]
+        if more or not isinstance(first, fx.Node):
+            continue
+        rows = first.meta["val"]
+        if rows.ndim == 1 and rows.dtype == torch.int64:
+            node.target, node.args = ATEN.index_select.default, (x, 0, first)
+
+
+def _products_that_add(graph: fx.Graph) -> None:
+    for node in _calls(graph, ATEN.add.Tensor, ATEN.addcmul.default):
+        if node.target is ATEN.add.Tensor:
+            _add_product(graph, node)
+        else:
+            _step_along_product(graph, node)
+
+
+def _add_product(graph: fx.Graph, node: fx.Node) -> None:
+    """``p + a @ b``, and ``c p + a @ b``, as one product."""
+    for p, product in (node.args[:2], node.args[1::-1]):
+        alone = _is(product, ATEN.mm.default) and len(product.users) == 1  # type: ignore[union-attr]
+        if not alone or node.kwargs or not isinstance(p, fx.Node) or not _like(p, node):
+            continue
+        a, b = product.args  # type: ignore[union-attr]
+        scaled = _is(p, ATEN.mul.Tensor) and isinstance(p.args[1], float) and len(p.users) == 1
+        p, beta = p.args if scaled else (p, 1)
+        with graph.inserting_before(node):
+            _replace(
+                node,
+                _noted(graph.call_function(ATEN.addmm.default, (p, a, b), {"beta": beta}), node),
+            )
+        return
+
+
+def _step_along_product(graph: fx.Graph, node: fx.Node) -> None:
+    """``w + s (a @ b)`` with a number s as ``w + (s a) @ b``."""
+    w, product, s = node.args
+    alone = _is(product, ATEN.mm.default) and len(product.users) == 1  # type: ignore[union-attr]
+    if not alone or node.kwargs or s.meta["val"].ndim or not _like(w, node):  # type: ignore[union-attr,arg-type]
+        return
+    a, b = product.args  # type: ignore[union-attr]
+    size = min(x.meta["val"].numel() for x in (a, b))  # type: ignore[union-attr]
+    if size > w.meta["val"].numel():  # type: ignore[union-attr]
+        return
+    if a.meta["val"].numel() == size:  # type: ignore[union-attr]
+        a = _scaled(graph, node, a, s)
+    else:
+        b = _scaled(graph, node, b, s)
+    with graph.inserting_before(node):
+        _replace(node, _noted(graph.call_function(ATEN.addmm.default, (w, a, b)), node))
+
+
+def _scaled(graph: fx.Graph, before: fx.Node, x: Any, s: Any) -> fx.Node:
+    """A multiple of ``x``; of a transposed one, the transposed multiple, which stays in order."""
+    turned = _is(x, ATEN.t.default)
+    with graph.inserting_before(before):
+        inner = x.args[0] if turned else x
+        found = _noted(graph.call_function(ATEN.mul.Tensor, (inner, s)), inner)
+        return _noted(graph.call_function(ATEN.t.default, (found,)), x) if turned else found
+
+
+def _noted(new: fx.Node, like: fx.Node) -> fx.Node:
+    new.meta["val"] = like.meta["val"]
+    return new
+
+
+def _same_in_every_step(graph: fx.Graph, fixed: list[fx.Node]) -> dict[fx.Node, None]:
+    """What depends on nothing that moves, in order."""
+    same = dict.fromkeys(fixed)
+    for node in graph.nodes:
+        constant = node.op == "get_attr"
+        if constant or (
+            node.op == "call_function" and all(n in same for n in node.all_input_nodes)
+        ):
+            same[node] = None
+    return same
+
+
+def _written_over(graph: fx.Graph, carry: list[fx.Node]) -> list[int]:
+    """Let updates write into the carry where nobody reads the old value later; which leaves."""
+    order = {n: i for i, n in enumerate(graph.nodes)}
+    output = next(n for n in graph.nodes if n.op == "output")
+    results, owned = output.args[0], []
+    for i, (old, new) in enumerate(zip(carry, results, strict=True)):  # type: ignore[arg-type]
+        update = (
+            isinstance(new, fx.Node)
+            and new.op == "call_function"
+            and new.target in _IN_PLACE
+            and new.args[0] is old
+            and _like(old, new)
+            and list(new.users) == [output]
+            and list(results).count(new) == 1  # type: ignore[arg-type]
+        )
+        if update and _last_read(old, but=new, order=order) < order[new]:
+            new.target = _IN_PLACE[new.target]
+            owned.append(i)
+    return owned
+
+
+def _last_read(node: fx.Node, but: fx.Node, order: dict[fx.Node, int]) -> int:
+    """The place of the last node that reads a tensor or a view of it."""
+    last = -1
+    for user in node.users:
+        if user is but and user.args[0] is node and node not in user.args[1:]:
+            continue
+        last = max(last, order[user])
+        if user.op == "call_function" and _may_view(user):
+            last = max(last, _last_read(user, but, order))
+    return last
+
+
+def _may_view(node: fx.Node) -> bool:
+    """Whether a result may share memory with an input."""
+    schema = getattr(node.target, "_schema", None)
+    return (
+        schema is None
+        or any(r.alias_info is not None for r in schema.returns)
+        or "reshape" in str(node.target)
+    )
+
+
+def _piece(
+    whole: fx.GraphModule,
+    inputs: dict[str, list[fx.Node]],
+    nodes: list[fx.Node],
+    outputs: list[Any],
+) -> fx.GraphModule:
+    """Some nodes of a graph as a function from lists of tensors to a list."""
+    graph, place = fx.Graph(), dict[fx.Node, fx.Node]()
+    for name, inside in inputs.items():
+        several = graph.placeholder(name, type_expr=list[torch.Tensor])
+        for i, n in enumerate(inside):
+            place[n] = graph.call_function(operator.getitem, (several, i))
+
+    def at(n: fx.Node) -> fx.Node:
+        if n not in place and n.op == "get_attr":
+            place[n] = graph.get_attr(n.target)  # type: ignore[arg-type]
+        return place[n]
+
+    for node in nodes:
+        place[node] = new = graph.node_copy(node, at)
+        if isinstance(node.target, torch._ops.OpOverload):  # TorchScript finds the overload itself
+            new.target = node.target.overloadpacket
+            new.kwargs = {k: v for k, v in new.kwargs.items() if k not in ("device", "pin_memory")}
+    graph.output(fx.map_arg(outputs, at))
+    return fx.GraphModule(whole, graph)

@@ -1,0 +1,255 @@
+"""Local steps on a CPU without Python between them: one is traced, then looped over in TorchScript.
+
+A step of a small network takes longer to launch from Python than to compute. It is a pure function
+of static shape, so it is run once under ``make_fx``, which writes down its tensor operations, the
+backward pass included. The graph is made cheaper (``unalike.engine.rewriting``), and a loop over it
+runs in TorchScript's interpreter, which does not hold Python's lock: two threads use two cores.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from unalike import tree
+from unalike.batches import Batches
+from unalike.engine.rewriting import Parts, rewritten
+from unalike.errors import warn_once
+from unalike.gradient import counted
+
+MOST = 64  # programs of a simulation: steps that are never the same must not fill the memory
+CLOSE = 1e-3  # how far off a traced step's change may be, relative to its length,
+TINY = 1e-5  # and relative to the longest change and to the leaf itself
+
+
+class Untraceable(Exception):
+    """Why a step must be run by Python."""
+
+
+class Form(NamedTuple):
+    """All of a tree but its tensors."""
+
+    structure: Any
+    leaves: tuple[Any, ...]  # None where a tensor was
+
+
+class _Loop(nn.Module):
+    """The step, so many times; compiled by TorchScript."""
+
+    owned: list[int]  # said here for TorchScript, which cannot tell of an empty one
+
+    def __init__(self, before: nn.Module, step: nn.Module, owned: list[int]) -> None:
+        super().__init__()
+        self.before, self.step, self.owned = before, step, owned
+
+    def forward(
+        self,
+        times: int,
+        carry: list[Tensor],
+        fixed: list[Tensor],
+        now: list[Tensor],
+    ) -> list[Tensor]:
+        carry = list(carry)
+        for i in self.owned:  # what a step writes into must be nobody else's
+            carry[i] = carry[i].clone()
+        same = self.before(fixed)
+        for s in range(times):
+            carry = self.step(carry, same, [x.select(0, s) for x in now])
+        return carry
+
+
+class Program(NamedTuple):
+    """A loop over one traced step."""
+
+    loop: Callable[[int, list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
+    now: list[int]  # which inputs of the moment it reads
+    passes: int  # gradients that one step takes
+
+    def __call__(
+        self, times: int, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+    ) -> list[Tensor]:
+        """The carry after so many steps."""
+        # Optimized, TorchScript would compute the first calls in another way than later ones.
+        with torch.no_grad(), torch.jit.optimized_execution(False):
+            return self.loop(times, carry, fixed, [now[i] for i in self.now])
+
+
+class Traced:
+    """Runs folds as traced loops and remembers the loops, for all threads of a simulation."""
+
+    def __init__(self) -> None:
+        self.programs: dict[Hashable, Program | None] = {}  # None: this step is run by Python
+        self.refusals: list[str] = []
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, data: Batches, step: Callable[..., Any], carry: Any, given: Any, batches: int
+    ) -> tuple[Any, int] | None:
+        """(the carry after all steps, how many gradients one takes); None if Python has to do it.
+
+        For one client alone. Whether a step is traced depends on it and on shapes, never on values.
+        """
+        (held, form), (more, shape) = _parted(carry), _parted(given)
+        now, fixed = data.by_step(batches), [*more, data.x, data.y, data.key]
+        inner = [*(x[0] for x in now), data.x[0], data.y[0]]
+        kind = (step, batches, data.transform, form, shape, *map(_kind, (*held, *more, *inner)))
+        try:
+            known = kind in self.programs
+        except TypeError:  # not hashable
+            return self._refused(Untraceable("it is not the same from one round to the next"))
+        if not known:
+            with self._lock:
+                if kind not in self.programs:
+                    call = _Call(data, step, form, shape, len(held), len(more), batches)
+                    self.programs[kind] = self._made(call, held, fixed, now)
+        program = self.programs[kind]
+        if program is None:
+            return None
+        return _joined(program(len(now[0]), held, fixed, now), form), program.passes
+
+    def _made(
+        self, call: "_Call", carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+    ) -> Program | None:
+        try:
+            if len(self.programs) >= MOST:
+                raise Untraceable("it is not the same from one round to the next")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that TorchScript is old
+                return _program(call, carry, fixed, now)
+        except Exception as error:  # whatever a user's module does that no trace can hold
+            return self._refused(error)
+
+    def _refused(self, error: Exception) -> None:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if why not in self.refusals:
+            self.refusals.append(why)
+            warn_once(
+                "a local step of this model or method cannot be traced, so Python runs every step, "
+                f"which is slower; engine.traced = false hides this ({why})."
+            )
+
+
+class _Call(NamedTuple):
+    """A step as a function of tensors alone."""
+
+    data: Batches
+    step: Callable[..., Any]
+    form: Form
+    given: Form
+    n_carry: int
+    n_given: int
+    batches: int
+
+    def __call__(self, *flat: Tensor) -> tuple[list[Tensor], int]:
+        """(the next carry, how many gradients were taken)."""
+        a, b = self.n_carry, self.n_carry + self.n_given
+        x, y, key, *now = flat[b:]
+        carry, given = _joined(flat[:a], self.form), _joined(flat[a:b], self.given)
+        with counted() as passes:
+            new = self.step(carry, self.data.shown(x, y, key, now, self.batches), given)
+        found, form = _parted(new)
+        if form != self.form or any(map(_unlike, found, flat)):
+            raise Untraceable("what it hands on has another form than what it was handed")
+        return found, sum(passes)
+
+
+def _program(call: _Call, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]) -> Program:
+    first, passes = [x[0] for x in now], 0
+
+    def pure(*flat: Tensor) -> list[Tensor]:
+        nonlocal passes
+        found, passes = call(*flat)
+        return found
+
+    with torch.no_grad():
+        times, wanted = min(2, len(now[0])), carry
+        for s in range(times):  # first of all: whatever a thread makes once is not traced
+            wanted = pure(*wanted, *fixed, *(x[s] for x in now))
+        # As objects of their own: a tensor that is carried and given would be taken for one input.
+        graph = _traced(pure, tuple(x.detach() for x in (*carry, *fixed, *first)))
+        parts = Parts(len(carry), len(fixed), len(now))
+        before, step, owned, read = rewritten(graph, parts)
+        program = Program(torch.jit.script(_Loop(before, step, owned)), read, passes)
+        found = program(times, carry, fixed, now)
+        if not _near(carry, wanted, found):
+            raise Untraceable("its trace gives other numbers")
+    return program
+
+
+def _traced(f: Callable[..., list[Tensor]], args: tuple[Tensor, ...]) -> fx.GraphModule:
+    """The operations of ``f``, none of which writes into a tensor, draws, or chooses a shape."""
+    graph = make_fx(f)(*args)
+    if any(op._schema.is_mutable for op, _ in _operations(graph)):
+        graph = make_fx(torch.func.functionalize(graph, remove="mutations"))(*args)
+    for op, node in _operations(graph):
+        if torch.Tag.nondeterministic_seeded in op.tags:
+            raise Untraceable(f"{op} draws from PyTorch's generator")
+        if torch.Tag.dynamic_output_shape in op.tags and not _by_numbers(node):
+            raise Untraceable(f"the shape of {op} depends on values")
+        if op._schema.is_mutable:
+            raise Untraceable(f"{op} changes a tensor in place")
+        if "rnn" in str(op):  # the fused layer keeps nothing for its backward pass outside a tape
+            raise Untraceable(f"{op} works on PyTorch's own tape alone")
+    return graph
+
+
+def _operations(graph: fx.GraphModule) -> Iterator[tuple[torch._ops.OpOverload[..., Any], fx.Node]]:
+    for node in graph.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            yield node.target, node
+
+
+def _by_numbers(node: fx.Node) -> bool:
+    """Whether rows are chosen by their numbers and not by a mask, whose sum is the shape."""
+    if node.target is not torch.ops.aten.index.Tensor:
+        return False
+    index = [n for n in node.args[1] if isinstance(n, fx.Node)]  # type: ignore[union-attr]
+    return not any(n.meta["val"].dtype in (torch.bool, torch.uint8) for n in index)
+
+
+def _near(begin: list[Tensor], wanted: list[Tensor], found: list[Tensor]) -> bool:
+    """Whether every leaf is what it should be, to rounding.
+
+    One that has no gradient but rounding errors is measured by what the others moved.
+    """
+    floating = [a.is_floating_point() for a in wanted]
+    if not all(f or torch.equal(a, b) for a, b, f in zip(wanted, found, floating, strict=True)):
+        return False
+
+    def length(x: Tensor) -> float:
+        return float(torch.linalg.vector_norm(x, dtype=torch.float64))
+
+    every = zip(begin, wanted, found, floating, strict=True)
+    leaves = [(c, a, b) for c, a, b, f in every if f]
+    moved = [length(a - c) for c, a, _ in leaves]
+    most = max(moved, default=0.0)
+    bounds = (
+        CLOSE * m + TINY * (most + length(a)) for m, (_, a, _) in zip(moved, leaves, strict=True)
+    )
+    return not any(length(a - b) > bound for (_, a, b), bound in zip(leaves, bounds, strict=True))
+
+
+def _parted(t: Any) -> tuple[list[Tensor], Form]:
+    leaves, structure = tree.flatten(t)
+    rest = tuple(None if isinstance(x, Tensor) else x for x in leaves)
+    return [x for x in leaves if isinstance(x, Tensor)], Form(structure, rest)
+
+
+def _joined(tensors: Any, form: Form) -> Any:
+    if len(tensors) == len(form.leaves):
+        return tree.unflatten(tensors, form.structure)
+    # None is in the place of a tensor, or a leaf itself; the structure tells which by the count.
+    rest = iter(tensors)
+    return tree.unflatten([next(rest) if x is None else x for x in form.leaves], form.structure)
+
+
+def _kind(x: Tensor) -> Hashable:
+    return x.shape, x.stride(), x.dtype
+
+
+def _unlike(a: Tensor, b: Tensor) -> bool:
+    return a.shape != b.shape or a.dtype != b.dtype
