@@ -136,6 +136,7 @@ class Batches:
         self.key = rng.fold_in(key, ClientStream.BATCHES)
         self.extent, self.transform, self.repeat = extent, transform, repeat
         self.first: int | Tensor = 0  # the number of the first of these minibatches
+        self.keys: Key | None = None  # those of all minibatches, where they are known
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
 
     @cached_property
@@ -212,12 +213,19 @@ class Batches:
         """Whether somebody has fewer minibatches than that."""
         return bool(self.extent.steps.sum(1).min() < batches)
 
-    def placed(self, draw: Draw, key: Key, first: int | Tensor, steps: Tensor) -> "Batches":
-        """The same client with its numbers in other tensors, which may have room for more steps."""
+    def placed(self, draw: Draw, keys: Key, first: int | Tensor, steps: Tensor) -> "Batches":
+        """The same client with its numbers in other tensors, which may have room for more steps.
+
+        ``keys`` are those of the minibatches.
+        """
         other = copy.copy(self)
-        other.draw, other.key, other.first = draw, key, first
+        other.draw, other.keys, other.first = draw, keys, first
         other.__dict__["steps"] = steps  # not counted again in every step
         return other
+
+    def keys_of(self, s: int | Tensor) -> Key:
+        """The key of the minibatch at place ``s``, or of several."""
+        return rng.fold_in(self.key, self.first + s)
 
     def seen(self, s: int | Tensor, batches: int) -> Batch | tuple[Batch, ...]:
         """What step ``s`` of a fold sees."""
@@ -243,17 +251,23 @@ class Batches:
 
     def batch(self, s: int | Tensor) -> Batch:
         """The minibatch at place ``s``."""
-        if isinstance(s, Tensor):  # not f[s], which would wait for the device to say the number
-            index, real, altered, epoch = (f.index_select(0, s[None])[0] for f in self.draw)
-        else:
-            index, real, altered, epoch = (f[s] for f in self.draw)
+
+        def at(f: Tensor) -> Tensor:
+            if isinstance(s, Tensor):  # not f[s], which would wait for the device to say the number
+                return f.index_select(0, s[None])[0]
+            return f[s]
+
+        index, real, epoch = at(self.draw.row), at(self.draw.real), at(self.draw.epoch)
+        n = None
         if self.extent.rows and isinstance(s, int):  # cut the padding off instead of masking it
             n = self.extent.rows[s]
-            index, real, altered = index[:n], real[:n], altered[:n]
-        t = self.first + s
-        x, key = self.x[index], rng.fold_in(self.key, t)
+            index, real = index[:n], real[:n]
+        key = self.keys_of(s) if self.keys is None else at(self.keys)
+        x = self.x[index]
         if self.transform is not None:
+            altered = at(self.draw.altered)[:n]
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
+        t = self.first + s
         return Batch(x, self.y[index], real, key, t, epoch)
 
 
