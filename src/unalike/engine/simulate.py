@@ -206,6 +206,7 @@ class Simulation:
         for some in self._chunks(plan):
             part = Plan(*(field[some] for field in plan))
             wire, stats, kept, slots = run(t, part, downs, home[part.ids])
+            stats = tree.on_host(stats)  # numbers, exact in double precision
             work = self._work(part, stats, slots)
             done.append((part.ids, kept))
             said = part.reply
