@@ -155,6 +155,7 @@ class Batches:
         """The same client's minibatches of epochs a to b - 1, or from a on, and no others."""
         part = copy.copy(self)
         part.__dict__.pop("steps", None)
+        part.keys = None
         part.extent = self.extent.between(a, b)
         longest = part.extent.folds(1)[1]
         if self.extent.rows:
@@ -191,6 +192,9 @@ class Batches:
                 carry, times = found
                 self._taken.append(times * self._rows(own, most, batches))
                 return carry
+
+        if self.keys is None:  # all at once: a key is a dozen operations, whatever their number
+            self.keys = self.keys_of(torch.arange(len(self.draw.row), device=self.key.device))
 
         def after(carry: C, s: int) -> C:
             return step(carry, self.seen(s, batches), given)
