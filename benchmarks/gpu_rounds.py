@@ -83,48 +83,47 @@ def sizes(work: Work) -> np.ndarray:
     return np.round(share * work.each).astype(np.int64)
 
 
-def rounds_of(
-    work: Work, method: str, *, precision: str, kernels: bool, graphs: bool = True
-) -> Callable[[int], None]:
-    """A function that plays a round, by its number."""
-    device = torch.device("cuda")
-    prepare(device, tf32=precision != "ieee")
-    each, generator = sizes(work), torch.Generator().manual_seed(0)
-    n = int(each.sum())
-    x = torch.rand(n, *work.shape, generator=generator)
-    y = torch.randint(0, 10, (n,), generator=generator)
-    network = Network(work.model(), kernels=kernels, bf16=precision == "bf16")
-    task = TASKS["multiclass"](network)
-    draft = Draft(
-        task,
-        work.clients,
-        10,
-        work.shape,
-        rounds=10**6,
-        opt=Sgd(0.05),
-        batch_size=work.batch,
-        participation=Participation(number=work.cohort),
-    )
-    settings = {"start": 0.0} if method == "superfed_mm" else {}
-    recipe = METHODS[method](**settings).change(draft).recipe()
-    simulation = Simulation(
-        recipe,
-        Examples(x, y, 10, "multiclass"),
-        Rows(torch.arange(n), np.concatenate([[0], each.cumsum()])),
-        task.init(rng.key(0)),
-        work.clients,
-        device=device,
-        graphs=graphs,
-    )
-    loop = Loop(recipe, simulation, range(10**6), 0, Guard())
-    state = loop.begin(simulation.w)
+class Rounds:
+    """The product at work, without its evaluation, records and checkpoints."""
 
-    def one(t: int) -> None:
-        nonlocal state
-        state, _ = loop.advance(state, t)
+    def __init__(
+        self, work: Work, method: str = "fedavg", *, precision: str, kernels: bool, lr: float = 0.05
+    ) -> None:
+        device = torch.device("cuda")
+        prepare(device, tf32=precision != "ieee")
+        each, generator = sizes(work), torch.Generator().manual_seed(0)
+        n = int(each.sum())
+        x = torch.rand(n, *work.shape, generator=generator)
+        y = torch.randint(0, 10, (n,), generator=generator)
+        network = Network(work.model(), kernels=kernels, bf16=precision == "bf16")
+        self.task = TASKS["multiclass"](network)
+        draft = Draft(
+            self.task,
+            work.clients,
+            10,
+            work.shape,
+            rounds=10**6,
+            opt=Sgd(lr),
+            batch_size=work.batch,
+            participation=Participation(number=work.cohort),
+        )
+        settings = {"start": 0.0} if method == "superfed_mm" else {}
+        recipe = METHODS[method](**settings).change(draft).recipe()
+        simulation = Simulation(
+            recipe,
+            Examples(x, y, 10, "multiclass"),
+            Rows(torch.arange(n), np.concatenate([[0], each.cumsum()])),
+            self.task.init(rng.key(0)),
+            work.clients,
+            device=device,
+        )
+        self.loop = Loop(recipe, simulation, range(10**6), 0, Guard())
+        self.state = self.loop.begin(simulation.w)
+
+    def __call__(self, t: int) -> None:
+        """Play the round of that number."""
+        self.state, _ = self.loop.advance(self.state, t)
         torch.cuda.synchronize()
-
-    return one
 
 
 def profiled(one: Callable[[int], None], rounds: range, path: Path) -> None:
@@ -151,10 +150,13 @@ def measured(
     """One line of the results."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    one, begun = rounds_of(WORK[name], method, **how), time.perf_counter()
+    work = WORK[name]
+    if method != "fedavg":  # what clients keep is there from the first round on
+        work = work._replace(clients=work.cohort)
+    one, begun = Rounds(work, method, **how), time.perf_counter()
     for t in range(2):
         one(t)
-    first, warm = time.perf_counter() - begun, 6 if WORK[name].skewed else 3
+    first, warm = time.perf_counter() - begun, 6 if work.skewed else 3
     for t in range(2, warm):
         one(t)
     times = []

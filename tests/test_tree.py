@@ -111,3 +111,12 @@ def test_leaves_of_dicts_in_another_order_meet_by_name() -> None:
 def test_moving_to_a_device_keeps_the_structure() -> None:
     """The only device every machine has."""
     assert isinstance(tree.to(pair(), "cpu"), Pair)
+
+
+def test_numbers_on_the_host_stay_what_they_are():
+    """By way of another device, where there is one."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    t = {"a": torch.arange(3), "b": torch.tensor([0.1, -torch.inf, torch.nan]), "c": torch.eye(2)}
+    found = tree.on_host(tree.to(t, device))
+    for k, x in t.items():
+        torch.testing.assert_close(found[k], x, rtol=0, atol=0, equal_nan=True)

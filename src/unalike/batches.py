@@ -140,6 +140,7 @@ class Batches:
         self.key = rng.fold_in(key, ClientStream.BATCHES)
         self.extent, self.transform, self.repeat = extent, transform, repeat
         self.first: int | Tensor = 0  # the number of the first of these minibatches
+        self.keys: Key | None = None  # those of all minibatches, where they are known
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
 
     @cached_property
@@ -158,6 +159,7 @@ class Batches:
         """The same client's minibatches of epochs a to b - 1, or from a on, and no others."""
         part = copy.copy(self)
         part.__dict__.pop("steps", None)
+        part.keys = None
         part.extent = self.extent.between(a, b)
         longest = part.extent.folds(1)[1]
         if self.extent.rows:
@@ -195,6 +197,9 @@ class Batches:
                 self._taken.append(times * self._rows(own, most, batches))
                 return carry
 
+        if self.keys is None:  # all at once: a key is a dozen operations, whatever their number
+            self.keys = self.keys_of(torch.arange(len(self.draw.row), device=self.key.device))
+
         def after(carry: C, s: int) -> C:
             return step(carry, self.seen(s, batches), given)
 
@@ -216,12 +221,19 @@ class Batches:
         """Whether somebody has fewer minibatches than that."""
         return bool(self.extent.steps.sum(1).min() < batches)
 
-    def placed(self, draw: Draw, key: Key, first: int | Tensor, steps: Tensor) -> "Batches":
-        """The same client with its numbers in other tensors, which may have room for more steps."""
+    def placed(self, draw: Draw, keys: Key, first: int | Tensor, steps: Tensor) -> "Batches":
+        """The same client with its numbers in other tensors, which may have room for more steps.
+
+        ``keys`` are those of the minibatches.
+        """
         other = copy.copy(self)
-        other.draw, other.key, other.first = draw, key, first
+        other.draw, other.keys, other.first = draw, keys, first
         other.__dict__["steps"] = steps  # not counted again in every step
         return other
+
+    def keys_of(self, s: int | Tensor) -> Key:
+        """The key of the minibatch at place ``s``, or of several."""
+        return rng.fold_in(self.key, self.first + s)
 
     def seen(self, s: int | Tensor, batches: int) -> Batch | tuple[Batch, ...]:
         """What step ``s`` of a fold sees."""
@@ -247,14 +259,19 @@ class Batches:
 
     def batch(self, s: int | Tensor) -> Batch:
         """The minibatch at place ``s``."""
-        if isinstance(s, Tensor):  # not f[s], which would wait for the device to say the number
-            index, real, altered, epoch = (f.index_select(0, s[None])[0] for f in self.draw)
-        else:
-            index, real, altered, epoch = (f[s] for f in self.draw)
+
+        def at(f: Tensor) -> Tensor:
+            if isinstance(s, Tensor):  # not f[s], which would wait for the device to say the number
+                return f.index_select(0, s[None])[0]
+            return f[s]
+
+        index, real, epoch = at(self.draw.row), at(self.draw.real), at(self.draw.epoch)
+        altered = None if self.transform is None else at(self.draw.altered)
         if self.extent.rows and isinstance(s, int):  # cut the padding off instead of masking it
             n = self.extent.rows[s]
-            index, real, altered = index[:n], real[:n], altered[:n]
-        return self._made(self.x, self.y, self.key, index, real, altered, epoch, self.first + s)
+            index, real, altered = index[:n], real[:n], None if altered is None else altered[:n]
+        key = self.keys_of(s) if self.keys is None else at(self.keys)
+        return self._made(self.x, self.y, key, index, real, altered, epoch, self.first + s)
 
     def _made(
         self,
@@ -263,12 +280,12 @@ class Batches:
         key: Key,
         index: Tensor,
         real: Tensor,
-        altered: Tensor,
+        altered: Tensor | None,
         epoch: Tensor,
         t: int | Tensor,
     ) -> Batch:
-        x, y, key = x[index], y[index], rng.fold_in(key, t)
-        if self.transform is not None:
+        x, y = x[index], y[index]
+        if self.transform is not None and altered is not None:
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
         return Batch(x, y, real, key, t, epoch)
 
@@ -285,9 +302,13 @@ class Batches:
         self, x: Tensor, y: Tensor, key: Key, now: Sequence[Tensor], batches: int
     ) -> Batch | tuple[Batch, ...]:
         """What a step sees, from its part of what ``by_step`` gives."""
+
+        def one(*fields: Tensor) -> Batch:
+            return self._made(x, y, rng.fold_in(key, fields[-1]), *fields)
+
         if batches == 1:
-            return self._made(x, y, key, *now)
-        return tuple(self._made(x, y, key, *(f[j] for f in now)) for j in range(batches))
+            return one(*now)
+        return tuple(one(*(f[j] for f in now)) for j in range(batches))
 
 
 def work(budget: Tensor, epochs: Tensor) -> Tensor:
@@ -377,7 +398,8 @@ class _Sum:
 
 def average(of: Callable[[Any, Batch], Tensor], given: Any, batches: Batches) -> Tensor:
     """The mean of ``of(given, batch)`` over the real rows of all minibatches."""
-    types = (x.dtype for x in tree.leaves(given) if x.is_floating_point())
+    held = (x for x in tree.leaves(given) if isinstance(x, Tensor))
+    types = (x.dtype for x in held if x.is_floating_point())
     zero = torch.zeros((), dtype=next(types, None), device=batches.x.device)
     total, count = batches.fold(_Sum(of), (zero, zero), given)
     return total / count.clamp(min=1)

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch  # private: nothing public tells whether we are inside vmap
 
-from unalike import tree
+from unalike import mapped, tree
 from unalike.tree import Tree
 
 _passes: ContextVar[list[int] | None] = ContextVar("passes", default=None)
@@ -38,7 +37,7 @@ def gradient(
     found = _passes.get()
     if found is not None:
         found.append(passes)
-    if _functorch.peek_interpreter_stack() is not None:
+    if mapped.here():
         return torch.func.grad(f, has_aux=True)(at)
     with torch.enable_grad():
         leaves = tree.map(lambda x: x.detach().requires_grad_(), at)

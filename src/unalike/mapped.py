@@ -11,6 +11,11 @@ from unalike import tree
 from unalike.tree import Tree
 
 
+def here() -> bool:
+    """Whether we are inside vmap, or grad, or both."""
+    return _functorch.peek_interpreter_stack() is not None
+
+
 def raw(x: Tensor) -> Tensor:
     """The tensor itself, its hidden axis first."""
     if not inside(x):

@@ -254,7 +254,8 @@ class Network:
     ) -> tuple[Any, Params]:
         """The output in training mode, and the buffers after it; ``more`` are further inputs."""
         held = self._held(w, x)
-        key = rng.fold_in(key, Stream.DROPOUT)
+        if self._dropouts or self.seeds_global:  # a key takes a dozen kernels
+            key = rng.fold_in(key, Stream.DROPOUT)
         for i, name in enumerate(self._dropouts):
             held[f"{name}.key"] = rng.fold_in(key, i)
         for name in self._norms:

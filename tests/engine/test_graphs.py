@@ -11,6 +11,7 @@ from torch.func import vmap
 
 from unalike import rng
 from unalike.batches import Batch, Batches, Draw, Extent
+from unalike.engine.calls import Calls
 from unalike.engine.graphs import Graphs
 from unalike.engine.simulate import Simulation
 from unalike.parts.optim import Adam
@@ -56,6 +57,42 @@ def test_methods_in_place(method, monkeypatch):
     assert same(looped.states[-1].servers, repeated.states[-1].servers)
     assert same(looped.kept[-1], repeated.kept[-1])
     assert watch.recorded
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_whole_calls(method, monkeypatch):
+    """From the second round on, with everybody in it, the whole call of clients is replayed."""
+    task, data = network_task("dense")
+    settings = {"fedevg": {"per_class": 2}, "lg_fedavg": {"step": "sequential"}}.get(method, {})
+    recipe = composed(task, data, (method, settings), rounds=4, **sampled(1.0, 2.0))
+    called = play(recipe, data, 4, batch_size=3)
+    prepare, watch = Simulation.__init__, Again()
+
+    def prepared(self: Simulation, *args: Any, **options: Any) -> None:
+        prepare(self, *args, **options)
+        self._calls = Calls(watch)
+
+    monkeypatch.setattr(Simulation, "__init__", prepared)
+    replayed = play(recipe, data, 4, batch_size=3)
+    assert same(called.states[-1].servers, replayed.states[-1].servers)
+    assert same(called.kept[-1], replayed.kept[-1])
+    assert watch.recorded == 1
+
+
+def test_a_call_that_cannot_be_recorded_is_made():
+    """As it is when it comes for the first time: nobody else can make it."""
+    calls = Calls(lambda body: None)
+    assert [calls(torch.neg, (torch.ones(2),), "kind") for _ in range(3)] == [None] * 3
+
+
+def test_kinds_of_calls():
+    calls, ones = Calls(Again()), torch.ones(2)
+    assert calls(torch.neg, (ones,), "kind") is None
+    assert calls(torch.neg, (torch.ones(3),), "kind") is None
+    assert calls(torch.abs, (ones,), "other") is None
+    first = calls(torch.neg, (ones,), "kind")
+    assert calls(torch.neg, (2 * ones,), "kind").tolist() == [-2, -2]
+    assert first.tolist() == [-1, -1]  # not overwritten
 
 
 def test_rounds_share_recordings(monkeypatch):

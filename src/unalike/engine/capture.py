@@ -12,9 +12,9 @@ from unalike.errors import RunWarning
 class Capture:
     """Recordings on one device, which share one pool of memory: one is replayed after another."""
 
-    def __init__(self, device: torch.device) -> None:
-        """Nothing is recorded yet."""
-        self.device = device
+    def __init__(self, device: torch.device, *, quiet: bool = False) -> None:
+        """``quiet`` where it does not matter much that something cannot be recorded."""
+        self.device, self.quiet = device, quiet
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
 
@@ -40,6 +40,8 @@ class Capture:
             warnings.simplefilter("ignore")  # that the graph is empty
             graph.capture_end()
         self.pool = torch.cuda.graph_pool_handle()
+        if self.quiet:
+            return
         warnings.warn(
             "a local step of this model or method cannot be recorded as a CUDA graph, so steps run "
             "one by one, which is slower; engine.graphs = false hides this "

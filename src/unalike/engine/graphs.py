@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike import mapped, tree
+from unalike import mapped, rng, tree
 from unalike.batches import Batches, Draw
 from unalike.gradient import counted
 
@@ -102,6 +102,7 @@ class Recorded:
         fields = map(mapped.raw, data.draw)
         self.draw = Draw(*(f.new_zeros(room[: f.ndim]) for f in fields))
         self._take(data.draw)
+        self.keys = self.draw.epoch.clone()  # of every minibatch that there is room for
         self.s = torch.ones((), dtype=torch.int64, device=data.x.device)
         self.replays: dict[tuple[int, bool, bool], Replay] = {}
 
@@ -129,6 +130,7 @@ class Recorded:
         Returns how many are done: all where recording would take longer, should this fold be the
         only one of its kind.
         """
+        self._draw_keys(self.reads.tree())
         done = most if most < WORTH else 2
         for s in range(1, done):
             self._steps(1, masked=s >= fewest)
@@ -158,13 +160,20 @@ class Recorded:
         """Some steps in a row, from the places into the places."""
         reads: Reads = self.reads.tree()
         draw = Draw(*map(mapped.wrap, self.draw))
-        data = self.data.placed(draw, reads.key, reads.first, reads.steps)
+        data = self.data.placed(draw, mapped.wrap(self.keys), reads.first, reads.steps)
+        if first:
+            self._draw_keys(reads)
         now = (self.start if first else self.carry).tree()
         for _ in range(length):
             new = self.step(now, data.seen(self.s, self.batches), reads.given)
             now = tree.where(reads.own > self.s, new, now) if masked else new
             self.s.add_(1)
         self.carry.fill(now)
+
+    def _draw_keys(self, reads: Reads) -> None:
+        """All at once: a key takes a dozen kernels, whatever their number."""
+        steps = torch.arange(self.keys.shape[1], device=self.keys.device)
+        self.keys.copy_(mapped.raw(rng.fold_in(reads.key, reads.first + steps)))
 
     def result(self) -> Any:
         """The carry, out of its places, which the next fold of the kind needs."""

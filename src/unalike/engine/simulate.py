@@ -12,6 +12,7 @@ from torch.func import vmap
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Draw, Extent
+from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
@@ -83,9 +84,11 @@ class Simulation:
         self.federation, self.how = federation, ensemble
         self.judge_training, self.line, self.steps, self._now = judge_training, line, steps, 0
         self._repeat: Graphs | None = None
+        self._calls: Calls | None = None
         if graphs and device.type == "cuda":
             room = torch.cuda.get_device_properties(device).total_memory // 8
             self._repeat = Graphs(Capture(device), room)
+            self._calls = Calls(Capture(device, quiet=True), room // 4)
         one_by_one = engine == "sequential" and device.type == "cpu"
         self.traced = Traced() if traced and one_by_one else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
@@ -96,8 +99,9 @@ class Simulation:
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
         self.recipe, self.w = recipe, tree.to(w, self.device)
-        if self._repeat is not None:
-            self._repeat.clear()
+        for recordings in (self._repeat, self._calls):
+            if recordings is not None:
+                recordings.clear()
         order, start, altered = self._extended()
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
@@ -210,6 +214,7 @@ class Simulation:
         for some in self._chunks(plan):
             part = Plan(*(field[some] for field in plan))
             wire, stats, kept, slots = run(t, part, downs, home[part.ids])
+            stats = tree.on_host(stats)  # numbers, exact in double precision
             work = self._work(part, stats, slots)
             done.append((part.ids, kept))
             said = part.reply
@@ -254,17 +259,24 @@ class Simulation:
             size = look_size(self.recipe, int(sizes.max()))
             looking = Extent.ahead(sizes, torch.ones(len(sizes)), size)
 
-        def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
-            x, y, key = self.x, self.y, ctx.key
-            transform, repeat = self.recipe.transform, self._repeat
-            data = Batches(x, y, work, key, extent, transform=transform, repeat=repeat)
-            look = None
-            if whole is not None and looking is not None:
-                look = Batches(x, y, whole, key, looking, repeat=repeat)
-            return client(self.recipe, down, kept, data, look, ctx)
+        def clients(repeat: Graphs | None) -> Callable[..., Any]:
+            def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
+                x, y, key, transform = self.x, self.y, ctx.key, self.recipe.transform
+                data = Batches(x, y, work, key, extent, transform=transform, repeat=repeat)
+                look = None
+                if whole is not None and looking is not None:
+                    look = Batches(x, y, whole, key, looking, repeat=repeat)
+                return client(self.recipe, down, kept, data, look, ctx)
 
-        dims = (None if shared else 0, 0, 0, 0 if whole else None, STACKED)
-        return *vmap(one, in_dims=dims)(down, kept, work, whole, ctx), work.real.numel()
+            dims = (None if shared else 0, 0, 0, 0 if whole else None, STACKED)
+            return vmap(one, in_dims=dims)
+
+        args, found = (down, kept, work, whole, ctx), None
+        if self._calls is not None and extent.folds(1)[1] <= STEPS:
+            kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
+            found = self._calls(clients(None), args, (*kind, id(self.x)))
+        answers = clients(self._repeat)(*args) if found is None else found
+        return *answers, work.real.numel()
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""

@@ -9,8 +9,8 @@ from typing import TypeGuard, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._C import _functorch  # private, but the only way to ask whether we are inside vmap
 
+from unalike import mapped
 from unalike.kernels.available import available
 from unalike.kernels.functions import convolution
 from unalike.kernels.geometry import Geometry, Pair
@@ -20,7 +20,7 @@ from unalike.kernels.pooling import Window, pooled
 
 def _mapped(x: Tensor) -> bool:
     """Whether ``x`` is inside a transformation, on a device that has the kernels."""
-    return _functorch.peek_interpreter_stack() is not None and available(x)
+    return mapped.here() and available(x)
 
 
 def _pair(value: int | tuple[int, ...]) -> Pair:
@@ -51,8 +51,11 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input`` times the weights, plus the bias."""
-        if not (torch.is_autocast_enabled("cuda") and _mapped(input)):
+        if not _mapped(input):
             return super().forward(input)
+        if not torch.is_autocast_enabled("cuda"):
+            out = input @ self.weight.mT  # inside vmap PyTorch's own scales the bias by one first
+            return out if self.bias is None else out + self.bias
         dtype = torch.get_autocast_dtype("cuda")
         return linear(input.to(dtype), self.weight, self.bias)
 

@@ -128,7 +128,8 @@ def task(config: Config, examples: Examples) -> Task:
     model = cast(Model, chosen("model", config.model))
     learn = partial(TASKS[model.task or examples.kind], **model.options())
     how = config.engine
-    return fit(module(config, examples), examples, what, track, learn, how.kernels, how.bf16)
+    kernels = how.kernels and device(how.device).type == "cuda"
+    return fit(module(config, examples), examples, what, track, learn, kernels, how.bf16)
 
 
 def optimizer(local: Local) -> Optimizer:

@@ -177,9 +177,9 @@ class EngineSettings(Settings):
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
     )
     kernels: bool = Field(
-        default=False,
-        description="on a GPU, vectorized: convolutions by kernels for many weight sets; faster "
-        "from about six local steps on, other last digits",
+        default=True,
+        description="on a GPU, vectorized: convolutions by kernels for many weight sets, 1.3 to 4 "
+        "times faster; other last digits than PyTorch's, and a few seconds to compile them once",
     )
     states: Literal["memory", "disk"] = Field(
         default="memory",
