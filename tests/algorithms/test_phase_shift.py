@@ -7,12 +7,23 @@ from itertools import pairwise
 
 import pytest
 import torch
-from federations import Played, Quadratic, at, distance, kept_by, play, scalars
+from federations import (
+    Played,
+    Quadratic,
+    at,
+    composed,
+    distance,
+    kept_by,
+    network_task,
+    play,
+    scalars,
+)
 from phases import InOrder
 
 from unalike import rng, tree
+from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import FedAvg
-from unalike.algorithms.phase_shift import PhaseShift
+from unalike.algorithms.phase_shift import PhaseShift, PhaseShiftMethod
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import STATISTIC, traffic
 from unalike.engine.loop import State
@@ -279,3 +290,29 @@ def test_phases_must_divide_the_active_clients() -> None:
     """The message names both numbers."""
     with pytest.raises(ConfigError, match="phases = 3 must divide the 4 active clients"):
         Phased(3).plan(0, range(1), 4, rng.key(0))
+
+
+@pytest.mark.parametrize(
+    ("phases", "reduction", "epochs"),
+    [(4, 0.0, 8), (4, 1.0, 5), (2, 1.0, 6), (4, 0.5, 6.5), (1, 1.0, 8)],
+)
+def test_epochs_of_the_modes(phases: int, reduction: float, epochs: float) -> None:
+    """Eq. 4.3 of the text: T (n + 1) / (2n) at one end, T at the other."""
+    bare = Draft(network_task("dense")[0], 40, 3, (1, 4, 4), 4, epochs=8.0)
+    method = PhaseShiftMethod(phases=phases, epoch_reduction=reduction)
+    assert method.change(bare).epochs == epochs
+
+
+def test_epoch_reduction_is_at_equal_work_and_messages() -> None:
+    """Three phases: f = 2/3, so that 9 rounds stand for 6 of FedAvg, but for the collection."""
+    task, data = network_task("dense")
+    plain = play(composed(task, data, "fedavg", rounds=6, epochs=3.0), data, 6)
+    settings = {"phases": 3, "epoch_reduction": 1.0}
+    ours = play(composed(task, data, ("phase_shift", settings), rounds=9, epochs=3.0), data, 9)
+    assert sum(r.worked["samples"] for r in ours.rounds) == sum(
+        r.worked["samples"] for r in plain.rounds
+    )
+    collected = 4  # of six clients, two would have uploaded anyway
+    assert sum(r.traffic.messages for r in ours.rounds) - collected == sum(
+        r.traffic.messages for r in plain.rounds
+    )

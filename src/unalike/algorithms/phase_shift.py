@@ -7,8 +7,11 @@ in the last round everybody uploads
 between uploads w stems from one group; judged instead may be the mean of all models in flight,
 sum_k n_k w_k / sum_k n_k over every client that trained, which nobody sends
 
-Downloads stay, uploads fall to one n-th. The schedule ``Phased`` deals the positions; this wrapper
-is the client's side of them, around any method that sends a model: w_k is what that method shares.
+Downloads stay, uploads fall to one n-th. At equal rounds (n + 1) / (2n) of the messages are sent
+(eq. 4.2); or T (n + 1) / (2n) local epochs take 2n / (n + 1) times the rounds at equal messages
+(eq. 4.3); or anything in between, T (1 - s (n - 1) / (2n)) epochs for s from 0 to 1. The schedule
+``Phased`` deals the positions; this wrapper is the client's side of them, around any method that
+sends a model: w_k is what that method shares.
 """
 
 from dataclasses import dataclass, replace
@@ -150,6 +153,13 @@ class PhaseShiftMethod(Method):
         ge=1,
         source="text: the combined run has two",
     )
+    epoch_reduction: float = setting(
+        0.0,
+        "0: the same epochs, fewer messages; 1: (n + 1) / (2n) of the epochs at equal messages",
+        ge=0,
+        le=1,
+        source="text, section 4.2.1: the experiments reduce communication",
+    )
     optimizer: Literal["keep", "reset"] = setting(
         "keep",
         "momentum through drift corrections",
@@ -164,7 +174,8 @@ class PhaseShiftMethod(Method):
     def change(self, draft: Draft) -> Draft:
         """Wrap whatever there is and take over the schedule."""
         keep, wraps = self.optimizer == "keep", (*draft.wraps, self._wrap)
-        return replace(draft, phases=self.phases, keep_optimizer=keep, wraps=wraps)
+        epochs = draft.epochs * (1 - self.epoch_reduction * (self.phases - 1) / (2 * self.phases))
+        return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
 
     def objection(self, draft: Draft) -> str:
         """Groups must be equal."""
