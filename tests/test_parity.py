@@ -140,6 +140,10 @@ def test_every_method(name: str, network: str) -> None:
         pytest.skip("a bias before BatchNorm has no gradient but rounding errors")
     if network == "lstm" and name in FEATURES:
         pytest.skip("there is no gradient with respect to a symbol")
+    if name == "fedbn" and network == "lstm":
+        pytest.skip("it has nothing to normalise")
+    if name == "fedbn" and network == "dense":
+        network = "normed"
     task, data = network_task(network, torch.float64)
     settings, parts = SPECIAL.get(name, ({}, HALF))
     assert both(task, data, (name, settings), **parts) < 1e-9

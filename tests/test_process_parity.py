@@ -50,6 +50,7 @@ PARTS: dict[str, dict[str, Any]] = {  # of the configuration, where a method nee
     "aaggff_s": EVERYBODY,
     "krum": EVERYBODY,
     "phase_shift": EVERYBODY,
+    "fedbn": {"model": {"name": "mlp", "hidden": [5], "batch_norm": True}},
     "latent_disco": {"model": {"name": "vae", "hidden": [5], "latent": 2}},
 }
 

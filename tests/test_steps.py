@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
 
 def recipe_of(name: str, **parts: Any) -> tuple[Recipe, Data]:
     """A method on data that suit it; everybody takes part and does an epoch and a half."""
-    task, data = (vae(), clients()) if name == "latent_disco" else network_task("dense")
+    task, data = (vae(), clients()) if name == "latent_disco" else network_task("normed")
     momentum = "scaffold" not in name and name not in ("latent_disco", "qfedavg")
     opt = Sgd(0.05, 0.9 if momentum else 0.0)
     recipe = composed(task, data, *CASES[name], **{"opt": opt, **sampled(1.0, 1.5), **parts})
@@ -174,7 +174,7 @@ LOOKS = {"afl", "aaggff_d", "aaggff_s", "qfedavg", "term", "propfair", "fedprox 
 LOOKS |= {"latent_disco"}
 
 
-TWICE = {"ditto"}  # two models go over every minibatch
+TWICE = {"ditto", "fedrep"}  # two models, or two parts of one, go over every minibatch
 
 
 @ways

@@ -50,7 +50,8 @@ CASES = [
 
 @pytest.mark.parametrize(("method", "topology", "fraction"), CASES)
 def test_a_forecast_is_the_ledger(method, topology, fraction):
-    made = config(method, topology=topology, participation={"fraction": fraction})
+    model = {"name": "mlp", "hidden": [4], "batch_norm": method == "fedbn"}
+    made = config(method, topology=topology, participation={"fraction": fraction}, model=model)
     assert Forecast(experiment(made)).total(ROUNDS) == used(made)
 
 

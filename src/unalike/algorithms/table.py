@@ -8,13 +8,16 @@ from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.eight_bit import EightBitMethod
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedbn import FedBn
 from unalike.algorithms.feddisco import FedDisco
 from unalike.algorithms.fedep import FedEp
 from unalike.algorithms.fedevg import FedEvgMethod
 from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
+from unalike.algorithms.fedper import FedPer
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrep import FedRep
 from unalike.algorithms.finetune import FineTune
 from unalike.algorithms.krum import Krum
 from unalike.algorithms.latent_disco import LatentDisco
@@ -67,6 +70,9 @@ METHODS: dict[str, type[Method]] = {
     "lg_fedavg": LgFedAvg,
     "superfed_mm": SuPerFedMM,
     "superfed_lm": SuPerFedLM,
+    "fedper": FedPer,
+    "fedrep": FedRep,
+    "fedbn": FedBn,
     "ditto": DittoMethod,
     "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,
