@@ -39,6 +39,10 @@ STRONG: dict[str, dict[str, Any]] = {
     "superfed_mm": {"start": 0.0},
     "superfed_lm": {"start": 0.0},
     "fedevg": {"per_class": 2},
+    "apfl": {"adapt": "step"},
+    "pfedme": {"lr": 0.05},
+    "per_fedavg": {"alpha": 0.2, "adapt": 0},
+    "feddyn": {"alpha": 0.5},
     "latent_disco": {"encoder": "given", "a": 0.02},
     "norm_clip": {"bound": "fixed", "norm": 0.02},
     "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
@@ -66,6 +70,13 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "lg_fedavg": {"shared": ["1.", "4."]},
     "superfed_mm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
     "superfed_lm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
+    "apfl": {"alpha": 0.0},
+    "per_fedavg": {
+        "alpha": 0.0,
+        "gradients": "first_order",
+        "minibatches": "same",
+        "adapt": 0,
+    },
     "phase_shift": {"phases": 1},
     "fedaug": {"target": 1.99},
     "trimmed_mean": {"trim": 0.0},
@@ -77,6 +88,8 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "random_mask": {"share": 1.0},
 }
 EXACT = {
+    "apfl",
+    "per_fedavg",
     "fedprox",
     "lg_fedavg",
     "phase_shift",

@@ -227,7 +227,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.CHOOSES_COHORTS: lambda d: d.phases,
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
-    Trait.OWN_MODELS: lambda d: d.personal,
+    Trait.OWN_MODELS: lambda d: (d.personal, d.after),
 }
 
 
