@@ -34,6 +34,7 @@ from unalike.tree import Params, Tree
 SIZES = (5, 9, 16, 20, 30, 40)  # ragged on purpose
 CLASSES = 3
 GUARD = Guard()
+STILL = ("still", "normed")
 TOPOLOGIES = {"star": Star(), "ring": Ring(), "clusters": Clusters(2, 2)}
 
 
@@ -91,6 +92,11 @@ def dense() -> nn.Module:
     return MODELS["mlp"](hidden=[7, 6]).build((1, 4, 4), CLASSES)
 
 
+def normed() -> nn.Module:
+    """The perceptron with normalised hidden layers."""
+    return MODELS["mlp"](hidden=[7, 6], batch_norm=True).build((1, 4, 4), CLASSES)
+
+
 def lstm() -> nn.Module:
     """The stacked LSTM, small."""
     model = MODELS["stacked_lstm"](vocabulary=6, embedding=3, hidden=4, bias=True)
@@ -100,14 +106,14 @@ def lstm() -> nn.Module:
 def network_task(
     name: str, dtype: torch.dtype = torch.float32, *, tracked: bool = True
 ) -> tuple[Task, Data]:
-    """One of the three networks as a task, with data it can take.
+    """One of the networks as a task, with data it can take.
 
-    Without ``tracked``, or as ``still``, its BatchNorm keeps no running statistics.
+    Without ``tracked``, or as ``still`` or ``normed``, BatchNorm keeps no running statistics.
     """
-    makers = {"conv": conv, "still": conv, "dense": dense, "lstm": lstm}
+    makers = {"conv": conv, "still": conv, "dense": dense, "normed": normed, "lstm": lstm}
     module = makers[name]().to(dtype)
     data = federation((2,), tokens=6) if name == "lstm" else federation(dtype=dtype)
-    return MultiClass(Network(module, track_statistics=tracked and name != "still")), data
+    return MultiClass(Network(module, track_statistics=tracked and name not in STILL)), data
 
 
 Named = str | tuple[str, dict[str, Any]]

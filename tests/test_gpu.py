@@ -34,7 +34,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedaug": {"target": 0.2},
     "latent_disco": {"refresh": "every"},
 }
-MODELS = {"latent_disco": {"name": "vae", "hidden": [16]}}  # it measures an autoencoder's latents
+MODELS: dict[str, dict[str, Any]] = {
+    "latent_disco": {"name": "vae", "hidden": [16]},  # it measures an autoencoder's latents
+    "fedbn": {"name": "mlp", "hidden": [16], "batch_norm": True},
+}
 PRIVATE = ("dp", "local_dp")  # they count what they spend by an optional package
 SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {  # through other code than the defaults
     "lg_fedavg in turns": ("lg_fedavg", {"settings": {"step": "sequential"}}),

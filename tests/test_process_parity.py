@@ -50,6 +50,7 @@ PARTS: dict[str, dict[str, Any]] = {  # of the configuration, where a method nee
     "aaggff_s": EVERYBODY,
     "krum": EVERYBODY,
     "phase_shift": EVERYBODY,
+    "fedbn": {"model": {"name": "mlp", "hidden": [5], "batch_norm": True}},
     "latent_disco": {"model": {"name": "vae", "hidden": [5], "latent": 2}},
 }
 
@@ -106,7 +107,7 @@ def test_rounds_are_the_same_in_another_process(name: str, elsewhere: Pool) -> N
 def test_the_number_of_stages() -> None:
     """Some begin or end with another training, so all kinds of run are tried."""
     stages = {name: len(built(raw(name))) for name in METHODS}
-    several = {"lg_fedavg", "latent_disco", "finetune"}
+    several = {"lg_fedavg", "latent_disco", "finetune", "per_fedavg"}
     assert {name for name, n in stages.items() if n > 1} == several
 
 

@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
     "fedprox adaptive": (("fedprox", {"adaptive": True}),),
     "superfed_mm": (("superfed_mm", {"start": 0.5}),),
     "phase_shift": (("phase_shift", {"phases": 3}),),
+    "per_fedavg": (("per_fedavg", {"minibatches": "same"}),),
     "fedaug": (("fedaug", {"target": 0.1}),),
     "fedevg": (("fedevg", {"per_class": 2}),),
     "fedevg in chains": (("fedevg", {"per_class": 30, "chain": 3}),),
@@ -50,7 +51,7 @@ CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
 
 def recipe_of(name: str, **parts: Any) -> tuple[Recipe, Data]:
     """A method on data that suit it; everybody takes part and does an epoch and a half."""
-    task, data = (vae(), clients()) if name == "latent_disco" else network_task("dense")
+    task, data = (vae(), clients()) if name == "latent_disco" else network_task("normed")
     momentum = "scaffold" not in name and name not in ("latent_disco", "qfedavg")
     opt = Sgd(0.05, 0.9 if momentum else 0.0)
     recipe = composed(task, data, *CASES[name], **{"opt": opt, **sampled(1.0, 1.5), **parts})
@@ -174,7 +175,7 @@ LOOKS = {"afl", "aaggff_d", "aaggff_s", "qfedavg", "term", "propfair", "fedprox 
 LOOKS |= {"latent_disco"}
 
 
-TWICE = {"ditto"}  # two models go over every minibatch
+RATES = {"ditto": 2, "fedrep": 2, "apfl": 2, "pfedme": 5, "per_fedavg": 4}  # gradients of a row
 
 
 @ways
@@ -182,8 +183,8 @@ TWICE = {"ditto"}  # two models go over every minibatch
 def test_gradients_are_counted_where_they_happen(name: str, engine: Any) -> None:
     """Of all examples, half again as often; twice that in turns; chains and all."""
     found = watched(name, engine)
-    rate, extra = 1, 0
-    if "in turns" in name or name in TWICE:
+    rate, extra = RATES.get(name, 1), 0
+    if "in turns" in name:
         rate = 2
     elif name == "fedevg":  # real, refined, downloaded, and one step of the chain; 6 in the end
         rate, extra = 4, 6 * (2 * CLASSES)

@@ -79,7 +79,7 @@ OWN_PLAN = {"pooled", "phase_shift", "latent_disco", "aaggff_s"}
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - OWN_PLAN))
 def test_no_method_changes_cohorts(name: str) -> None:
     """The plan is made before the method is asked."""
-    task, data = network_task("dense")
+    task, data = network_task("normed")
     settings: Any = {
         "trimmed_mean": {"trim": 0.34},
         "krum": {"attackers": 0},

@@ -42,11 +42,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedmgda": {"lr": 1.0},
     "latent_disco": {"a": 0.5, "normalise": True},
 }
-REST: dict[str, dict[str, Any]] = {"aaggff_s": EVERYBODY, "pooled": EVERYBODY}
+REST: dict[str, dict[str, Any]] = {
+    "aaggff_s": EVERYBODY,
+    "pooled": EVERYBODY,
+    "fedbn": {"model": {"name": "mlp", "hidden": [64], "batch_norm": True}},
+}
 # Which test, and the least accuracy on it.
 FLOORS: dict[str, tuple[str, float]] = {
     "lg_fedavg": ("local", 0.85),
     "superfed_mm": ("local", 0.85),
+    "fedper": ("local", 0.85),
+    "fedrep": ("local", 0.85),
+    "fedbn": ("local", 0.85),
+    "ditto": ("local", 0.85),
+    "apfl": ("local", 0.85),
+    "pfedme": ("local", 0.85),
+    "per_fedavg": ("local", 0.7),
+    "finetune": ("local", 0.85),
     "local_only": ("local", 0.85),
     "qfedavg": ("global", 0.5),
     "fedevg": ("global", 0.3),

@@ -131,7 +131,8 @@ def _refusal(a: str, b: str) -> tuple[str, str, str] | None:
 @cache
 def _bare() -> Draft:
     """Plain FedAvg of twenty clients on a small network."""
-    task = MultiClass(Network(MODELS["mlp"](hidden=[4]).build((1, 2, 2), 3)))
+    module = MODELS["mlp"](hidden=[4], batch_norm=True).build((1, 2, 2), 3)
+    task = MultiClass(Network(module, track_statistics=False))
     vae = Network(MODELS["vae"](hidden=[4]).build((1, 2, 2), 3))
     return Draft(task, 20, 3, (1, 2, 2), 10, opt=Sgd(0.1), read=lambda path: vae.given())
 
@@ -145,7 +146,7 @@ def slots_table() -> str:
     """Which slot each method fills."""
     by_slot: dict[str, list[str]] = {}
     for name, cls in _methods().items():
-        by_slot.setdefault(cls.slot or "none: the plain default", []).append(f"`{name}`")
+        by_slot.setdefault(cls.slot or "none", []).append(f"`{name}`")
     lines = ["| slot | methods that fill it |", "| --- | --- |"]
     lines += [f"| {slot} | {', '.join(names)} |" for slot, names in by_slot.items()]
     return "\n".join(lines) + "\n"

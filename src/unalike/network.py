@@ -172,6 +172,8 @@ class Network:
         self._fixed = (*self.frozen, *(n for n in buffers if n not in self.buffers))
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
+        leaves = (*self.weights, *self.buffers)
+        self.norms = tuple(n for n in leaves if n.rpartition(".")[0] in self._norms)
         head = getattr(module, "head", ())
         # A layer of that name is the head; else the attribute lists the prefixes of its leaves.
         self.head: tuple[str, ...] = ("head.",) if isinstance(head, nn.Module) else tuple(head)

@@ -29,7 +29,7 @@ from unalike.parts.schedule import Phased
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star
 from unalike.traits import Trait
 
-TASK, DATA = network_task("dense")
+TASK, DATA = network_task("normed")
 BARE = Draft(TASK, 20, 3, (16,), 4)
 
 
@@ -253,7 +253,10 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
     "propfair_loss": set(),
     "lg_fedavg": {Trait.KEEPS_LEAVES},
-    **{key: PERSONAL for key in ("superfed_mm", "superfed_lm")},
+    **{key: PERSONAL for key in ("superfed_mm", "superfed_lm", "apfl", "pfedme")},
+    "per_fedavg": PERSONAL | {Trait.ENDS_WITH_A_STAGE},
+    "feddyn": OWN,
+    **{key: {Trait.KEEPS_LEAVES} for key in ("fedper", "fedrep", "fedbn")},
     "ditto": {Trait.OWN_MODELS},
     "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},

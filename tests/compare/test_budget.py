@@ -50,7 +50,10 @@ CASES = [
 
 @pytest.mark.parametrize(("method", "topology", "fraction"), CASES)
 def test_a_forecast_is_the_ledger(method, topology, fraction):
-    made = config(method, topology=topology, participation={"fraction": fraction})
+    model = {"name": "mlp", "hidden": [4], "batch_norm": method == "fedbn"}
+    if method == "per_fedavg":  # with several minibatches for a step the last ones may be left over
+        method = {"name": method, "minibatches": "same"}
+    made = config(method, topology=topology, participation={"fraction": fraction}, model=model)
     assert Forecast(experiment(made)).total(ROUNDS) == used(made)
 
 

@@ -158,6 +158,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "model": {"name": "vae", "hidden": [8]},
         "local": {"epochs": 0.2, "optimizer": "adam", "lr": 1e-3},
     },
+    "fedbn": {"method": "fedbn", "model": {"name": "mlp", "hidden": [8], "batch_norm": True}},
     "fedevg": {"method": {"name": "fedevg", "per_class": 1, "judge_epochs": 1}},
     "dp": {"method": {"name": "dp", "clip": 1.0, "noise_multiplier": 1.0}},
     "local_dp": {"method": {"name": "local_dp", "clip": 1.0, "noise_multiplier": 1.0}},

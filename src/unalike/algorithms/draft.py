@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from unalike.algorithm import Algorithm
-from unalike.algorithms.fedavg import FedAvg, Step
+from unalike.algorithms.fedavg import Apart, FedAvg, Step
 from unalike.channel import Channel
 from unalike.errors import ConfigError
 from unalike.parts.compression.codec import NONE, Compression
@@ -51,7 +51,7 @@ class After(NamedTuple):
 def fedavg(draft: "Draft") -> FedAvg:
     """The default base, made of the draft's parts."""
     d = draft
-    parts = d.task, d.opt, d.term, d.server_opt, d.private, d.step, d.keep_optimizer
+    parts = d.task, d.opt, d.term, d.server_opt, d.private, d.step, d.keep_optimizer, d.apart
     return FedAvg(*parts)
 
 
@@ -82,6 +82,7 @@ class Draft:
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
     step: Step = "joint"
+    apart: Apart | None = None  # private leaves first, over all minibatches
     keep_optimizer: bool = False  # through the rounds of a client
     mean: Mixing = ByExamples()  # the weights where no method sets them
     weights: Mixing | None = None

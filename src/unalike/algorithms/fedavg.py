@@ -15,9 +15,9 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx, Stateless
-from unalike.batches import Batches
+from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import Loss, Objective, Penalised, begin, descend
+from unalike.parts.descent import Descent, Loss, Objective, Penalised, begin, descend
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
@@ -57,6 +57,25 @@ class Kept(NamedTuple):
     opt: Any
 
 
+class Apart(NamedTuple):
+    """Private leaves train first with the others frozen, then the others with the private ones."""
+
+    epochs: int | None = None  # the others': the first of the round's; None: all
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An objective of some of the weights; given are all of them, and what it reads else."""
+
+    objective: Objective
+
+    def __call__(
+        self, theta: Params, buffers: Params, batch: Batch, given: tuple[Params, Any]
+    ) -> tuple[Tensor, Params]:
+        """The objective with the rest as it was."""
+        return self.objective({**given[0], **theta}, buffers, batch, given[1])
+
+
 @dataclass(frozen=True)
 class FedAvg(Stateless):
     """Local descent, weighted averaging, a server step.
@@ -71,6 +90,7 @@ class FedAvg(Stateless):
     private: Private = SHARED
     step: Step = "joint"
     keep_optimizer: bool = False
+    apart: Apart | None = None
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
@@ -90,8 +110,9 @@ class FedAvg(Stateless):
 
     @property
     def turns(self) -> Private | None:
-        """The leaves that step first."""
-        return self.private if self.step == "sequential" else None
+        """The leaves that step by themselves, and first."""
+        by_itself = self.step == "sequential" or self.apart is not None
+        return self.private if by_itself else None
 
     def server_init(self, w: Params, key: Key) -> Server:
         """The shared leaves of the initial model."""
@@ -129,9 +150,37 @@ class FedAvg(Stateless):
         own, state = self.kept(mine)
         objective, given = self._objective(down, own)
         w = self.task.split({**(down.x if start is None else start), **own})
-        end = descend(objective, self.opt, *w, data, ctx.rate, given, state=state, turns=self.turns)
+        stats: dict[str, Tensor] = {}
+        if self.apart is None:
+            more = {"state": state, "turns": self.turns}
+            end = descend(objective, self.opt, *w, data, ctx.rate, given, **more)
+        else:
+            later = data if self.apart.epochs is None else data.epochs(0, self.apart.epochs)
+            end = self._one_after_another(objective, *w, (data, later), ctx, given, state)
+            stats["steps"] = later.steps.float()  # those that what is sent has taken
         own, shared = tree.split({**end.theta, **end.buffers}, self.private)
-        return Up(tree.sub(shared, down.x)), {}, self.keep(own, end.opt)
+        return Up(tree.sub(shared, down.x)), stats, self.keep(own, end.opt)
+
+    def _one_after_another(
+        self,
+        objective: Objective,
+        theta: Params,
+        buffers: Params,
+        data: tuple[Batches, Batches],
+        ctx: Ctx,
+        given: Any,
+        state: Any,
+    ) -> Descent:
+        """The private leaves over all their minibatches, then the others over theirs."""
+        state = begin(self.opt, theta, self.turns) if state is None else state
+        parts = [p for p in zip(tree.split(theta, self.private), data, strict=True) if p[0]]
+        ends, step = [], Holding(objective)
+        for (part, some), opt in zip(parts, state, strict=True):
+            seen = theta, given
+            end = descend(step, self.opt, part, buffers, some, ctx.rate, seen, state=(opt,))
+            theta, buffers = {**theta, **end.theta}, end.buffers
+            ends += end.opt
+        return Descent(theta, buffers, tuple(ends))
 
     def _objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
         """What a client minimises, and what that reads of the round."""

@@ -92,7 +92,6 @@ class FineTune(Method):
     """In the last rounds every client continues alone with the shared model."""
 
     slot: ClassVar[Slot] = "personal model"
-    traits = frozenset({Trait.OWN_MODELS})
     refuses = WHOLE_MODEL
     paper: ClassVar[str] = "Wang et al. 2019, arXiv 1910.10252"
 

@@ -55,6 +55,7 @@ class LgFedAvg(Method):
             private = Private(tuple(self.shared), others=True)
         else:
             private = Private(draft.task.network.head, others=self.shared == "head")
+        private = replace(private, names=draft.private.names)
         draft = replace(draft, private=private, step=self.step)
         if self.weights == "uniform":
             draft = replace(draft, mean=Uniform())

@@ -103,6 +103,11 @@ BETWEEN_CLIENTS = (
 NO_NOISE = "our choice: as published, without noise"
 TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
 REMEMBERED = "what is left out is remembered and sent later (error feedback)"
+AVERAGING: Literal["size", "uniform"] = setting(
+    "size",
+    "the mean by examples, or plain (text); another method's weights come first",
+    source="our choice: as FedAvg, so that nothing else differs; the text takes the plain mean",
+)
 BY_EXAMPLES: bool = setting(
     True,
     "times the number of examples (text), or not (authors' code)",
@@ -222,7 +227,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.CHOOSES_COHORTS: lambda d: d.phases,
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
-    Trait.OWN_MODELS: lambda d: d.personal,
+    Trait.OWN_MODELS: lambda d: (d.personal, d.after),
 }
 
 

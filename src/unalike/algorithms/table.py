@@ -3,18 +3,23 @@
 from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
+from unalike.algorithms.apfl import ApflMethod
 from unalike.algorithms.ditto import DittoMethod
 from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.eight_bit import EightBitMethod
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedbn import FedBn
 from unalike.algorithms.feddisco import FedDisco
+from unalike.algorithms.feddyn import FedDynMethod
 from unalike.algorithms.fedep import FedEp
 from unalike.algorithms.fedevg import FedEvgMethod
 from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
+from unalike.algorithms.fedper import FedPer
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrep import FedRep
 from unalike.algorithms.finetune import FineTune
 from unalike.algorithms.krum import Krum
 from unalike.algorithms.latent_disco import LatentDisco
@@ -24,6 +29,8 @@ from unalike.algorithms.local_only import LocalOnly
 from unalike.algorithms.median import Median
 from unalike.algorithms.method import Method
 from unalike.algorithms.norm_clip import NormClip
+from unalike.algorithms.per_fedavg import PerFedAvgMethod
+from unalike.algorithms.pfedme import PFedMeMethod
 from unalike.algorithms.phase_shift import PhaseShiftMethod
 from unalike.algorithms.pooled import Pooled
 from unalike.algorithms.propfair import PropFair, PropFairLoss
@@ -48,6 +55,7 @@ METHODS: dict[str, type[Method]] = {
     "fedavg": FedAvgMethod,
     "fedprox": FedProx,
     "scaffold": ScaffoldMethod,
+    "feddyn": FedDynMethod,
     "fednova": FedNova,
     "fedavgm": FedAvgM,
     "fedadam": FedAdam,
@@ -67,6 +75,12 @@ METHODS: dict[str, type[Method]] = {
     "lg_fedavg": LgFedAvg,
     "superfed_mm": SuPerFedMM,
     "superfed_lm": SuPerFedLM,
+    "fedper": FedPer,
+    "fedrep": FedRep,
+    "fedbn": FedBn,
+    "apfl": ApflMethod,
+    "pfedme": PFedMeMethod,
+    "per_fedavg": PerFedAvgMethod,
     "ditto": DittoMethod,
     "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,

@@ -41,12 +41,15 @@ class Residual(nn.Module):
         return y if self.shortcut is None else y + self.shortcut(x)
 
 
-def linear_layers(widths: Sequence[int], *, bias: bool = True) -> list[nn.Module]:
-    """Linear layers between consecutive widths with a ReLU between each two of them."""
+def linear_layers(
+    widths: Sequence[int], *, bias: bool = True, norm: bool = False
+) -> list[nn.Module]:
+    """Linear layers between consecutive widths, each but the last with a ReLU, or also a norm."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(widths):
-        layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU()]
-    return layers[:-1]
+        layers.append(nn.Linear(inputs, outputs, bias=bias))
+        layers += [nn.BatchNorm1d(outputs), nn.ReLU()] if norm else [nn.ReLU()]
+    return layers[: -2 if norm else -1]
 
 
 def perceptron(
@@ -54,16 +57,17 @@ def perceptron(
     *,
     head: int = 1,
     bias: bool = True,
+    norm: bool = False,
     ending: Sequence[nn.Module] = (),
 ) -> Classifier:
     """A perceptron on flattened inputs whose last ``head`` linear layers are the head."""
     cut = len(widths) - head
-    body = linear_layers(widths[:cut], bias=bias)
+    body = linear_layers(widths[:cut], bias=bias, norm=norm)
     if body:
-        body.append(nn.ReLU())
+        body += [nn.BatchNorm1d(widths[cut - 1]), nn.ReLU()] if norm else [nn.ReLU()]
     return Classifier(
         nn.Sequential(nn.Flatten(), *body),
-        nn.Sequential(*linear_layers(widths[cut - 1 :], bias=bias), *ending),
+        nn.Sequential(*linear_layers(widths[cut - 1 :], bias=bias, norm=norm), *ending),
     )
 
 

@@ -55,6 +55,9 @@ class MLP(Dense):
     )
     head_layers: int = Field(default=1, ge=1, description="linear layers that form the head")
     bias: bool = Field(default=True, description="whether linear layers have biases")
+    batch_norm: bool = Field(
+        default=False, description="whether hidden layers are normalised by BatchNorm"
+    )
 
     @model_validator(mode="after")
     def _head_fits(self) -> Self:
@@ -70,7 +73,7 @@ class MLP(Dense):
         from unalike.models.classifier import perceptron
 
         widths = [prod(shape), *self.hidden, classes]
-        return perceptron(widths, head=self.head_layers, bias=self.bias)
+        return perceptron(widths, head=self.head_layers, bias=self.bias, norm=self.batch_norm)
 
 
 class FedEPMLP(Dense):
