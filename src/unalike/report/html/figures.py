@@ -199,7 +199,7 @@ def network_figures(study: Study, partition: str, number: int) -> list[Figure]:
     if not rows:
         return []
     found = [
-        _figure(
+        figure(
             f"consensus-{number}",
             "How far nodes are apart",
             f"{partition}. Root mean square distance of the servers' models from their mean, after "
@@ -215,14 +215,14 @@ def network_figures(study: Study, partition: str, number: int) -> list[Figure]:
         rounds, values = series.nodes(run, study.metric)
         last = next((r for r in reversed(run.rounds) if r.get("mixing")), None)
         found += [
-            _figure(
+            figure(
                 f"nodes-{number}-{i}",
                 f"Every node: {method}",
                 f"{partition}, first seed. A faint line is a node's model on the common test rows; "
                 "the strong one is their mean.",
                 lambda r=rounds, v=values: plots.node_curves(r, v, study.metric),  # type: ignore[misc]
             ),
-            _figure(
+            figure(
                 f"combination-{number}-{i}",
                 f"Whom nodes heed: {method}",
                 f"{partition}, first seed, round {last['round']}. Rows are nodes, and a cell is "
