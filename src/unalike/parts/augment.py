@@ -76,7 +76,8 @@ def warp(
     """Each image mirrored or not, then shifted, scaled and sheared, rotated, in perspective.
 
     ``corners`` are four moves across and four down, clockwise from the top left, in shares of the
-    sides; ``affine`` are two shifts, likewise, a size and a slope. The sampling grid is made by hand: affine_grid has no batching rule.
+    sides; ``affine`` are two shifts, likewise, a size and a slope. The sampling grid is made by
+    hand: affine_grid has no batching rule.
     """
     h, w = x.shape[-2:]
     t = ((torch.arange(h, device=x.device, dtype=x.dtype) + 0.5) / h)[:, None]

@@ -1,6 +1,7 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -39,7 +40,7 @@ from unalike.recipe import Decay, Program, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
-from unalike.run.earlier import read_model, used
+from unalike.run.earlier import COUNTED, read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
@@ -289,7 +290,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         course,
         judge,
         reason,
-        used(draft.builds_on),
+        _before(data, draft.builds_on),
         tuple(liars.tolist()),
         accountant,
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
@@ -305,6 +306,16 @@ def releases(stages: Program) -> tuple[range, Recipe | None]:
         if stage.recipe.guarantee is not None:
             end, promised = t, stage.recipe
     return range(end), promised
+
+
+def _before(data: Federation, folders: Sequence[str]) -> dict[str, float]:
+    """What was sent and computed before the first round: by earlier runs, or as public rows."""
+    total = used(folders)
+    if data.handed:
+        total = dict.fromkeys(COUNTED, 0.0) | total
+        total["bytes_down"] += data.handed
+        total["messages"] += data.n_clients
+    return total
 
 
 def _noted(recipe: Recipe, counts: np.ndarray) -> str:
