@@ -8,7 +8,8 @@ them. Seconds are medians after a warm-up round, evaluation not counted; memory 
 side's process ever had (on a GPU, that PyTorch had allocated there), the libraries and the data
 included. ``bare`` is what one would write without a library, on one thread. On a GPU "vectorized"
 is there twice: every step launched by Python, and one step recorded as a CUDA graph and replayed.
-``combine_s`` is the part of a round in which servers hear their neighbours.
+``combine_s`` is the part of a round in which servers hear their neighbours, ``beyond_s`` all of it
+but the training of the clients.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from unalike.engine.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
 from unalike.parts.topology import Ring, Star, Topology
@@ -67,6 +69,9 @@ WORK = {
     "lstm-10": Work("stacked_lstm", (80,), 100, 40, 10, 10, 80, {"hidden": 128}, kind="characters"),
     "dense-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10),
     "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
+    "regular-1000": Work(
+        "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)
+    ),
 }
 
 
@@ -97,7 +102,7 @@ def bare(work: Work, options: Options) -> Round:
     module = MODELS[work.model](**work.settings).build(work.shape, work.classes).to(device)
     w = list(module.parameters())
     first = [v.detach().clone() for v in w]
-    ring = work.topology != Star()
+    ring = work.topology != Star()  # any other graph costs a bare loop more
     models = [first] * (work.clients if ring else 1)  # those of the servers
 
     def trained(client: int, start: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -178,10 +183,27 @@ def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
         return out
 
     loops.combine = timed
+    train = simulation.train
+
+    def watched(*args: Any) -> Iterator[Any]:
+        parts = train(*args)
+        while True:
+            begun = time.perf_counter()
+            part = next(parts, None)
+            took["training"] = took.get("training", 0.0) + time.perf_counter() - begun
+            if part is None:
+                return
+            yield part
+
+    simulation.train = watched  # type: ignore[method-assign]
 
     def one(t: int) -> dict[str, float]:
         nonlocal state
+        took.clear()
+        begun = time.perf_counter()
         state, _ = loop.advance(state, t)
+        if len(state.mixing) > 1:
+            took["beyond"] = time.perf_counter() - begun - took["training"]
         return took
 
     return one
@@ -234,8 +256,9 @@ def measure(work: str, sides: list[str], options: Options, rounds: int) -> dict[
     took = {side: median(side, "") for side in sides}
     line: dict[str, Any] = {f"{side}_s": round(s, 4) for side, s in took.items()}
     line |= {f"bare_over_{side}": round(took["bare"] / took[side], 2) for side in sides[1:]}
-    if "combine" in times[sides[0]][0]:
-        line |= {f"{side}_combine_s": round(median(side, "combine"), 4) for side in sides}
+    for name in ("combine", "beyond"):
+        having = [side for side in sides if name in times[side][0]]
+        line |= {f"{side}_{name}_s": round(median(side, name), 4) for side in having}
     return {**line, **{f"{side}_peak_mib": m for side, m in peak.items()}}
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,24 +22,8 @@ from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.topology import Star, Topology
-from unalike.rng import Key
+from unalike.parts.transform import Transform
 from unalike.tree import Params, Tree
-
-
-class Transform(Protocol):
-    """A change to a client's own data: which examples to repeat, and how to alter the repeats."""
-
-    def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
-        """Positions of the client's examples to add variants of."""
-        ...
-
-    def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
-        """The features of a minibatch with the marked rows altered."""
-        ...
-
-    def note(self, counts: np.ndarray) -> str:
-        """What to know of clients with these training examples by class; empty if nothing."""
-        ...
 
 
 class Filter(Protocol):

@@ -241,3 +241,44 @@ def test_nothing_waits_for_a_device(channels: int) -> None:
         float(x.sum())
     with pytest.raises(AssertionError, match="lift_fresh"), NoWaiting():
         torch.tensor(1.0)
+
+
+def ramp(n: int = 1) -> Tensor:
+    """Pictures whose value is the place across, from -1 to 1."""
+    u = (2 * torch.arange(16, dtype=torch.float64) + 1) / 16 - 1
+    return u.expand(n, 1, 16, 16)
+
+
+def affine(*numbers: float) -> Tensor:
+    x, still = ramp(), torch.zeros(1, dtype=torch.float64)
+    return warp(
+        x, still.bool(), still, torch.zeros(1, 8), torch.tensor([numbers], dtype=torch.float64)
+    )
+
+
+def test_a_shift_moves_whole_pixels() -> None:
+    torch.testing.assert_close(affine(0.25, 0, 1, 0)[..., 4:], ramp()[..., :-4])
+    assert not affine(0.25, 0, 1, 0)[..., :4].any()
+    torch.testing.assert_close(affine(0, -0.5, 1, 0)[..., :8, :], ramp()[..., 8:, :])
+
+
+def test_twice_the_size_shows_half_of_the_picture() -> None:
+    torch.testing.assert_close(affine(0, 0, 2, 0), ramp() / 2)
+
+
+def test_a_sheared_row_comes_from_beside_it() -> None:
+    u, v = ramp(), ramp().transpose(2, 3)
+    inside = (u + 0.25 * v).abs() < 0.9
+    torch.testing.assert_close(affine(0, 0, 1, 0.25)[inside], (u + 0.25 * v)[inside])
+
+
+def test_affine_variants_have_their_strengths_and_their_chance() -> None:
+    how = only(shift=0.1, scale=0.2, shear=30.0, chance=0.5)
+    found = how._affine(images(4000), rng.key(1))
+    assert found is not None
+    still = (found == torch.tensor([0.0, 0.0, 1.0, 0.0])).all(1)
+    assert float(still.float().mean()) == pytest.approx(0.5, abs=0.03)
+    most = found.sub(torch.tensor([0.0, 0.0, 1.0, 0.0])).abs().amax(0)
+    wanted = torch.tensor([0.1, 0.1, 0.2, math.tan(math.radians(30))])
+    torch.testing.assert_close(most, wanted, rtol=0.01, atol=0)
+    assert only()._affine(images(3), rng.key(1)) is None

@@ -11,9 +11,12 @@ from unalike.errors import DataError
 from unalike.parts.topology import Clusters, Ring
 from unalike.report.plots import (
     client_strip,
+    consensus_plot,
     cost_curves,
     fairness_frontier,
     learning_curves,
+    mixing_plot,
+    node_curves,
     regret_plot,
     reliability_diagram,
     save,
@@ -57,6 +60,13 @@ REGRET = [
 ]
 
 
+APART = [
+    {"method": m, "round": t, "consensus": c * 0.5**t}
+    for m, c in (("ring", 1.0), ("torus", 2.0), ("idle", 0.0))
+    for t in (1, 2, 3)
+]
+
+
 CHARTS = {
     "cost": lambda: cost_curves(sent(), target=0.5),
     "frontier": lambda: fairness_frontier(POINTS_OF),
@@ -73,6 +83,11 @@ CHARTS = {
     ),
     "regret": lambda: regret_plot(REGRET),
     "star": lambda: topology_plot([0] * 20),
+    "skewed star": lambda: topology_plot([0] * 20, skew=np.linspace(0, 1.5, 20)),
+    "skewed ring": lambda: topology_plot(range(9), Ring().links(0, 9), local=True, skew=[0.0] * 9),
+    "consensus": lambda: consensus_plot(APART),
+    "nodes": lambda: node_curves([1, 2, 3], np.random.default_rng(0).random((3, 130))),
+    "mixing": lambda: mixing_plot({"0": {"0": 0.5, "1": 0.5}, "1": {"0": 0.25, "1": 0.75}}, 2),
     "ring": lambda: topology_plot(Ring(2).home(9), Ring(2).links(0, 9), local=True),
     "clusters": lambda: topology_plot(Clusters(3).home(10), Clusters(3).links(0, 10)),
     "irregular": lambda: topology_plot(range(3), [(0, 1), (1, 0), (1, 2), (2, 1)], local=True),
@@ -232,6 +247,19 @@ def test_servers_of_clients_that_are_not_drawn_are_left_out():
     assert facts == "500 clients · 120 servers · 239 links · 120 clients drawn"  # 120 + 119
 
 
+def test_clients_are_shaded_by_their_skew():
+    chart = topology_plot([0] * 3, skew=[0.1, 0.9, 0.4])
+    clients = next(t for t in tables(chart) if "skew" in t[0] and t[0]["kind"] == "client")
+    assert [c["skew"] for c in clients] == [0.1, 0.9, 0.4]
+    assert "0.10 to 0.90" in chart.to_dict()["description"]
+
+
+def test_the_cells_of_a_combination_are_its_weights():
+    chart = mixing_plot({"0": {"0": 0.5, "2": 0.5}, "2": {"2": 1.0}}, 3)
+    cells = {(c["hears"], c["heard"]): c["w"] for t in tables(chart) for c in t}
+    assert cells == {(0, 0): 0.5, (0, 2): 0.5, (2, 2): 1.0}
+
+
 def test_neighbours_on_a_ring_are_joined():
     chart = topology_plot(Ring(1).home(5), Ring(1).links(0, 5), local=True)
     edges = next(t for t in tables(chart) if "x2" in t[0])
@@ -255,6 +283,10 @@ def test_neighbours_on_a_ring_are_joined():
         (lambda: reliability_diagram({"a": {**BINS, "counts": [1]}}), "of one length"),
         (lambda: weights_plot([], [1]), "nothing was mixed"),
         (lambda: regret_plot([]), "no record has a finite 'regret'"),
+        (lambda: consensus_plot([]), "no record has a finite 'consensus'"),
+        (lambda: node_curves([1, 2], [[0.5]]), "a row for each round"),
+        (lambda: mixing_plot({}, 3), "1 to 60 nodes can be drawn"),
+        (lambda: mixing_plot({"0": {"0": 1.0}}, 61), "1 to 60 nodes can be drawn, got 61"),
         (lambda: topology_plot([]), "home must be a vector"),
         (lambda: topology_plot([0], [0, 1]), "links a list of pairs"),
     ],

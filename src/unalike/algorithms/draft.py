@@ -25,7 +25,8 @@ from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.private import SHARED, Private
 from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
-from unalike.recipe import Decay, Filter, Program, Recipe, Stage, Transform
+from unalike.parts.transform import Transform
+from unalike.recipe import Decay, Filter, Program, Recipe, Stage
 from unalike.tasks import Task
 from unalike.tree import Params
 

@@ -17,6 +17,8 @@ from unalike.settings import setting
 _STRENGTH = "our choice: the text names it without its strength"
 _CHANCES = "our choice: the text gives no chances"
 
+_ROTATION_ALONE = "text: of the affine map it names the rotation alone"
+
 
 class FedAug(Method):
     """Rare classes are augmented on the client until its skew is at most the target."""
@@ -60,7 +62,11 @@ class FedAug(Method):
         source="our choice: the text names it without its chance",
     )
     chance: float = setting(
-        0.5, "chance of mirroring, of rotation and of noise", ge=0, le=1, source=_CHANCES
+        0.5,
+        "chance of mirroring, of rotation, of shift with scale and shear, and of noise",
+        ge=0,
+        le=1,
+        source=_CHANCES,
     )
     perspective_chance: float = setting(
         0.5, "chance of a change of perspective", ge=0, le=1, source=_CHANCES
@@ -68,6 +74,14 @@ class FedAug(Method):
     jitter_chance: float = setting(
         0.5, "chance of a change of colours", ge=0, le=1, source=_CHANCES
     )
+
+    shift: float = setting(
+        0.0, "largest shift, as a share of a side", ge=0, le=1, source=_ROTATION_ALONE
+    )
+    scale: float = setting(
+        0.0, "change of size: a factor within 1 ± scale", ge=0, lt=1, source=_ROTATION_ALONE
+    )
+    shear: float = setting(0.0, "largest shear in degrees", ge=0, lt=60, source=_ROTATION_ALONE)
 
     def change(self, draft: Draft) -> Draft:
         """Fill the data transform; tables get noise only, and jitter is for three channels."""

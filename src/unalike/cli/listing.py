@@ -19,6 +19,7 @@ TITLES = {
     "data": "datasets",
     "model": "models",
     "topology": "topologies",
+    "augment": "augmentations",
     "attack": "attacks",
 }
 

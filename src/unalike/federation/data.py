@@ -73,6 +73,7 @@ class Federation:
     outcomes: tuple[Outcome, ...] = ()  # the skew that was asked for, and what came of it
     unused: int = 0  # examples of the dataset that no client holds
     features: Features = UNTOUCHED  # what was learned from training rows and done to all
+    handed: int = 0  # bytes of examples that clients were given
     source: np.ndarray | None = None  # the dataset's row that each example is; None: the same
 
     def __post_init__(self) -> None:

@@ -1,8 +1,9 @@
-"""Random variants of images: flip, rotation, perspective, colour jitter, grey-scale, noise.
+"""Random variants of images: flip, affine, perspective, colour jitter, grey-scale, noise.
 
 Every alteration has a chance of its own and, if it happens, a strength drawn uniformly. Geometry is
 one map from an output pixel to where it comes from, so an image is interpolated once:
-p_in = F R H p_out      H: the picture's corners moved inwards, R: a rotation, F: left for right
+p_in = F A R H p_out    H: the picture's corners moved inwards, R: a rotation, F: left for right
+                        A: (u, v) -> ((u + k v) / s - 2 a, v / s - 2 b), sheared, scaled, shifted
 colour: x <- b x;  x <- m + c (x - m);  x <- l + s (x - l);  hue <- hue + t
 with l = 0.299 r + 0.587 g + 0.114 b and m its mean over the image. Nothing is clipped, so the order
 of the first three makes no difference, and features need not lie in [0, 1].
@@ -36,6 +37,9 @@ class Variants:
     chance: float = 0.5  # of flip, rotation and noise
     perspective_chance: float = 0.5
     jitter_chance: float = 0.5
+    shift: float = 0.0  # share of a side, across and down
+    scale: float = 0.0  # sizes are within 1 +- scale
+    shear: float = 0.0  # degrees
 
     def __call__(self, x: Tensor, key: Key) -> Tensor:
         """Each image of [n, c, h, w] in its own way, which depends on its place and the key."""
@@ -46,6 +50,7 @@ class Variants:
             flips[:, 0] < self.chance * self.flip,
             (2 * angle - 1)[:, 0] * (turns[:, 0] < self.chance) * math.radians(self.rotation),
             corners * (warps < self.perspective_chance) * (self.perspective / 2),
+            self._affine(x, key),
         )
         if x.shape[1] == 3:
             change = (2 * colour - 1) * (jitters < self.jitter_chance)
@@ -55,12 +60,24 @@ class Variants:
         loud = self.noise * (noisy < self.chance)[..., None, None]
         return x + loud * rng.normal(rng.fold_in(key, 1), *x.shape)
 
+    def _affine(self, x: Tensor, key: Key) -> Tensor | None:
+        """[n, 4] moves across and down, sizes and shears; None if there are none."""
+        if not (self.shift or self.scale or self.shear):
+            return None
+        u = rng.uniform(rng.fold_in(key, 2), len(x), 5).to(x.dtype)
+        a, b, s, k = (2 * u[:, 1:] - 1).mul(u[:, :1] < self.chance).unbind(1)
+        slope = torch.tan(k * math.radians(self.shear))
+        return torch.stack([self.shift * a, self.shift * b, 1 + self.scale * s, slope], 1)
 
-def warp(x: Tensor, mirror: Tensor, angle: Tensor, corners: Tensor) -> Tensor:
-    """Each image mirrored or not, then rotated, then with its corners moved inwards.
+
+def warp(
+    x: Tensor, mirror: Tensor, angle: Tensor, corners: Tensor, affine: Tensor | None = None
+) -> Tensor:
+    """Each image mirrored or not, then shifted, scaled and sheared, rotated, in perspective.
 
     ``corners`` are four moves across and four down, clockwise from the top left, in shares of the
-    sides. The sampling grid is made by hand: affine_grid has no batching rule.
+    sides; ``affine`` are two shifts, likewise, a size and a slope. The sampling grid is made by
+    hand: affine_grid has no batching rule.
     """
     h, w = x.shape[-2:]
     t = ((torch.arange(h, device=x.device, dtype=x.dtype) + 0.5) / h)[:, None]
@@ -69,6 +86,9 @@ def warp(x: Tensor, mirror: Tensor, angle: Tensor, corners: Tensor) -> Tensor:
     u, v = 2 * s - 1, 2 * t - 1
     cos, sin = (f(angle)[:, None, None] for f in (torch.cos, torch.sin))
     across, down = cos * u - sin * v * (h / w), sin * u * (w / h) + cos * v  # angles in pixels
+    if affine is not None:
+        a, b, size, slope = (v[:, None, None] for v in affine.unbind(1))
+        across, down = (across + slope * down) / size - 2 * a, down / size - 2 * b
     sign = 1 - 2 * mirror.to(x.dtype)[:, None, None]
     return F.grid_sample(x, torch.stack([sign * across, down], -1), align_corners=False)
 

@@ -6,7 +6,7 @@ EMD'(L) = sum_i |max(n_i, L) / sum_j max(n_j, L) - 1/M| = e
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +17,26 @@ from unalike.parts.augment import Variants
 from unalike.rng import Key
 
 Solver = Literal["bisect", "closed_form"]
+
+
+class Transform(Protocol):
+    """A change to a client's own data: which examples to repeat, and how to alter the repeats."""
+
+    def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
+        """Positions of the client's examples to add variants of."""
+        ...
+
+    def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
+        """The features of a minibatch with the marked rows altered."""
+        ...
+
+    def note(self, counts: np.ndarray) -> str:
+        """What to know of clients with these training examples by class; empty if nothing."""
+        ...
+
+    def effect(self, counts: np.ndarray) -> dict[str, Any]:
+        """What becomes of their labels, for the record; empty if nothing."""
+        ...
 
 
 def distance(counts: np.ndarray) -> float:
@@ -121,6 +141,28 @@ class ClassBalance:
             "example to vary; give every client one of each class, as partition.keep_one = true "
             "does where a partitioner has it"
         )
+
+    def effect(self, counts: np.ndarray) -> dict[str, Any]:
+        """The share of training rows that are not altered, and EMDs from uniform before and after.
+
+        Unaltered are N / sum_i max(n_i, L) of a client's rows; means over clients count them alike.
+        """
+        counts = np.asarray(counts, dtype=float)
+        filled = np.array([self._filled(own) for own in counts])
+        share = counts.sum(1) / filled.sum(1)
+        before, after = (np.array([distance(own) for own in c]) for c in (counts, filled))
+        return {
+            "unaltered": round(float(share.mean()), 6),
+            "emd_before": round(float(before.mean()), 6),
+            "emd_after": round(float(after.mean()), 6),
+            "each": [round(float(v), 6) for v in after],
+        }
+
+    def _filled(self, counts: np.ndarray) -> np.ndarray:
+        """A client's examples by class once its rare classes are filled up."""
+        owned = counts > 0
+        L = np.rint(level(counts, self.target, self.solver, owned))
+        return np.where(owned, np.maximum(counts, L), counts)
 
     def apply(self, x: Tensor, altered: Tensor, key: Key) -> Tensor:
         """Random variants of the marked rows; tables get noise, whole numbers stay."""

@@ -171,6 +171,26 @@ def regret(study: Study, partition: str) -> list[Record]:
     ]
 
 
+def consensus(study: Study, partition: str) -> list[Record]:
+    """How far servers were from their mean in every evaluated round of the runs that have some."""
+    return [
+        {"method": place.method, "round": r["round"], "consensus": r["consensus"]}
+        for place, run in study.begun
+        if place.partition == partition
+        for r in run.rounds
+        if "consensus" in r
+    ]
+
+
+def nodes(run: Run, metric: str) -> tuple[list[int], list[list[float]]]:
+    """The evaluated rounds, and the metric of every server on the common test rows in each."""
+    found = {r["round"]: run.clients(r["round"]) or {} for r in run.evaluated}
+    rows = {
+        t: line["nodes"][metric] for t, line in found.items() if metric in line.get("nodes", {})
+    }
+    return list(rows), list(rows.values())
+
+
 def _alike(a: Sequence[Record], b: Sequence[Record]) -> bool:
     return len(a) == len(b) and all(
         x["clients"] == y["clients"] and np.allclose(x["weights"], y["weights"], atol=1e-6)

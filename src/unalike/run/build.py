@@ -1,7 +1,8 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
 from unalike.generator import seeded
 from unalike.models.base import Model
+from unalike.parts.augmentation import Augmentation, Augmented
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
@@ -38,7 +40,7 @@ from unalike.recipe import Decay, Program, Recipe
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
-from unalike.run.earlier import read_model, used
+from unalike.run.earlier import COUNTED, read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
@@ -177,6 +179,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         methods.append(("buffers", LocalBuffers()))
     with own_code.refused("a method of your own"):
         draft = compose(draft, methods, config.topology.name)
+    draft = _augmented(config, draft, shape)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -191,6 +194,19 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         stage.recipe.topology.links(0, n)
         t = span.stop
     return stages, draft
+
+
+def _augmented(config: Config, draft: Draft, shape: Shape) -> Draft:
+    """The draft with every training row altered, if the configuration says so."""
+    how = cast(Augmentation, chosen("augment", config.augment))
+    if type(how) is Augmentation:
+        return draft
+    if why := how.misfit(shape.features, not getattr(torch, shape.dtype).is_floating_point):
+        raise ConfigError(
+            f"augment.name = '{config.augment.name}' {why}, and an example of these data has the "
+            f"shape {shape.features} of {shape.dtype}; use another, or leave it out."
+        )
+    return replace(draft, transform=Augmented(how, draft.transform))
 
 
 def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> tuple[Engine, str]:
@@ -275,7 +291,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         course,
         judge,
         reason,
-        used(draft.builds_on),
+        _before(data, draft.builds_on),
         tuple(liars.tolist()),
         accountant,
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
@@ -291,6 +307,16 @@ def releases(stages: Program) -> tuple[range, Recipe | None]:
         if stage.recipe.guarantee is not None:
             end, promised = t, stage.recipe
     return range(end), promised
+
+
+def _before(data: Federation, folders: Sequence[str]) -> dict[str, float]:
+    """What was sent and computed before the first round: by earlier runs, or as public rows."""
+    total = used(folders)
+    if data.handed:
+        total = dict.fromkeys(COUNTED, 0.0) | total
+        total["bytes_down"] += data.handed
+        total["messages"] += data.n_clients
+    return total
 
 
 def _noted(recipe: Recipe, counts: np.ndarray) -> str:
@@ -310,6 +336,8 @@ def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tenso
 def facts(made: Experiment) -> dict[str, Any]:
     """What was decided while building, for the record."""
     sim, questions = made.simulation, made.recipe.mixing.survey
+    transform, counts = made.recipe.transform, made.federation.counts
+    counts = counts if made.loop.n == len(counts) else counts.sum(0)[None]
     w, network = made.course.w, made.recipe.algorithm.task.network
     return {
         "engine": sim.engine,
@@ -324,4 +352,5 @@ def facts(made: Experiment) -> dict[str, Any]:
         "attackers": list(made.attackers),
         "privacy": None if made.accountant is None else made.accountant.promise.meaning,
         "note": made.note,
+        "augmented": {} if transform is None else transform.effect(counts),
     }

@@ -44,6 +44,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # what a table without a name names
     "method": {"name": "fedavg"},
     "topology": {"name": "star"},
     "attack": {"name": "none"},
+    "augment": {"name": "none"},
 }
 
 
@@ -72,6 +73,7 @@ class Config(Settings):
     method: Named = Field(description="the federated method")
     plus: list[Named] = Field(default=[], description="methods combined with the first")
     topology: Named = Field(description="who talks to whom")
+    augment: Named = Field(description="how training rows are altered")
     local: Local = Local()
     participation: ParticipationSettings = ParticipationSettings()
     faults: FaultSettings = FaultSettings()
@@ -107,6 +109,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     from unalike.federation.shift import SHIFTS
     from unalike.models import MODELS
     from unalike.models.own import OwnModel
+    from unalike.parts.augmentation import AUGMENTATIONS
     from unalike.run.topologies import TOPOLOGIES
 
     methods: dict[str, type[Settings]] = {**METHODS, OwnMethod.name: OwnMethod}
@@ -118,6 +121,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
         "method": methods,
         "plus": methods,
         "topology": TOPOLOGIES,
+        "augment": AUGMENTATIONS,
         "attack": ATTACKS,
     }
 

@@ -41,8 +41,9 @@ def test_a_shift_leaves_its_input_and_the_owners_alone(name: str) -> None:
     assert torch.equal(before.examples.y, y)
     assert after.examples.x.dtype == x.dtype
     assert after.examples.y.dtype == y.dtype
-    assert np.array_equal(after.owner, before.owner)
-    assert np.array_equal(after.part, before.part)
+    there = len(before.owner)  # a shift may add rows
+    assert np.array_equal(after.owner[:there], before.owner)
+    assert np.array_equal(after.part[:there], before.part)
     assert not (torch.equal(after.examples.x, x) and torch.equal(after.examples.y, y))
 
 

@@ -183,8 +183,9 @@ def topology_figures(study: Study) -> list[Figure]:
         figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
-            f"Who exchanges models with whom: {worded(table)}.",
-            lambda run=run, table=table: _graph(table, int(run.data["clients"])),  # type: ignore[misc]
+            f"Who exchanges models with whom: {worded(table)}. The darker a client, the less its "
+            "classes are those of all clients together.",
+            lambda run=run, table=table: _graph(table, run),  # type: ignore[misc]
             square=True,
         )
         for i, (run, table) in enumerate(seen.values())
@@ -192,15 +193,65 @@ def topology_figures(study: Study) -> list[Figure]:
     return [f for f in found if f is not None]
 
 
-def _graph(table: Record, n: int) -> "ChartType":
+def network_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """Where there are several servers: how far apart, how good, and whom each one heeds."""
+    rows = series.consensus(study, partition)
+    if not rows:
+        return []
+    found = [
+        figure(
+            f"consensus-{number}",
+            "How far nodes are apart",
+            f"{partition}. Root mean square distance of the servers' models from their mean, after "
+            "each evaluated round.",
+            lambda: plots.consensus_plot(rows, among=study.methods),
+        )
+    ]
+    seen = dict[str, Run]()
+    for place, run in study.begun:
+        if place.partition == partition and any("consensus" in r for r in run.rounds):
+            seen.setdefault(place.method, run)
+    for i, (method, run) in enumerate(list(seen.items())[:WEIGHTS]):
+        rounds, values = series.nodes(run, study.metric)
+        last = next((r for r in reversed(run.rounds) if r.get("mixing")), None)
+        found += [
+            figure(
+                f"nodes-{number}-{i}",
+                f"Every node: {method}",
+                f"{partition}, first seed. A faint line is a node's model on the common test rows; "
+                "the strong one is their mean.",
+                lambda r=rounds, v=values: plots.node_curves(r, v, study.metric),  # type: ignore[misc]
+            ),
+            figure(
+                f"combination-{number}-{i}",
+                f"Whom nodes heed: {method}",
+                f"{partition}, first seed, round {last['round']}. Rows are nodes, and a cell is "
+                "how much one counts that is heard."
+                + (f" Spectral gap {last['spectral_gap']:.3g}." if "spectral_gap" in last else ""),
+                lambda r=last: plots.mixing_plot(r["mixing"], _servers(r)),  # type: ignore[misc]
+                square=True,
+            )
+            if last is not None
+            else None,
+        ]
+    return [f for f in found if f is not None]
+
+
+def _servers(record: Record) -> int:
+    """How many servers a combination is of."""
+    return max(int(j) for row in record["mixing"].values() for j in row) + 1
+
+
+def _graph(table: Record, run: Run) -> "ChartType":
     from unalike.run.topologies import TOPOLOGIES
 
-    name = str(table["name"])
+    name, n = str(table["name"]), int(run.data["clients"])
     if name not in TOPOLOGIES:
         raise DataError(f"topology '{name}' is unknown to this version.")
     made = TOPOLOGIES[name](**{k: v for k, v in table.items() if k != "name"}).build()
     links = next((x for t in range(100) if (x := made.links(t, n)) is not None), None)
-    return plots.topology_plot(made.home(n), links, made.local)
+    skew = emd_per_client(np.array(run.data["counts"], float))
+    return plots.topology_plot(made.home(n), links, made.local, skew=skew)
 
 
 def _target(study: Study) -> float | None:

@@ -185,7 +185,8 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         for i, p in enumerate(places)
     }
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
-    topology = figures.topology_figures(study)
+    network = [f for i, p in enumerate(places) for f in figures.network_figures(study, p, i)]
+    topology = [*network, *figures.topology_figures(study)]
     ranks = figures.rank_figures(study.methods, found.analysis.ranks if found.analysis else None)
     only = study.begun[0][1] if len(study.places) == 1 and study.begun else None
     clients = None if only is None else results.clients(series.client_rows(only), CLIENTS)

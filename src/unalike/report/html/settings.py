@@ -13,8 +13,20 @@ from unalike.run.dotted import flat
 from unalike.run.sections import SECTIONS
 from unalike.settings import Settings, digits, summary
 
-TABLES = ("data", "partition", "shift", "model", "topology", "attack")  # each shown as one
-USUAL = {"topology": {"name": "star"}, "attack": {"name": "none"}}  # the others are always shown
+TABLES = (
+    "data",
+    "partition",
+    "shift",
+    "model",
+    "topology",
+    "augment",
+    "attack",
+)  # each shown as one
+USUAL = {  # the others are always shown
+    "topology": {"name": "star"},
+    "augment": {"name": "none"},
+    "attack": {"name": "none"},
+}
 OF_METHOD = ("method", "plus")
 ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # shown even where they are defaults
 SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result

@@ -7,6 +7,7 @@ from unalike.report.plots.along import line_plot, steps_plot
 from unalike.report.plots.canvas import save
 from unalike.report.plots.curves import cost_curves, learning_curves
 from unalike.report.plots.frontier import fairness_frontier
+from unalike.report.plots.nodes import consensus_plot, mixing_plot, node_curves
 from unalike.report.plots.partition import partition_plot
 from unalike.report.plots.ranks import rank_plot
 from unalike.report.plots.regret import regret_plot
@@ -19,12 +20,15 @@ from unalike.report.plots.weights import weights_plot
 
 __all__ = [
     "client_strip",
+    "consensus_plot",
     "cost_curves",
     "cross_plot",
     "fairness_frontier",
     "landscape_plot",
     "learning_curves",
     "line_plot",
+    "mixing_plot",
+    "node_curves",
     "partition_plot",
     "rank_plot",
     "regret_plot",

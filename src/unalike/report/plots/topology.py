@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unalike.errors import DataError
 from unalike.report.plots.canvas import BLUE, GREY, VERMILLION, finish, inline
+from unalike.report.plots.weights import SHADES
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -17,7 +18,11 @@ SIDE = 340  # pixels
 
 
 def topology_plot(
-    home: ArrayLike, links: ArrayLike | None = None, local: bool = False, title: str = ""
+    home: ArrayLike,
+    links: ArrayLike | None = None,
+    local: bool = False,
+    title: str = "",
+    skew: ArrayLike | None = None,
 ) -> "ChartType":
     """The graph of a federation, laid out by networkx.
 
@@ -26,6 +31,7 @@ def topology_plot(
         links: [edges, 2] pairs (j, i) of servers of which j hears i; None if nobody hears anybody.
         local: Whether a client is its own server, so that there are no servers to draw.
         title: Title of the figure.
+        skew: How unlike the others' each client's labels are, as EMD; clients are shaded by it.
     """
     import altair as alt
 
@@ -43,13 +49,14 @@ def topology_plot(
     x, y = np.array([place[v] for v in names]).T
     kind = ["server" if v[0] == "server" else "client" for v in names]
     start, end = (np.array([place[e[i]] for e in graph.edges]).reshape(-1, 2) for i in (0, 1))
-    looks = {
-        "client": ("circle", BLUE, min(110.0, 7000 / len(names))),
-        "server": ("square", VERMILLION, 260.0),
+    sizes = {"client": min(110.0, 7000 / len(names)), "server": 260.0}
+    columns: dict[str, Any] = {
+        **{"x": x, "y": y, "kind": kind, "area": [sizes[k] for k in kind]},
+        "name": [f"{k} {i}" for k, i in names],
     }
-    kinds = sorted(set(kind))
-    shape, colour = ([looks[k][i] for k in kinds] for i in (0, 1))
-    area = [looks[k][2] for k in kind]
+    if skew is not None:
+        each = np.asarray(skew, float)
+        columns["skew"] = [float(each[i]) if k == "client" else None for k, i in names]
     hidden: dict[str, Any] = {"axis": None, "scale": alt.Scale(domain=[-1.12, 1.12], nice=False)}
     edges = (
         alt.Chart(inline(x=start[:, 0], y=start[:, 1], x2=end[:, 0], y2=end[:, 1]))
@@ -58,28 +65,46 @@ def topology_plot(
             x=alt.X("x:Q", **hidden), y=alt.Y("y:Q", **hidden), x2=alt.X2("x2:Q"), y2=alt.Y2("y2:Q")
         )
     )
-    nodes = (
-        alt.Chart(inline(x=x, y=y, kind=kind, area=area, name=[f"{k} {i}" for k, i in names]))
-        .mark_point(filled=True, opacity=1, stroke="white", strokeWidth=1)
-        .encode(
-            x=alt.X("x:Q", **hidden),
-            y=alt.Y("y:Q", **hidden),
-            shape=alt.Shape("kind:N").scale(domain=kinds, range=shape),
-            color=alt.Color("kind:N")
-            .scale(domain=kinds, range=colour)
-            .legend(title=None, orient="bottom"),
-            size=alt.Size("area:Q").scale(None).legend(None),
-            tooltip=[alt.Tooltip("name:N")],
-        )
-    )
+    nodes = [_nodes(columns, k, hidden) for k in sorted(set(kind))]
     servers = kind.count("server")
     facts = [f"{total:,} clients"]
     facts += [] if local else [f"{servers} server{'s' * (servers > 1)}"]
     facts += [f"{graph.number_of_edges()} links"]
     facts += [f"{DRAWN} clients drawn"] if total > DRAWN else []
-    chart = alt.layer(edges, nodes).properties(width=SIDE, height=SIDE)
+    chart = alt.layer(edges, *nodes).resolve_scale(color="independent")
+    chart = chart.properties(width=SIDE, height=SIDE)
     told = f"Graph of who talks to whom: {', '.join(facts)}."
+    if skew is not None:
+        told += f" Clients are shaded by their EMD, {each.min():.2f} to {each.max():.2f}."
     return finish(chart, title, " · ".join(facts), told)
+
+
+def _nodes(columns: dict[str, Any], kind: str, hidden: dict[str, Any]) -> Any:
+    """Clients as circles, shaded by their skew if it is known; servers as squares."""
+    import altair as alt
+
+    shape, plain = ("circle", BLUE) if kind == "client" else ("square", VERMILLION)
+    here = [i for i, k in enumerate(columns["kind"]) if k == kind]
+    rows = inline(**{name: [column[i] for i in here] for name, column in columns.items()})
+    tooltip = [alt.Tooltip("name:N")]
+    colour: Any = alt.Color("kind:N").scale(domain=[kind], range=[plain])
+    colour = colour.legend(title=None, orient="bottom")
+    if kind == "client" and "skew" in columns:
+        tooltip.append(alt.Tooltip("skew:Q", title="EMD", format=".3f"))
+        most = max(0.1, *(columns["skew"][i] for i in here))
+        colour = alt.Color("skew:Q").scale(domain=[0, most], range=list(SHADES))
+        colour = colour.legend(title="client, by its EMD", orient="bottom", gradientLength=160)
+    return (
+        alt.Chart(rows)
+        .mark_point(filled=True, opacity=1, stroke="white", strokeWidth=1, shape=shape)
+        .encode(
+            x=alt.X("x:Q", **hidden),
+            y=alt.Y("y:Q", **hidden),
+            color=colour,
+            size=alt.Size("area:Q").scale(None).legend(None),
+            tooltip=tooltip,
+        )
+    )
 
 
 def _graph(home: NDArray[np.intp], heard: NDArray[np.intp], local: bool) -> Any:
