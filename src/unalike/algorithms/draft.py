@@ -100,6 +100,7 @@ class Draft:
     fits: tuple[Fit, ...] = ()
     read: Callable[[str], Params] = no_files  # the model in a file or a run folder
     builds_on: tuple[str, ...] = ()  # files and run folders that were read
+    protected: int = 0  # attributes among the features, the last ones, that no network sees
 
     @property
     def mixing(self) -> Mixing:

@@ -40,6 +40,8 @@ METRICS = {
         _share("auroc", "AUROC"),
         Metric("ece", "ECE", higher=False, decimals=3),
         Metric("mce", "MCE", higher=False, decimals=3),
+        Metric("adversary", "adversary AUROC", higher=False, share=True, decimals=2),
+        Metric("fooled", "trained adversary AUROC", higher=False, share=True, decimals=2),
         Metric("reconstruction", "reconstruction", higher=False),
         Metric("kl", "KL", higher=False),
     )

@@ -42,11 +42,12 @@ from unalike.run.earlier import read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.protected import blind
 from unalike.run.sections import Local
 from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
-from unalike.tasks import TASKS, Task
+from unalike.tasks import TASKS, NetworkTask, Task
 from unalike.tree import Params
 
 
@@ -115,7 +116,7 @@ def module(config: Config, examples: Examples) -> nn.Module:
     try:
         # PyTorch draws the weights of a new module from its global generator.
         with seeded(rng.stream(config.seed, "init")):
-            return model.build(tuple(examples.x.shape[1:]), outputs(examples))
+            return blind(model, tuple(examples.x.shape[1:]), outputs(examples), examples.protected)
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a module of the user's own may raise anything, also SystemExit
@@ -170,6 +171,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         batch_size=config.local.batch_size,
         decay=decay(config.local, config.rounds),
         read=read_model,
+        protected=len(shape.protected),
     )
     methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":
@@ -224,6 +226,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     made.refuse(judging.select, judging.ensemble, judging.target)
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
+    made = cast(NetworkTask, draft.task)  # with what a method adds to it
     w = made.network.given() if config.run.init == "given" else made.init(key)
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
@@ -247,6 +250,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         judge_training=judging.train,
         line=judging.line,
         steps=judging.new_client_steps,
+        adversary=judging.adversary,
     )
     f, last = config.faults, stages[-1].recipe
     released, promised = releases(stages)

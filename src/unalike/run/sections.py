@@ -135,6 +135,12 @@ class EvaluationSettings(Settings):
         description="points on each side of a plane around the shared model, on which the loss "
         "is measured after the last round, such as 15",
     )
+    adversary: bool = Field(
+        default=False,
+        description="train an adversary on every client's finished representation to tell the "
+        "data's protected attributes; adds the metric adversary, its AUROC on the client's test "
+        "rows, where 50 % is a guess, and fooled, that of the one it was trained against",
+    )
     reference: str = Field(
         default="",
         description="folder of a finished run with the same model, such as a pooled one: each "
