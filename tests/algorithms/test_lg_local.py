@@ -344,16 +344,16 @@ def test_the_probe_finds_what_is_there_and_nothing_else() -> None:
     task = MultiClass(Network(nn.Sequential()))
     for columns, low, high in (((1,), 0.9, 1.0), ((0,), 0.35, 0.65)):
         module = Seen(columns)
-        probe = Probe(MultiClass(Network(module)), ("sex",))
+        probe = Probe(MultiClass(Network(module)), ("sex",), (3,))
         w = {n: p.detach() for n, p in module.named_parameters()}
         (area,) = probe(w, x[:200], x[200:], rng.key(0))
         assert low <= area <= high
         assert probe(w, x[:0], x[200:], rng.key(0)) != probe(w, x[:200], x[200:], rng.key(0))
     assert task.network.head == ()
     with pytest.raises(ConfigError, match="name none"):
-        Probe(task, ())
+        Probe(task, (), (3,))
     with pytest.raises(ConfigError, match="head"):
-        Probe(task, ("sex",))
+        Probe(task, ("sex",), (3,))
 
 
 class Seen(nn.Module):

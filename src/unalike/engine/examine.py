@@ -97,7 +97,9 @@ class Examiner:
                 "there is nothing to test on: no client has a test row and the data have no test "
                 "set of their own; raise split.test or use fewer clients."
             )
-        self.probe = Probe(self.task, federation.examples.protected) if adversary else None
+        self.probe: Probe | None = None
+        if adversary:
+            self.probe = Probe(self.task, federation.examples.protected, tuple(x.shape[1:]))
         self.learn, self.key = own["train"], key
         # What judging draws belongs to the row, so that it is the same for every engine and model.
         self.noise = rng.normal(rng.fold_in(key.to(x.device), 0), len(x), self.task.draws)

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.errors import ConfigError
+from unalike.generator import seeded
 from unalike.gradient import gradient
 from unalike.metrics.auroc import binary_auroc
 from unalike.network import Network
 from unalike.parts.optim import Adam
-from unalike.parts.representation.cut import LOCAL, tapped
+from unalike.parts.representation.cut import LOCAL, tapped, width
 from unalike.parts.representation.local import Fair, adversary
 from unalike.rng import Key
 from unalike.tasks import Task
@@ -31,8 +32,8 @@ STEPS = 200  # of Adam, each on all rows
 class Probe:
     """Tries adversaries on the representation that goes into a network's head."""
 
-    def __init__(self, task: Task, protected: tuple[str, ...]) -> None:
-        """``protected`` are the last of the features."""
+    def __init__(self, task: Task, protected: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        """``protected`` are the last of the features, whose shape is given."""
         if not protected:
             raise ConfigError(
                 "evaluation.adversary guesses protected attributes, but the data name none; set "
@@ -47,6 +48,8 @@ class Probe:
         self.against = beside.of if isinstance(beside, Fair) else None
         head = tapped(task.network, task.network.head)
         self.tap = head if self.against is None else self.against.tap
+        with seeded(rng.key(0)):  # a new module draws; what is drawn is not used
+            self.network = Network(adversary(width(self.tap, shape), self.attributes))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +87,7 @@ class Probe:
 
     def _learned(self, h: Tensor, target: Tensor, after: Tensor, key: Key) -> Tensor:
         """What an adversary says of the second representations, having seen the first."""
-        network = Network(adversary(h.shape[1], self.attributes))
+        network = self.network
         theta = {n: v.to(h) for n, v in network.init(rng.fold_in(key, 4).cpu()).items()}
         adam = Adam(0.01, weight_decay=1e-3)
         state = adam.init(theta)

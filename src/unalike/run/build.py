@@ -42,6 +42,7 @@ from unalike.run.earlier import read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.late import joining, refuse_late
 from unalike.run.protected import blind
 from unalike.run.sections import Local
 from unalike.run.shape import Shape
@@ -157,7 +158,8 @@ def _method(named: Named) -> tuple[str, Method]:
 def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     """The method with everything combined with it, from the configuration and shapes alone."""
     participation = Participation(config.participation.fraction, config.participation.number)
-    participation.count(shape.n_clients)  # refuse early
+    late = joining(config, shape.n_clients)
+    participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
     draft = Draft(
         made,
         shape.n_clients,
@@ -167,6 +169,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         opt=optimizer(config.local),
         epochs=config.local.epochs,
         participation=participation,
+        late=late,
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
         batch_size=config.local.batch_size,
         decay=decay(config.local, config.rounds),
@@ -178,6 +181,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         methods.append(("buffers", LocalBuffers()))
     with own_code.refused("a method of your own"):
         draft = compose(draft, methods, config.topology.name)
+    refuse_late(draft)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -266,7 +270,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     course = Course(stages, transport, config.seed, guard, simulation.w)
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
-    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by)
+    late = config.participation.late
+    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by, late)
     accountant = None
     if promised is not None and promised.guarantee is not None:
         n, cohorts = draft.n_clients, course.loop.cohorts
