@@ -301,7 +301,9 @@ class Network:
 
     def changed(self, change: Callable[[nn.Module], nn.Module]) -> "Network":
         """The network of ``change(module)``, where the module is a copy that may be altered."""
-        return Network(change(copy.deepcopy(self._masters[False])), bf16=self.bf16)
+        made = Network(change(copy.deepcopy(self._masters[False])), bf16=self.bf16)
+        made.seeds_global = self.seeds_global
+        return made
 
 
 def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

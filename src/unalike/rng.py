@@ -43,6 +43,7 @@ class Stream(IntEnum):
     JUDGING = 10  # while it is judged,
     LATENTS = 11  # and while they are measured
     RELEASE = 12  # noise that a server adds
+    PRETEXT = 21  # the labels of a pretext task
 
 
 @unique

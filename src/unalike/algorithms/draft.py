@@ -23,7 +23,7 @@ from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.private import SHARED, Private
-from unalike.parts.schedule import Participation, Phased, Sampled, Schedule
+from unalike.parts.schedule import Late, Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.parts.transform import Transform
 from unalike.recipe import Decay, Filter, Program, Recipe, Stage
@@ -102,6 +102,8 @@ class Draft:
     fits: tuple[Fit, ...] = ()
     read: Callable[[str], Params] = no_files  # the model in a file or a run folder
     builds_on: tuple[str, ...] = ()  # files and run folders that were read
+    late: Late | None = None  # clients that join later
+    protected: int = 0  # attributes among the features, the last ones, that no network sees
 
     @property
     def mixing(self) -> Mixing:
@@ -111,7 +113,9 @@ class Draft:
     @property
     def answers(self) -> int:
         """The most answers that the server with the fewest clients can get in a round."""
-        planned = self.participation.count(self.n_clients) // max(self.phases, 1)
+        usual = Sampled(self.participation, self.epochs, self.late)
+        rounds = (0, self.late.first) if self.late else (0,)
+        planned = min(usual.size(t, self.n_clients) for t in rounds) // max(self.phases, 1)
         return min(planned, int(self.topology.home(self.n_clients).bincount().min()))
 
     @property
@@ -128,7 +132,7 @@ class Draft:
 
     def recipe(self) -> Recipe:
         """The recipe of the draft itself, without stages before and after."""
-        schedule: Schedule = Sampled(self.participation, self.epochs)
+        schedule: Schedule = Sampled(self.participation, self.epochs, self.late)
         if self.phases:
             schedule = Phased(self.phases, self.participation, self.epochs)
         return Recipe(

@@ -21,12 +21,13 @@ from unalike.parts.descent import Descent, Loss, Objective, Penalised, begin, de
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
+from unalike.parts.representation.cut import LOCAL
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
-Step = Literal["joint", "sequential"]
+Step = Literal["joint", "sequential", "auxiliary"]
 
 
 class Server(NamedTuple):
@@ -80,7 +81,8 @@ class Holding:
 class FedAvg(Stateless):
     """Local descent, weighted averaging, a server step.
 
-    Private and shared leaves take one ``joint`` step on a batch, or the private ones go first.
+    Private and shared leaves take one ``joint`` step on a batch, or the private ones go first, or
+    those of an auxiliary network on the client.
     """
 
     task: Task
@@ -111,8 +113,10 @@ class FedAvg(Stateless):
     @property
     def turns(self) -> Private | None:
         """The leaves that step by themselves, and first."""
-        by_itself = self.step == "sequential" or self.apart is not None
-        return self.private if by_itself else None
+        if self.apart is not None:
+            return self.private
+        first = {"sequential": self.private, "auxiliary": Private((f"{LOCAL}.",))}
+        return first.get(self.step)
 
     def server_init(self, w: Params, key: Key) -> Server:
         """The shared leaves of the initial model."""

@@ -5,6 +5,8 @@ theta_f stays on the client and persists; theta_g is downloaded, trained jointly
 theta_f first and theta_g from the new theta_f; see ``parts/descent.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
 The authors begin with FedAvg on all of it: a stage before this one, whose model it continues with.
+A local loss on the representation, with a network of its own, may be added on the client
+(``parts/representation/local.py``): theta_f descends on both, the network never travels.
 """
 
 from dataclasses import replace
@@ -15,6 +17,7 @@ from unalike.algorithms.fedavg import Step
 from unalike.algorithms.method import Method, Slot
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.private import SHARED, Private
+from unalike.parts.representation.local import Local, refusal, represented
 from unalike.settings import setting
 from unalike.traits import Trait
 
@@ -36,10 +39,23 @@ class LgFedAvg(Method):
         "averaging by examples (text) or plain mean (authors' code)",
         source="text; the authors' code takes the plain mean",
     )
+    local: Local = setting(
+        "plain",
+        "what the representation also learns: nothing, the labels by an auxiliary head, the "
+        "features by a decoder, which way up an image is, or to hide protected attributes from "
+        "an adversary",
+        source="text: the plain method is that of its tables but the last",
+    )
+    local_weight: float = setting(
+        1.0,
+        "weight of that loss; of an adversary's, how strongly the representation hides",
+        ge=0,
+        source="our choice: the text gives none; the authors' code has 0.03 and 30 for adversaries",
+    )
     step: Step = setting(
         "joint",
         "private and shared part step together on a batch (authors' code), or the private one "
-        "first (text)",
+        "first (text), or an auxiliary network first, as adversaries alternate",
         source="authors' code, which is back-propagation; the text lists one update after another",
     )
     warm_start: int = setting(
@@ -56,6 +72,10 @@ class LgFedAvg(Method):
         else:
             private = Private(draft.task.network.head, others=self.shared == "head")
         private = replace(private, names=draft.private.names)
+        if self.local != "plain" and not self._unfit(draft):
+            data = draft.shape, draft.classes, draft.protected
+            made = represented(draft.task, self.local, private.prefixes, *data, self.local_weight)
+            draft = replace(draft, task=made)
         draft = replace(draft, private=private, step=self.step)
         if self.weights == "uniform":
             draft = replace(draft, mean=Uniform())
@@ -84,12 +104,20 @@ class LgFedAvg(Method):
                 "method 'lg_fedavg' cuts a model between its body and its head, and this one is "
                 "all head; choose a model with hidden layers, such as mlp."
             )
+        if self.local != "plain" and (why := self._unfit(draft)):
+            return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
         if self.weights == "uniform" and draft.weights is not None:
             return (
                 "method.weights = 'uniform' of 'lg_fedavg' is the plain mean, but another method "
                 "sets the weights; leave weights out or drop that method."
             )
         return self._cold(draft) if self.warm_start else ""
+
+    def _unfit(self, draft: Draft) -> str:
+        """Why there can be no local loss."""
+        cuts = {"head": draft.task.network.head, "body": ()}
+        shared = tuple(self.shared) if isinstance(self.shared, list) else cuts[self.shared]
+        return refusal(draft.task, self.local, shared, draft.shape, draft.protected)
 
     def _cold(self, draft: Draft) -> str:
         """Why there can be no warm start."""

@@ -22,10 +22,13 @@ class Judging(Settings):
     title: str = Field(default="", description="heading of the tables")
     question: str = Field(default="", description="what the comparison is to answer")
     metric: str = Field(default="accuracy", description="what is compared")
-    section: Literal["local", "global", "new", "adapted", "common", "oracle"] = Field(
-        default="local",
-        description="test: clients' own, the global one, new clients, these after local steps, or "
-        "clients' own at points between shared and own models (common, oracle)",
+    section: Literal["local", "global", "new", "adapted", "settled", "late", "common", "oracle"] = (
+        Field(
+            default="local",
+            description="test: clients' own, the global one, new clients, these after local "
+            "steps, clients that were there from the start or joined late, or clients' own at "
+            "points between shared and own models (common, oracle)",
+        )
     )
     statistic: Literal["mean", "weighted_mean", "median", "min", "max", "worst10", "best10"] = (
         Field(default="mean", description="how a run's clients become one number")

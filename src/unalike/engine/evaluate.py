@@ -56,14 +56,16 @@ class Evaluator:
         seed: int,
         ensemble: Ensemble = "probabilities",
         line: str = "",
+        late: int = 0,
     ) -> None:
         """``tests`` are the features and targets of the servers' own test set, if they have one.
 
-        ``line`` is the metric that chooses points between shared and own models, if any are.
+        ``line`` is the metric that chooses points between shared and own models, if any are;
+        ``late`` is how many of the last clients join late.
         """
         self.course, self.transport = course, course.transport
         self.key, self.ensemble, self.tests = rng.stream(seed, "evaluation"), ensemble, tests
-        self.line = line
+        self.line, self.late = line, late
 
     @property
     def algorithm(self) -> Algorithm:
@@ -83,6 +85,8 @@ class Evaluator:
             found["global"] = self._tested(*self.tests, downs, models)
         mixed, told = chosen(found, self.line) if self.line else ({}, {})
         found |= mixed
+        if self.late and "local" in found:
+            found |= _apart(found["local"], self.late)
         curve = {int(k[4:]): j for k, j in found.items() if k.startswith("new@")}
         if curve:
             found["adapted"] = curve[max(curve)]
@@ -136,6 +140,15 @@ class Evaluator:
             return task.judge(together, y, one, 1)
         said = (outputs(task, w, x, noise) for w in models if w is not None)
         return side_by_side([task.judge(out, y, one, 1) for out in said])
+
+
+def _apart(local: Judged, late: int) -> dict[str, Judged]:
+    """Those that were there from the start, and those that joined late."""
+    settled, joined = (
+        {k: v[part] for k, v in local.metrics.items()}
+        for part in (slice(-late), slice(-late, None))
+    )
+    return {"settled": Judged(settled, None), "late": Judged(joined, None)}
 
 
 def _curve(found: dict[int, Judged]) -> dict[str, list[float]]:

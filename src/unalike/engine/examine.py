@@ -27,6 +27,7 @@ from unalike import rng, tree
 from unalike.algorithm import Algorithm
 from unalike.engine import line
 from unalike.engine.judging import MANY, at_once, merged, outputs, side_by_side
+from unalike.engine.probe import Probe
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation, Rows
 from unalike.rng import Key
@@ -56,6 +57,7 @@ class Examiner:
         how: str = "probabilities",
         train: bool = False,
         points: int = 0,
+        adversary: bool = False,
     ) -> None:
         """The rows of each section are gathered once.
 
@@ -74,6 +76,7 @@ class Examiner:
             how: What the ensemble of the clients is.
             train: Whether training rows are judged, too.
             points: At how many points of the line to their own models clients are judged, too.
+            adversary: Whether an adversary is tried on representations.
         """
         self.algorithm, self.task, self.kept = algorithm, algorithm.task, kept
         self.x, self.y, self.home, self.each = x, y, home, each
@@ -94,6 +97,10 @@ class Examiner:
                 "there is nothing to test on: no client has a test row and the data have no test "
                 "set of their own; raise split.test or use fewer clients."
             )
+        self.probe: Probe | None = None
+        if adversary:
+            self.probe = Probe(self.task, federation.examples.protected, tuple(x.shape[1:]))
+        self.learn, self.key = own["train"], key
         # What judging draws belongs to the row, so that it is the same for every engine and model.
         self.noise = rng.normal(rng.fold_in(key.to(x.device), 0), len(x), self.task.draws)
 
@@ -102,6 +109,8 @@ class Examiner:
         found = {name: self._own(rows, downs, models[0]) for name, rows in self.own.items()}
         if self.points and self.algorithm.personal_models and models[0] is not None:
             found |= self._line(downs, tree.stack(list(models)))
+        if self.probe is not None and "local" in found:
+            found["local"].metrics.update(self._told(self.probe, downs, models))
         if self.pooled is not None:
             one = torch.zeros(len(self.pooled.order), dtype=torch.long)
             y, said = self.y[self._at(self.pooled)], self._shared(self.pooled, downs, models)
@@ -174,6 +183,21 @@ class Examiner:
             w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
             out = self._one(rows, model if w is None else w, apart=True)
         return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
+
+    def _told(
+        self, probe: Probe, downs: Tree, models: Sequence[Params | None]
+    ) -> dict[str, Tensor]:
+        """How well adversaries tell protected attributes from each client's representation."""
+        test = self.own["local"]
+
+        def one(i: int) -> list[float]:
+            whole = models[int(self.home[self.acts_as[i]])]
+            w = self.model(downs, int(self.acts_as[i]), whole)
+            seen, unseen = (rows.of(i).to(self.x.device) for rows in (self.learn, test))
+            return probe(w, self.x[seen], self.x[unseen], rng.fold_in(self.key, i))
+
+        told = torch.tensor(self.each(one, list(range(len(test.sizes)))), dtype=torch.float64)
+        return dict(zip(probe.names, told.T, strict=True))
 
     def _line(self, downs: Tree, models: Tree) -> dict[str, Judged]:
         """Every point of the line from a server's model to each client's own, on its own rows."""
@@ -255,9 +279,10 @@ class Examiner:
         assert own is not None, "a client has a model of its own, or is judged by the server's"
         return own
 
-    def model(self, downs: Tree, i: int) -> Params:
-        """The personal weights of one client."""
+    def model(self, downs: Tree, i: int, shared: Params | None = None) -> Params:
+        """The personal weights of one client; ``shared`` where it is judged by its server's."""
         w = self.algorithm.personal(tree.row(downs, int(self.home[i])), self._state(i))
+        w = shared if w is None else w
         assert w is not None, "either every server has a model, or every client has its own"
         return w
 

@@ -71,6 +71,7 @@ class Simulation:
         judge_training: bool = False,
         line: int = 0,  # points of the line to clients' own models that are judged
         steps: Sequence[int] = (),  # after which new clients are judged, too
+        adversary: bool = False,  # whether one is tried on clients' representations
     ) -> None:
         """Moves the data to the device once."""
         self.examples, self.rows, self.seed = examples, rows, seed
@@ -83,6 +84,7 @@ class Simulation:
         self._largest = chunk
         self.federation, self.how = federation, ensemble
         self.judge_training, self.line, self.steps, self._now = judge_training, line, steps, 0
+        self.adversary = adversary
         self._repeat: Graphs | None = None
         self._calls: Calls | None = None
         if graphs and device.type == "cuda":
@@ -141,6 +143,7 @@ class Simulation:
             how=self.how,
             train=self.judge_training,
             points=self.line,
+            adversary=self.adversary,
         )
 
     @property

@@ -37,6 +37,8 @@ class Examples:
     name: str = "data"
     pending: Pending = NOTHING  # what is learned from training rows once they are known
     reading: Reading = AS_ARRAYS
+    # Attributes that are the last columns of ``x``, 0 or 1: for adversaries, hidden from networks.
+    protected: tuple[str, ...] = ()
 
     @cached_property
     def strata(self) -> np.ndarray:

@@ -40,6 +40,8 @@ METRICS = {
         _share("auroc", "AUROC"),
         Metric("ece", "ECE", higher=False, decimals=3),
         Metric("mce", "MCE", higher=False, decimals=3),
+        Metric("adversary", "adversary AUROC", higher=False, share=True, decimals=2),
+        Metric("fooled", "trained adversary AUROC", higher=False, share=True, decimals=2),
         Metric("reconstruction", "reconstruction", higher=False),
         Metric("kl", "KL", higher=False),
     )
@@ -65,6 +67,8 @@ TESTS = {
     "global": "global test data",
     "new": "new clients",
     "adapted": "new clients after local steps",
+    "settled": "own test data of clients that were there from the start",
+    "late": "own test data of clients that joined late",
     "common": "clients' own test data, at the common point that validation data choose",
     "oracle": "clients' own test data, at each client's best point on these very data",
 }

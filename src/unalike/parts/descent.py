@@ -33,6 +33,11 @@ class Loss:
 
     task: Task
 
+    @property
+    def passes(self) -> int:
+        """Over how many minibatches' worth of samples it goes."""
+        return getattr(self.task, "passes", 1)
+
     def __call__(
         self, theta: Params, buffers: Params, batch: Batch, given: Any
     ) -> tuple[Tensor, Params]:
@@ -41,10 +46,9 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Penalised:
+class Penalised(Loss):
     """The task's loss plus a term; given are the term's coefficient and the received weights."""
 
-    task: Task
     term: Term
 
     def __call__(
@@ -101,7 +105,7 @@ class Step:
                 whole = part if self.turns is None else {**theta, **part}
                 return self.objective(whole, at.buffers, batch, given.more)
 
-            g, buffers = gradient(value, part)
+            g, buffers = gradient(value, part, passes=getattr(self.objective, "passes", 1))
             if given.shift:
                 g = tree.add(g, given.shift[i])
             part, state = self.opt.update(g, state, part, given.rate)

@@ -48,6 +48,15 @@ class Participation:
         return self.number
 
 
+@dataclass(frozen=True)
+class Late:
+    """The last clients are absent at first; from some round on they are in every cohort."""
+
+    clients: int
+    first: int  # the round, counted from 0, that they join in
+    others: float | None = None  # the share of the others from then on; None: as before, 0: nobody
+
+
 def _same(ids: Tensor, epochs: float) -> Tensor:
     # In double precision, or 1.3 epochs of 5 examples would round to 6 instead of 7.
     return torch.full(ids.shape, epochs, dtype=torch.float64)
@@ -59,10 +68,25 @@ class Sampled:
 
     participation: Participation = Participation()
     epochs: float = 1.0
+    late: Late | None = None
+
+    def drawn(self, t: int, n: int) -> int:
+        """How many of ``n`` clients that are not late are drawn in round ``t``."""
+        others = None if self.late is None or t < self.late.first else self.late.others
+        return self.participation.count(n) if others is None else int(others * n + 1e-9)
+
+    def size(self, t: int, n: int) -> int:
+        """How many work in round ``t``."""
+        late = 0 if self.late is None else self.late.clients
+        joined = late if self.late is not None and t >= self.late.first else 0
+        return self.drawn(t, n - late) + joined
 
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """The cohort depends on the key and the round alone, never on the method."""
-        ids = rng.permutation(rng.fold_in(key, t), n)[: self.participation.count(n)].sort().values
+        settled = n if self.late is None else n - self.late.clients
+        ids = rng.permutation(rng.fold_in(key, t), settled)[: self.drawn(t, settled)].sort().values
+        if self.late is not None and t >= self.late.first:
+            ids = torch.cat([ids, torch.arange(settled, n)])
         everyone = torch.ones_like(ids, dtype=torch.bool)
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 

@@ -44,11 +44,13 @@ from unalike.run.earlier import COUNTED, read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.late import joining, refuse_late
+from unalike.run.protected import blind
 from unalike.run.sections import Local
 from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
-from unalike.tasks import TASKS, Task
+from unalike.tasks import TASKS, NetworkTask, Task
 from unalike.tree import Params
 
 
@@ -117,7 +119,7 @@ def module(config: Config, examples: Examples) -> nn.Module:
     try:
         # PyTorch draws the weights of a new module from its global generator.
         with seeded(rng.stream(config.seed, "init")):
-            return model.build(tuple(examples.x.shape[1:]), outputs(examples))
+            return blind(model, tuple(examples.x.shape[1:]), outputs(examples), examples.protected)
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a module of the user's own may raise anything, also SystemExit
@@ -159,7 +161,8 @@ def _method(named: Named) -> tuple[str, Method]:
 def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     """The method with everything combined with it, from the configuration and shapes alone."""
     participation = Participation(config.participation.fraction, config.participation.number)
-    participation.count(shape.n_clients)  # refuse early
+    late = joining(config, shape.n_clients)
+    participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
     draft = Draft(
         made,
         shape.n_clients,
@@ -169,10 +172,12 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         opt=optimizer(config.local),
         epochs=config.local.epochs,
         participation=participation,
+        late=late,
         topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
         batch_size=config.local.batch_size,
         decay=decay(config.local, config.rounds),
         read=read_model,
+        protected=len(shape.protected),
     )
     methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":
@@ -180,6 +185,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     with own_code.refused("a method of your own"):
         draft = compose(draft, methods, config.topology.name)
     draft = _augmented(config, draft, shape)
+    refuse_late(draft)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -241,6 +247,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     made.refuse(judging.select, judging.ensemble, judging.target)
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
+    made = cast(NetworkTask, draft.task)  # with what a method adds to it
     w = made.network.given() if config.run.init == "given" else made.init(key)
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
@@ -264,6 +271,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         judge_training=judging.train,
         line=judging.line,
         steps=judging.new_client_steps,
+        adversary=judging.adversary,
     )
     f, last = config.faults, stages[-1].recipe
     released, promised = releases(stages)
@@ -279,7 +287,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     course = Course(stages, transport, config.seed, guard, simulation.w)
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
-    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by)
+    late = config.participation.late
+    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by, late)
     accountant = None
     if promised is not None and promised.guarantee is not None:
         n, cohorts = draft.n_clients, course.loop.cohorts

@@ -10,7 +10,7 @@ from unalike.run.selecting import selection_metric
 
 
 def last_look(made: Experiment, state: State) -> dict[str, Any]:
-    """The fields ``cross`` and ``landscape`` of the last line of clients.jsonl, where asked for."""
+    """Fields of the last line of clients.jsonl, as far as they are asked for."""
     asked, found = made.config.evaluation, {}
     if asked.cross:
         downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])

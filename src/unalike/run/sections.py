@@ -62,11 +62,26 @@ class ParticipationSettings(Settings):
         default=1.0, ge=0, le=1, description="share of all clients, but at least one; 0: just one"
     )
     number: int | None = Field(default=None, ge=1, description="how many, instead of a fraction")
+    late: int = Field(
+        default=0,
+        ge=0,
+        description="so many of the last clients join late, and then take part in every round; "
+        "adds the sections settled and late",
+    )
+    joins: int = Field(default=2, ge=2, description="the round that late clients join in")
+    others: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of the other clients from then on, 0: none; if left out, as before",
+    )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.number is not None and self.fraction != 1:
             raise ValueError("set either fraction or number, not both")
+        if not self.late and (self.joins != 2 or self.others is not None):
+            raise ValueError("joins and others belong to late clients; set late, or leave them out")
         return self
 
 
@@ -134,6 +149,12 @@ class EvaluationSettings(Settings):
         le=51,
         description="points on each side of a plane around the shared model, on which the loss "
         "is measured after the last round, such as 15",
+    )
+    adversary: bool = Field(
+        default=False,
+        description="train an adversary on every client's finished representation to tell the "
+        "data's protected attributes; adds the metric adversary, its AUROC on the client's test "
+        "rows, where 50 % is a guess, and fooled, that of the one it was trained against",
     )
     reference: str = Field(
         default="",

@@ -18,6 +18,7 @@ class Shape(NamedTuple):
     targets: tuple[int, ...]  # beyond the first axis: () for a label, (T,) for a sequence
     dtype: str  # of the features
     name: str = "data"
+    protected: tuple[str, ...] = ()  # the last of the features, which no network sees
 
     @classmethod
     def of(cls, federation: Federation) -> "Shape":
@@ -25,10 +26,11 @@ class Shape(NamedTuple):
         e = federation.examples
         dtype = str(e.x.dtype).removeprefix("torch.")
         features, targets = tuple(e.x.shape[1:]), tuple(e.y.shape[1:])
-        return cls(federation.n_clients, e.classes, e.kind, features, targets, dtype, e.name)
+        own = e.classes, e.kind, features, targets, dtype, e.name, e.protected
+        return cls(federation.n_clients, *own)
 
     def blank(self) -> Examples:
         """Two examples of this shape, to try a network on."""
         x = torch.zeros(2, *self.features, dtype=getattr(torch, self.dtype))
         y = torch.zeros(2, *self.targets, dtype=torch.long)
-        return Examples(x, y, self.classes, self.kind, name=self.name)
+        return Examples(x, y, self.classes, self.kind, name=self.name, protected=self.protected)

@@ -20,6 +20,19 @@ from unalike.tree import Params
 Curve = Callable[[Tensor], Tensor]  # an increasing function of a loss
 
 
+class Extra(Protocol):
+    """A loss beside the task's own; frozen, hashable, and can be pickled."""
+
+    @property
+    def passes(self) -> int:
+        """Over how many minibatches' worth of further samples it goes."""
+        ...
+
+    def __call__(self, w: Params, batch: Batch) -> Tensor:
+        """Its value on a minibatch."""
+        ...
+
+
 class Judged(NamedTuple):
     """Every metric of every client (or model), and the bins of the reliability diagram."""
 
@@ -91,6 +104,7 @@ class NetworkTask(ABC):
 
     network: Network
     curve: Curve | None = None  # what is minimised in place of the minibatch's mean loss
+    beside: Extra | None = None  # what is minimised beside it
 
     classifies: ClassVar[bool] = False
     headline: ClassVar[str]
@@ -130,7 +144,13 @@ class NetworkTask(ABC):
         each, buffers = self.training(w, batch)
         mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
         aim = mean if self.curve is None else self.curve(mean)
+        aim = aim if self.beside is None else aim + self.beside(w, batch)
         return aim, {k: v for k, v in buffers.items() if k in w}
+
+    @property
+    def passes(self) -> int:
+        """Over how many minibatches' worth of samples the loss of one goes."""
+        return 1 if self.beside is None else 1 + self.beside.passes
 
     def curved(self, curve: Curve) -> Self:
         """The task whose training loss goes through a curve."""

@@ -54,6 +54,12 @@ class Adult(StoredDataset, TableDataset):
         default="full", description="which rows and columns: all, or those of LG-FedAvg"
     )
 
+    protected: list[Literal["race", "sex"]] = Field(
+        default=[],
+        description="columns that no network sees and adversaries guess; of race only with "
+        "protocol lg-fedavg, in which it has two values",
+    )
+
     def load(self) -> "Examples":
         """Text columns one-hot, a missing one as a level of its own; label 1 is above 50K."""
         import polars as pl
@@ -61,6 +67,7 @@ class Adult(StoredDataset, TableDataset):
         table = self._table()
         lg = self.protocol == "lg-fedavg"
         drop = [*self.drop, *(["race", "sex", "fnlwgt"] if lg else [])]
+        drop = [column for column in drop if column not in self.protected]
         if self.clients:
             if self.clients not in COLUMNS[:-1]:
                 raise unknown("column", self.clients, COLUMNS[:-1])
@@ -79,6 +86,7 @@ class Adult(StoredDataset, TableDataset):
                 drop=sorted(set(drop) - {self.clients}),
                 missing="impute",
                 drop_first=lg,
+                protected=self.protected,
                 name=self.title,
             )
         )

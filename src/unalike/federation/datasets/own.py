@@ -14,7 +14,7 @@ from unalike.federation.readers.frames import Missing, read_table
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
 
-_TABLE = {"label", "test_path", "drop", "missing", "normalise"}
+_TABLE = {"label", "test_path", "drop", "missing", "normalise", "protected"}
 _MEANING = {  # which settings a kind of file has a use for
     "table": _TABLE | {"client"},
     "npz": {"client", "layout", "normalise"},
@@ -34,6 +34,10 @@ class Files(TableDataset):
     drop: list[str] = Field(default=[], description="table: columns to leave out")
     missing: Missing = Field(
         default="error", description="table: refuse missing values or fill them (median, level)"
+    )
+    protected: list[str] = Field(
+        default=[],
+        description="table: columns of two values that no network sees and adversaries guess",
     )
     layout: Layout = Field(default="auto", description="npz: where an image's channels are")
     size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
@@ -55,6 +59,7 @@ class Files(TableDataset):
             test_path=self._place(self.test_path) if self.test_path else "",
             drop=self.drop,
             missing=self.missing,
+            protected=self.protected,
         )
         return self.finish(examples)
 

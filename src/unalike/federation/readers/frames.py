@@ -45,6 +45,7 @@ def from_frame(
     drop_first: bool = False,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
+    protected: Sequence[str] = (),
     name: str = "table",
     where: Where = counted,
 ) -> "Examples":
@@ -67,22 +68,24 @@ def from_frame(
         drop_first: Leaves out the first level of each text column, as regression textbooks do.
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
+        protected: Columns of two values that no network sees, and an adversary is to guess.
         name: What the dataset is called in reports.
         where: How a message names a row.
     """
     train = as_polars(frame)
-    for column in [label, *([client] if client else []), *drop]:
+    for column in [label, *([client] if client else []), *drop, *protected]:
         expect(train, column)
     rows = len(train)
     if rows == 0:
         raise DataError("the table has no rows.")
     table = train if test is None else _stack(train, as_polars(test))
-    aside = {label, client, *drop}
+    aside = {label, client, *drop, *protected}
     used = [column for column in table.columns if column not in aside]
     if not used:
         raise DataError(f"the table has no feature besides its label '{label}'.")
     with placed(where):
         columns = [_columns(table[column], rows, missing) for column in used]
+        columns += [_attribute(table[column]) for column in protected]
         x = np.concatenate([values for _, values in columns], axis=1)
         y = table[label].to_numpy()
         examples = from_arrays(
@@ -105,7 +108,7 @@ def from_frame(
         warn_of_labels(train[label])
     filled = missing == "impute"
     reading = examples.reading._replace(form="table", label=label, client=client, gaps=filled)
-    return replace(examples, reading=reading)
+    return replace(examples, reading=reading, protected=tuple(protected))
 
 
 def read_table(
@@ -251,6 +254,19 @@ def _columns(series: "pl.Series", train_rows: int, missing: Missing) -> tuple[Co
         f"column '{series.name}' holds {kind}, which is neither number nor text; "
         "drop it or turn it into numbers."
     )
+
+
+def _attribute(series: "pl.Series") -> tuple[Column, np.ndarray]:
+    """A protected column: 1 for the second of its two values, in their order."""
+    values = series.unique().sort().to_list()
+    if len(values) != 2 or None in values:
+        raise DataError(
+            f"column '{series.name}' is to be protected and has {len(values)} different values, "
+            "missing ones included; it must have two."
+        )
+    return Column(series.name, 1, "fixed"), (series == values[1]).to_numpy().astype(np.float32)[
+        :, None
+    ]
 
 
 def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:

@@ -29,6 +29,12 @@ class Rotation(Shift):
         min_length=1,
         description="degrees, counter-clockwise; multiples of 90 are exact",
     )
+    last: int = Field(
+        default=0,
+        ge=0,
+        description="turn only so many of the last training clients, such as those that join "
+        "late; 0: everybody",
+    )
     fill: float = Field(
         default=0.0,
         allow_inf_nan=False,
@@ -48,6 +54,11 @@ class Rotation(Shift):
         clients = federation.n_clients + federation.n_new
         dealt = np.resize(np.array(self.angles, dtype=float) % 360.0, clients)
         of_client = rng.permutation(dealt)
+        if self.last:
+            known = federation.n_clients
+            chosen = np.arange(known - min(self.last, known), known)
+            of_client = np.zeros(clients)
+            of_client[chosen] = np.resize(np.array(self.angles, dtype=float) % 360.0, len(chosen))
         angle = of_client[federation.owner]
         x = examples.x.clone()
         for degrees in np.unique(angle[angle != 0]):
@@ -55,7 +66,9 @@ class Rotation(Shift):
             for chunk in torch.split(rows, CHUNK):
                 x[chunk] = rotated(examples.x[chunk], float(degrees), self.fill)
         turned = replace(federation, examples=replace(examples, x=x))
-        return turned.marked([f"turned by {degrees:g}" for degrees in of_client])
+        told = of_client != 0 if self.last else np.ones(clients, bool)
+        marks = zip(of_client, told, strict=True)
+        return turned.marked([f"turned by {degrees:g}" if told else "" for degrees, told in marks])
 
 
 def rotated(images: "Tensor", degrees: float, fill: float = 0.0) -> "Tensor":

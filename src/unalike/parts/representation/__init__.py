@@ -1,0 +1,1 @@
+"""What a client learns beside the task to make its own representation a good one."""

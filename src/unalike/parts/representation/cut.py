@@ -1,0 +1,106 @@
+"""A network cut in two: what goes into the first of its shared layers is the representation.
+
+The private part f comes first and gives h = f(x), the shared part g comes last and gives g(h).
+A second, local network a(h) may hang on the same h; its leaves are named ``local.``.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unalike.batches import Batch
+from unalike.network import Network
+from unalike.tree import Params
+
+LOCAL = "local"
+
+
+class Tap(nn.Module):
+    """A module that also gives what goes into one of its layers."""
+
+    def __init__(self, inner: nn.Module, layer: str) -> None:
+        """``layer`` is called once in a forward pass."""
+        super().__init__()
+        self.inner, self.layer = inner, layer
+        inner.get_submodule(layer).register_forward_pre_hook(_remember)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(the output, the input of the layer)."""
+        out = self.inner(x)
+        return out, self.inner.get_submodule(self.layer).__dict__.pop("seen")
+
+
+def _remember(layer: nn.Module, args: tuple[Any, ...]) -> None:
+    layer.__dict__["seen"] = args[0]
+
+
+class Chain(nn.Sequential):
+    """A sequence that keeps a local network and does not pass through it."""
+
+    def forward(self, x: Any) -> Any:
+        """Layer after layer."""
+        for name, layer in self.named_children():
+            x = x if name == LOCAL else layer(x)
+        return x
+
+
+def with_local(network: Network, local: nn.Module) -> Network:
+    """The network with another one beside it, which its forward pass does not use."""
+    return network.changed(partial(_beside, local))
+
+
+def _beside(local: nn.Module, module: nn.Module) -> nn.Module:
+    if type(module).forward is nn.Sequential.forward:
+        module.__class__ = Chain
+    module.add_module(LOCAL, local)
+    return module
+
+
+def first_layer(network: Network, prefixes: tuple[str, ...]) -> str:
+    """The first layer with a leaf of these prefixes."""
+    leaf = next(n for n in network.weights if n.startswith(prefixes))
+    return leaf.rpartition(".")[0]
+
+
+def comes_last(network: Network, prefixes: tuple[str, ...]) -> bool:
+    """Whether every leaf of these prefixes comes after all others."""
+    last = [n.startswith(prefixes) for n in network.weights]
+    return any(last) and not all(last) and last == sorted(last)
+
+
+@dataclass(frozen=True)
+class Representation:
+    """The representation that a network makes, and a local network on it."""
+
+    tap: Network
+    local: Network
+
+    def h(self, w: Params, x: Tensor, batch: Batch) -> Tensor:
+        """One vector for each row, in training mode, by the draws of the task's own pass."""
+        held = {f"inner.{n}": v for n, v in w.items()}
+        (_, h), _ = self.tap.train(held, x, batch.key, batch.real)
+        vectors: Tensor = h.flatten(1)
+        return vectors
+
+    def said(self, w: Params, h: Tensor, batch: Batch) -> Tensor:
+        """What the local network says of representations."""
+        own = {n.removeprefix(f"{LOCAL}."): v for n, v in w.items() if n.startswith(f"{LOCAL}.")}
+        out: Tensor
+        out, _ = self.local.train(own, h, batch.key, batch.real)
+        return out
+
+
+def tapped(network: Network, prefixes: tuple[str, ...]) -> Network:
+    """The network that gives its output and what goes into the first layer of these prefixes."""
+    return network.changed(partial(Tap, layer=first_layer(network, prefixes)))
+
+
+def width(tap: Network, shape: tuple[int, ...]) -> int:
+    """How many numbers represent an example of this shape."""
+    w = tap.given()
+    with torch.no_grad():
+        _, h = tap.eval(w, torch.zeros(2, *shape, dtype=next(iter(w.values())).dtype))
+    return int(h[0].numel())
