@@ -231,3 +231,79 @@ def test_methods_of_ones_own_are_combined_and_refused_like_others(digits):
         unalike.train(digits, "logistic", Sized, rounds=1, plus=["feddisco"])
     with pytest.raises(unalike.ConfigError, match="must be a name or a table"):
         unalike.train(digits, "logistic", 3, rounds=1)
+
+
+class TestInOneLine:
+    """Data go straight into training, and what comes out can be used."""
+
+    def test_a_frame(self, tmp_path: Path):
+        pd = pytest.importorskip("pandas")
+        rng = np.random.default_rng(0)
+        x, where = rng.normal(50, 20, size=(300, 2)), rng.choice(["North", "South"], 300)
+        sick = np.where(x.sum(1) > 100, "sick", "well")
+        frame = pd.DataFrame({"age": x[:, 0], "weight": x[:, 1], "where": where, "state": sick})
+        options = {"label": "state", "client": "where", "rounds": 5, "local": {"lr": 0.5}}
+        result = unalike.train(frame, "logistic", "fedprox", **options)
+        assert result.federation.names[result.federation.number("North")] == "North"
+        assert result.predict(frame).tolist()[0] in ("sick", "well")
+        assert np.mean(result.predict(frame) == sick) > 0.9
+        path = tmp_path / "t.csv"
+        frame.to_csv(path, index=False)
+        raw = {"rounds": 5, "partition": "natural", "model": "logistic", "method": "fedprox"}
+        raw["data"] = {"name": "files", "path": str(path), "label": "state", "client": "where"}
+        raw["local"] = {"lr": 0.5}
+        folder = unalike.start(unalike.parse({**raw, "run": {"folder": str(tmp_path / "run")}}))
+        same = read_json(folder / "summary.json")["last"]["global"]["loss"]["mean"]
+        assert result.summary["last"]["global"]["loss"]["mean"] == pytest.approx(same, abs=1e-6)
+
+    def test_personal_models_by_name(self):
+        x, y = np.random.default_rng(0).normal(size=(90, 3)), np.arange(90) % 3
+        who = np.array(["a", "b"])[np.arange(90) // 3 % 2]
+        result = unalike.train((x, y, who), nn.Linear(3, 3), "local_only", rounds=2)
+        one, other = result.personal("a"), result.personal("b")
+        assert not torch.equal(one.weight, other.weight)
+        assert torch.equal(result.personal(result.federation.number("a")).weight, one.weight)
+        own = result.trained("last").personal("a")
+        logits = one(result.federation.examples.x)
+        assert np.array_equal(own.predict(x), logits.argmax(1).numpy())
+
+    def test_saved_loaded_and_reported(self, tmp_path: Path):
+        from unalike.report.html import write_report
+
+        result = unalike.train("digits", "mlp", "lg_fedavg", rounds=3)
+        folder = result.save(tmp_path / "run")
+        rows = np.random.default_rng(0).uniform(size=(4, 1, 8, 8))
+        for which in ("selected", "last"):
+            ours, theirs = result.trained(which), unalike.load(folder, which)
+            assert ours.round == theirs.round
+            for client in (0, 3):
+                assert np.array_equal(
+                    ours.personal(client).predict_proba(rows),
+                    theirs.personal(client).predict_proba(rows),
+                )
+        assert write_report(folder).stat().st_size > 10_000
+        with pytest.raises(unalike.RunError, match="not an empty folder"):
+            result.save(folder)
+
+    def test_a_given_module_is_needed_again(self, tmp_path: Path):
+        x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3
+        result = unalike.train((x, y), nn.Linear(2, 3), rounds=1, partition="iid")
+        folder = result.save(tmp_path / "run")
+        with pytest.raises(unalike.RunError, match=r"load it with module=Linear\(...\)"):
+            unalike.load(folder)
+        again = unalike.load(folder, module=nn.Linear(2, 3))
+        assert np.array_equal(again.predict_proba(x), result.predict_proba(x))
+
+    def test_a_notebook_shows_tests_and_pictures(self):
+        result = unalike.train("digits", "logistic", rounds=2)
+        shown = result._repr_html_()
+        assert shown.count("<svg") == 2
+        assert "global" in shown
+        assert "<script" not in shown
+
+    def test_settings_of_data_beside_a_federation(self):
+        data = unalike.federate("digits", "iid")
+        with pytest.raises(unalike.ConfigError, match="'label' is settled by the federation"):
+            unalike.train(data, "logistic", label="x")
+        with pytest.raises(unalike.ConfigError, match="'data' is settled"):
+            unalike.train("digits", "logistic", data="digits")

@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unalike.api import Result, dataset, partitioner, train
+    from unalike.api import train
     from unalike.errors import ConfigError, DataError, RunError, UnalikeError
-    from unalike.federation.build import federate
+    from unalike.federating import dataset, federate, partitioner
     from unalike.federation.data import Federation
     from unalike.federation.readers import from_arrays, from_frame
     from unalike.federation.skew import measure
     from unalike.predict.trained import Trained, load
+    from unalike.result import Result
     from unalike.run.config import parse, read_config
     from unalike.track.running import resume, start
 
@@ -40,13 +41,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "unalike.api": ("Result", "dataset", "partitioner", "train"),
+    "unalike.api": ("train",),
     "unalike.errors": ("ConfigError", "DataError", "RunError", "UnalikeError"),
-    "unalike.federation.build": ("federate",),
+    "unalike.federating": ("dataset", "federate", "partitioner"),
     "unalike.federation.data": ("Federation",),
     "unalike.federation.readers": ("from_arrays", "from_frame"),
     "unalike.federation.skew": ("measure",),
     "unalike.predict.trained": ("Trained", "load"),
+    "unalike.result": ("Result",),
     "unalike.run.config": ("parse", "read_config"),
     "unalike.track.running": ("resume", "start"),
 }

@@ -1,33 +1,32 @@
 """The library in a few names: data in, a federation, a trained model out, without files."""
 
-import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
-from unalike import tree
 from unalike.algorithms.method import Method
-from unalike.engine.course import Progress
 from unalike.errors import ConfigError
+from unalike.federating import dataset, federate
 from unalike.federation.data import Federation
-from unalike.federation.datasets.base import Dataset
-from unalike.federation.partition.base import Partitioner
-from unalike.run.build import Experiment, assemble, module, task
-from unalike.run.config import Config, Named, parse, tables
+from unalike.federation.readers.anything import examples_of
+from unalike.result import Result
+from unalike.run.build import assemble, module, task
+from unalike.run.config import Config, Named, parse
 from unalike.run.explain import check
 from unalike.run.fit import fit
 from unalike.run.folder import plain
+from unalike.run.keep import Keeper, models
 from unalike.run.rounds import conclusion
 from unalike.run.rounds import rounds as rounds_of
-from unalike.settings import look_up
+from unalike.run.sections import Split
 from unalike.tasks import Task
-from unalike.tree import Params
 
 SETTLED = {  # settings of a file that do not belong to ``train``, and why
     "data": "is settled by the federation",
+    "label": "is settled by the federation",
+    "client": "is settled by the federation",
     "partition": "is settled by the federation",
     "shift": "is settled by the federation",
     "split": "is settled by the federation",
@@ -36,35 +35,9 @@ SETTLED = {  # settings of a file that do not belong to ``train``, and why
 FILED = ("folder", "checkpoint_every")
 
 
-@dataclass(frozen=True)
-class Result:
-    """A finished training."""
-
-    summary: dict[str, Any]  # as summary.json: last and selected round, totals
-    rounds: list[dict[str, Any]]  # as rounds.jsonl
-    clients: list[dict[str, Any]]  # as clients.jsonl
-    model: nn.Module | None  # the shared model; None if only the clients hold whole models
-    _made: Experiment = field(repr=False)
-    _progress: Progress = field(repr=False)
-    _module: nn.Module = field(repr=False)
-
-    def personal(self, client: int) -> nn.Module:
-        """The model that a client is judged by on its own data."""
-        made, n = self._made, self._made.simulation.clients.n
-        if not 0 <= client < n:
-            raise ConfigError(f"there is no client {client}; choose 0 to {n - 1}.")
-        loop = made.course.loop
-        down = tree.row(loop.downs(self._progress.state), int(loop.home[client]))
-        kept = tree.row(made.simulation.states.get(torch.tensor([client])), 0)
-        w = made.recipe.algorithm.personal(down, kept.mine)
-        if w is None:
-            assert self.model is not None, "a client without a model of its own uses the shared one"
-            return self.model
-        return _loaded(self._module, w)
-
-
 def train(
-    federation: Federation,
+    data: Any,
+    /,
     model: nn.Module | str | Mapping[str, Any],
     method: Method | type[Method] | str | Mapping[str, Any] = "fedavg",
     *,
@@ -76,7 +49,8 @@ def train(
     """Train a federation and judge it as ``unalike run`` does, in memory.
 
     Args:
-        federation: Made by ``federate``.
+        data: A federation; or anything that ``federate`` takes, with its settings ``label`` and
+            ``client``, and ``partition`` (a name, a table or an object), ``split`` and ``shift``.
         model: A module, trained from the weights it comes with and left as it is; or the name of a
             model, or its table of a configuration file.
         method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or one of your
@@ -96,9 +70,7 @@ def train(
         >>> 0.5 < result.summary["last"]["global"]["accuracy"]["mean"] < 1
         True
     """
-    for name in settings:
-        if name in SETTLED:
-            raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
+    federation = _federation(data, settings, seed)
     for name in FILED:
         if name in settings.get("run", {}):
             raise ConfigError(f"'run.{name}' belongs to runs with a folder, see start.")
@@ -115,22 +87,49 @@ def train(
         own, learned = module(config, examples), task(config, examples)
     config = _with(config, own_methods)
     made = assemble(config, federation, learned)
-    records, clients = [], []
+    records, clients, keeper = [], [], Keeper(Path(), made, [])
     for step in rounds_of(made):
-        progress = step.progress
         records.append(plain(step.record))
         watch(records[-1])
+        keeper.see(step)
         if step.clients is not None:
             clients.append(plain(step.clients))
-    w = made.course.model(progress)
+    assert keeper.last is not None, "the last round is always evaluated"
     return Result(
         conclusion(made, records),
         records,
         clients,
-        None if w is None else _loaded(own, w),
         made,
-        progress,
         own,
+        models(made, *keeper.last),
+        keeper.selected,
+    )
+
+
+def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
+    """The federation itself, or one made of data with the settings that are about data."""
+    if isinstance(data, Federation):
+        for name in settings:
+            if name in SETTLED:
+                raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
+        return data
+    if "data" in settings or "track" in settings:
+        name = "data" if "data" in settings else "track"
+        raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
+    given = {k: settings.pop(k) for k in ("label", "client") if k in settings}
+    shares = check(Split, settings.pop("split", {}), "split")
+    source = dataset(data) if isinstance(data, str) else data
+    examples = examples_of(source, **given)
+    default = "natural" if examples.groups is not None else "dirichlet"
+    return federate(
+        examples,
+        settings.pop("partition", default),
+        settings.pop("shift", ()),
+        validation=shares.validation,
+        test=shares.test,
+        new_clients=shares.new_clients,
+        adapt=bool(settings.get("evaluation", {}).get("new_client_steps")),
+        seed=seed,
     )
 
 
@@ -155,24 +154,3 @@ def _with(config: Config, taken: dict[int, Named]) -> Config:
     """The configuration with those methods in their places."""
     named = [taken.get(i, n) for i, n in enumerate([config.method, *config.plus])]
     return config.model_copy(update={"method": named[0], "plus": named[1:]})
-
-
-def dataset(name: str, **settings: Any) -> Dataset:
-    """A named dataset with its settings, for ``federate``; ``unalike list`` shows the names."""
-    return cast(Dataset, _chosen("data", name, settings))
-
-
-def partitioner(name: str, **settings: Any) -> Partitioner:
-    """A named partitioner with its settings, for ``federate``."""
-    return cast(Partitioner, _chosen("partition", name, settings))
-
-
-def _chosen(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
-    return check(look_up(kind, name, tables()[kind]), settings, kind, name)
-
-
-def _loaded(like: nn.Module, w: Params) -> nn.Module:
-    """A copy of a module with these weights, in evaluation mode."""
-    own = copy.deepcopy(like)
-    own.load_state_dict({k: v.detach().cpu() for k, v in w.items()}, strict=False)
-    return own.eval()

@@ -75,7 +75,7 @@ def table(rows: int = 300) -> pl.DataFrame:
 
 def test_fills_levels_and_scales_agree_with_scikit_learn():
     frame = table()
-    examples = from_frame(frame, "label", "town", missing="impute", standardise=True)
+    examples = from_frame(frame, "label", "town", missing="impute", normalise="pooled")
     assert examples.x.shape[1] == 1 + 5 + 1  # four jobs and (missing)
     for seed in range(40):
         found = federate(examples, Natural(), new_clients=1, seed=seed)
@@ -120,7 +120,7 @@ def test_a_test_set_of_its_own_is_filled_and_coded_by_the_training_rows():
         {"a": [1.0, None, 5.0, 30.0], "b": ["x", None, "x", "y"], "label": [0, 1] * 2}
     )
     test = pl.DataFrame({"a": [None, 1e9], "b": [None, "z"], "label": [0, 1]})
-    examples = from_frame(train, test=test, missing="impute")
+    examples = from_frame(train, test=test, missing="impute", normalise="none")
     found = federate(examples, Iid(clients=1), validation=0, test=0).examples
     assert found.x[:, 0].tolist() == [1, 5, 5, 30]
     assert found.test_x.tolist() == [[5, 1, 0, 0], [1e9, 0, 0, 0]]
@@ -128,7 +128,8 @@ def test_a_test_set_of_its_own_is_filled_and_coded_by_the_training_rows():
 
 def test_the_median_of_an_even_number_is_between_the_two():
     frame = pl.DataFrame({"a": [1.0, None, 5.0, 9.0, 2.0], "label": [0, 1, 0, 1, 0]})
-    found = federate(from_frame(frame, missing="impute"), Iid(clients=1), validation=0, test=0)
+    examples = from_frame(frame, missing="impute", normalise="none")
+    found = federate(examples, Iid(clients=1), validation=0, test=0)
     assert found.examples.x.flatten().tolist() == [1, 3.5, 5, 9, 2]
 
 
@@ -221,5 +222,5 @@ def test_images_cannot_be_standardised_per_client(one_sentence):
 
 def test_nothing_pending_changes_nothing():
     x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-    found = federate((x, np.arange(20) % 2), Iid(clients=2))
+    found = federate(from_arrays(x, np.arange(20) % 2, normalise="none"), Iid(clients=2))
     assert torch.equal(found.examples.x, torch.from_numpy(x))

@@ -157,7 +157,7 @@ def test_mistakes_of_the_command(unalike: Unalike, folder: Path, tmp_path: Path)
 def test_an_autoencoder_predicts_nothing(tmp_path: Path) -> None:
     vae = {"name": "vae", "hidden": [8]}
     folder = run(tmp_path, TABLE, model=vae, rounds=1)
-    with pytest.raises(library.RunError, match="an autoencoder, which predicts nothing"):
+    with pytest.raises(library.RunError, match="trained an autoencoder, which predicts nothing"):
         library.load(folder)
 
 

@@ -71,6 +71,11 @@ CIRCUMSTANCES = {
     "clusters": {"topology": {"name": "clusters", "servers": 2}},
     "ring": {"topology": "ring"},
     "own statistics": {"model": {"name": "module", "file": "net.py"}, "run": {"buffers": "local"}},
+    "frozen body": {
+        "model": {"name": "module", "file": "net.py", "attribute": "frozen"},
+        "method": "local_only",
+        "seed": 3,
+    },
     "own scale": {"data": {"normalise": "client"}},
     "votes": {"method": "local_only", "evaluation": {"ensemble": "votes"}},
     "mean weights": {"method": "local_only", "evaluation": {"ensemble": "weights"}},
@@ -90,6 +95,11 @@ class Model(nn.Module):
 
     def forward(self, x):
         return self.head(self.body(x))
+
+def frozen(shape, classes):
+    body = nn.Linear(shape[0], 8)
+    body.requires_grad_(False)
+    return nn.Sequential(body, nn.ReLU(), nn.Linear(8, classes))
 """
 
 

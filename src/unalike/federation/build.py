@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from unalike.errors import ConfigError
-from unalike.federation.data import Examples, Federation
-from unalike.federation.datasets.base import Dataset
+from unalike.federation.data import Federation
 from unalike.federation.goals import outcomes
 from unalike.federation.partition.base import UNUSED, Labels, Partitioner
 from unalike.federation.prepare import prepared
-from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.anything import examples_of
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
 
@@ -24,7 +23,7 @@ PARTITION, SPLIT, SHIFT = 0, 1, 2
 
 
 def federate(
-    data: Examples | Dataset | tuple[Any, ...],
+    data: Any,
     partitioner: Partitioner,
     shifts: Sequence[Shift] = (),
     *,
@@ -40,7 +39,7 @@ def federate(
     leaves the partition as it was, and one more shift leaves the others.
 
     Args:
-        data: Examples, a named dataset, or arrays ``(x, y)`` or ``(x, y, groups)``.
+        data: Whatever ``examples_of`` takes: examples, a named dataset, arrays, frames.
         partitioner: Who gets which example.
         shifts: Applied in this order, after the split.
         validation: Share of each client's examples.
@@ -58,7 +57,7 @@ def federate(
     """
     if seed < 0:
         raise ConfigError(f"seed must be 0 or more, got {seed}.")
-    examples = _examples(data)
+    examples = examples_of(data)
     labels = Labels(examples.strata, examples.classes, examples.groups, examples.group_names)
     owner, names, marks = partitioner.assign(labels, stream(seed, PARTITION))
     held = np.flatnonzero(owner != UNUSED)
@@ -89,15 +88,3 @@ def federate(
 def stream(seed: int, *purpose: int) -> np.random.Generator:
     """A generator for one purpose; streams of different purposes are independent."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
-
-
-def _examples(data: Examples | Dataset | tuple[Any, ...]) -> Examples:
-    if isinstance(data, Dataset):
-        return data.load()
-    if isinstance(data, Examples):
-        return data
-    if isinstance(data, tuple) and len(data) in (2, 3):
-        return from_arrays(*data)
-    raise ConfigError(
-        f"data must be Examples, a dataset, (x, y) or (x, y, groups), got {type(data).__name__}."
-    )

@@ -8,13 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.errors import DataError
+from unalike.errors import ConfigError, DataError, unknown
 from unalike.federation.features import UNTOUCHED, Features
 from unalike.federation.goals import Outcome
 from unalike.federation.readers.columns import AS_ARRAYS, NOTHING, Pending, Reading
 from unalike.kinds import Kind
 
 TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from
+FREE = -1  # a row whose part is dealt
+PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Examples:
     reading: Reading = AS_ARRAYS
     # Attributes that are the last columns of ``x``, 0 or 1: for adversaries, hidden from networks.
     protected: tuple[str, ...] = ()
+    part: np.ndarray | None = None  # what each row is for, where the data say so; FREE: they do not
+    units: np.ndarray | None = None  # rows of one unit (a patient) are on one side of the split
 
     @cached_property
     def strata(self) -> np.ndarray:
@@ -52,8 +56,13 @@ class Examples:
     def take(self, rows: np.ndarray) -> "Examples":
         """Only some of the examples; the dataset's own test set stays."""
         some = torch.from_numpy(rows)
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, x=self.x[some], y=self.y[some], groups=groups)
+
+        def cut(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[rows]
+
+        groups, part, units = (cut(v) for v in (self.groups, self.part, self.units))
+        x, y = self.x[some], self.y[some]
+        return replace(self, x=x, y=y, groups=groups, part=part, units=units)
 
 
 @dataclass(frozen=True)
@@ -97,9 +106,17 @@ class Federation:
                 "use fewer clients, a larger minimum size, or a smaller test share."
             )
 
-    def rows(self, part: int) -> "Rows":
-        """The rows of one part, grouped by client."""
+    def rows(self, part: int | str) -> "Rows":
+        """The rows of one part ("train", "validation" or "test"), grouped by client."""
+        if isinstance(part, str):
+            if part not in PARTS:
+                raise unknown("part", part, PARTS)
+            part = PARTS[part]
         return self._rows[part]
+
+    def number(self, client: str | int) -> int:
+        """The number of a client that trains, by its name or its number."""
+        return number_of(client, self.names[: self.n_clients], self.n_clients)
 
     @cached_property
     def _rows(self) -> tuple["Rows", ...]:
@@ -136,6 +153,18 @@ class Federation:
         mine = self.rows(TRAIN)
         last = int(mine.start[self.n_clients])
         return Rows(mine.order[:last], np.array([0, last]))
+
+
+def number_of(client: str | int, names: Sequence[str], n: int) -> int:
+    """The number of a client that is named, or numbered from 0."""
+    if isinstance(client, str) and client in names:
+        return list(names).index(client)
+    text = str(client)
+    if text.isdigit() and int(text) < n:
+        return int(text)
+    if not names or text.lstrip("-").isdigit():
+        raise ConfigError(f"there is no client {client}; choose 0 to {n - 1}.")
+    raise unknown("client", text, names)
 
 
 @dataclass(frozen=True)

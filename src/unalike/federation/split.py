@@ -10,13 +10,15 @@ The rule, for a client with n examples and shares s of training, validation and 
    by that keeps it, as long as the client's other classes have more than one to give instead.
 3. Within a client and class, who goes where is drawn at random.
 
-So a client of two or three examples may have nothing to test on; it still trains.
+So a client of two or three examples may have nothing to test on; it still trains. Where the data
+say what a row is for, or which rows go together, that comes first (``federation/given.py``).
 """
 
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
-from unalike.federation.data import ADAPT, TEST, TRAIN, VALIDATION, Examples, Federation
+from unalike.federation.data import ADAPT, FREE, TEST, TRAIN, VALIDATION, Examples, Federation
+from unalike.federation.given import together
 
 
 def split(
@@ -68,7 +70,7 @@ def split(
             f"new_clients must be 0 to {len(size) - 1} for {len(size)} clients, got {new_clients}."
         )
     lot = rng.random(len(owner))
-    part = _deal(owner, examples.strata, _totals(size, validation, test), lot)
+    part = _parts(examples, owner, (validation, test), lot)
 
     order = rng.permutation(len(size))
     is_new = np.zeros(len(size), bool)
@@ -85,6 +87,37 @@ def split(
         names=tuple(names[k] for k in np.argsort(number)) if names else (),
     )
     return federation.marked([marks[k] for k in np.argsort(number)]) if marks else federation
+
+
+def _parts(
+    examples: Examples, owner: np.ndarray, shares: tuple[float, float], lot: np.ndarray
+) -> np.ndarray:
+    """What each row is for: as the data say, the rest by shares."""
+    fixed = examples.part
+    if fixed is None:
+        return _dealt(examples.strata, examples.units, owner, shares, lot)
+    free, part = fixed == FREE, fixed.copy()
+    if free.any():
+        # Where the data bring validation or test rows, no more of them are taken.
+        brought = [bool((fixed == p).any()) for p in (VALIDATION, TEST)]
+        rest = [0.0 if here else share for here, share in zip(brought, shares, strict=True)]
+        units = None if examples.units is None else examples.units[free]
+        mine = np.unique(owner[free], return_inverse=True)[1]
+        part[free] = _dealt(examples.strata[free], units, mine, (rest[0], rest[1]), lot[free])
+    return part
+
+
+def _dealt(
+    strata: np.ndarray,
+    units: np.ndarray | None,
+    owner: np.ndarray,
+    shares: tuple[float, float],
+    lot: np.ndarray,
+) -> np.ndarray:
+    totals = _totals(np.bincount(owner), *shares)
+    if units is None:
+        return _deal(owner, strata, totals, lot)
+    return together(owner, np.unique(units, return_inverse=True)[1], totals, lot)
 
 
 def _check_shares(validation: float, test: float) -> None:

@@ -1,6 +1,5 @@
 """A finished run as a classifier, after the conventions of scikit-learn."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,21 +11,23 @@ from torch import Tensor, nn
 
 from unalike import tree
 from unalike.engine.judging import outputs
-from unalike.errors import ConfigError, DataError, RunError, unknown
+from unalike.errors import DataError, RunError
+from unalike.federation.data import number_of
 from unalike.federation.features import Features
-from unalike.federation.readers.columns import Reading
+from unalike.federation.readers.columns import Csv, Reading
 from unalike.federation.readers.new_rows import NewRows, new_rows
 from unalike.models.own import OwnModel
 from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
 from unalike.run import manifest
 from unalike.run.build import task as build_task
-from unalike.run.config import Config, Named
+from unalike.run.config import Config, Named, parse
 from unalike.run.execute import configured
 from unalike.run.fit import fit
+from unalike.run.folder import read_json
 from unalike.run.origins import copy_of, refuse_stranger
 from unalike.run.shape import Shape
-from unalike.tasks import Classification, NetworkTask
+from unalike.tasks import Classification, NetworkTask, Task
 from unalike.tree import Params
 
 
@@ -44,7 +45,7 @@ class Trained:
     reading: Reading
     features: Features
     weights: Weights
-    task: NetworkTask
+    task: Classification
     shape: Shape
     ensemble: str = "probabilities"
     client: int | None = None  # whose rows are predicted; None: nobody's in particular
@@ -71,7 +72,8 @@ class Trained:
         With ``shared`` it is the shared model that answers, on rows scaled as this client's are;
         that differs from the whole only where ``data.normalise`` is ``client``.
         """
-        return replace(self, client=number_of(client, self.clients), shares=shared)
+        number = number_of(client, self.clients, len(self.clients))
+        return replace(self, client=number, shares=shared)
 
     def predict(self, rows: Any) -> np.ndarray:
         """The class of each row, as the labels were written."""
@@ -159,40 +161,42 @@ def load(
     folder = Path(folder)
     if folder.is_file():
         raise RunError(f"'{folder}' is a file; give the folder of a run.")
-    raw = description(folder)
-    given = raw["shape"]
-    shape = Shape(
-        **{**given, "features": tuple(given["features"]), "targets": tuple(given["targets"])}
-    )
-    weights = read_weights(folder, which)
-    task = _task(_config(folder, trust or module is not None), shape, module)
-    if not isinstance(task, Classification):
-        raise RunError(f"'{folder}' holds {task.called}, which predicts nothing.")
+    raw, weights = description(folder), read_weights(folder, which)
+    if weights.given and module is None:
+        raise RunError(
+            f"the network of '{folder}' was given in Python; load it with "
+            f"module={weights.given}(...)."
+        )
+    config = _config(folder, trust or module is not None)
+    task = _task(config, _shape(raw), module)
     if "SpectralLinear" in task.network.layers and "SpectralLinear" not in weights.layers:
         task = replace(task, network=task.network.changed(without_spectral_norm))
-    whole = raw["reading"]["whole"]
+    return trained(raw, weights, task)
+
+
+def trained(raw: dict[str, Any], weights: Weights, task: Task) -> Trained:
+    """From the contents of features.json, models, and the task they were trained for."""
+    if not isinstance(task, Classification):
+        raise RunError(f"the run trained {task.called}, which predicts nothing.")
+    read = dict(raw["reading"])
+    separator, encoding, na_values = read["csv"]
+    csv = Csv(separator, encoding, tuple(na_values))
     return Trained(
         tuple(raw["clients"]),
-        np.array([int(c) if whole else c for c in raw["classes"]]),
-        Reading(**raw["reading"]),
+        np.array([int(c) if read["whole"] else c for c in raw["classes"]]),
+        Reading(**{**read, "csv": csv}),
         Features.of(raw),
         weights,
         task,
-        shape,
+        _shape(raw),
         raw["ensemble"],
     )
 
 
-def number_of(client: str | int, names: Sequence[str]) -> int:
-    """The number of a client that is named, or numbered from 0."""
-    if isinstance(client, str) and client in names:
-        return names.index(client)
-    text = str(client)
-    if text.isdigit() and int(text) < len(names):
-        return int(text)
-    if text.lstrip("-").isdigit():
-        raise ConfigError(f"there is no client {client}; choose 0 to {len(names) - 1}.")
-    raise unknown("client", text, names)
+def _shape(raw: dict[str, Any]) -> Shape:
+    given = raw["shape"]
+    axes = {name: tuple(given[name]) for name in ("features", "targets")}
+    return Shape(**{**given, **axes})
 
 
 def chosen(task: NetworkTask, logits: Tensor) -> np.ndarray:
@@ -212,9 +216,11 @@ def shares_of(task: NetworkTask, logits: Tensor) -> np.ndarray:
 
 def _config(folder: Path, trust: bool) -> Config:
     """The run's configuration; a model of the user's own is taken from the copy in the folder."""
-    config = configured(folder)
+    given = read_json(folder / "config.json")
+    config = parse({k: given[k] for k in ("seed", "model", "run") if k in given})
     model = config.model
     if model.name == OwnModel.name:
+        config = configured(folder)
         found, file = manifest.read(folder), str(model.settings["file"])
         if not trust:
             refuse_stranger(folder, config, found, "load it with trust")

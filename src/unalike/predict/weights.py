@@ -1,6 +1,6 @@
 """The models that a run folder holds, by client."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from unalike import tree
 from unalike.errors import RunError
 from unalike.run.folder import read_json
-from unalike.run.keep import FORMAT, SELECTED
+from unalike.run.keep import FORMAT, SELECTED, Models
 from unalike.tree import Params
 
 Which = Literal["selected", "last"]
@@ -26,6 +26,8 @@ class Weights:
     row_of: tuple[int, ...]  # each client's row among the personal models
     lost: bool = False  # whether clients had models of their own that were not kept
     layers: frozenset[str] = frozenset()  # of the network that was judged
+    frozen: Params = field(default_factory=dict)  # the same in every model
+    given: str = ""  # the class of a module that was given in Python
 
     def of(self, client: int) -> Params:
         """The model that a client is judged by."""
@@ -36,13 +38,13 @@ class Weights:
             )
         held = self.servers if self.personal is None else self.personal
         assert held is not None, "checked when it was read"
-        return tree.row(held, self.row_of[client])
+        return {**tree.row(held, self.row_of[client]), **self.frozen}
 
     def shared(self) -> list[Params]:
         """The servers' models, or those of all clients if there is no server's."""
         held = self.personal if self.servers is None else self.servers
         assert held is not None, "checked when it was read"
-        return [tree.row(held, i) for i in range(len(next(iter(held.values()))))]
+        return [{**tree.row(held, i), **self.frozen} for i in range(_rows(held))]
 
 
 def description(folder: Path) -> dict[str, Any]:
@@ -80,18 +82,33 @@ def read_weights(folder: Path, which: Which) -> Weights:
         raise RunError(
             f"'{place}' holds the models of round {notes['round']} instead of {t}; run it again."
         )
-    model, servers, personal = (
-        _read(place / f"{name}.safetensors") for name in ("model", "servers", "personal")
+    model, servers, personal, frozen = (
+        _read(place / f"{name}.safetensors") for name in ("model", "servers", "personal", "frozen")
     )
+    frozen = frozen or {}
+    if model is not None and notes["frozen"]:
+        frozen = {name: model.pop(name) for name in notes["frozen"]}
     if servers is None and model is not None:
         servers = tree.map(lambda x: x[None], model)
     if servers is None and personal is None:
         raise RunError(f"'{place}' holds no model; restore it from a copy.")
-    row_of = notes["personal_of"]
-    if personal is None and model is not None and _rows(servers) == 1:
-        row_of = [0] * len(row_of)
-    lost = notes["personal_models"] and personal is None
-    return Weights(t, servers, personal, tuple(row_of), lost, frozenset(notes["layers"]))
+    given = str(notes.get("given", ""))
+    kept = Models(t, servers, personal, notes, frozen)
+    return replace(of_models(kept), given=given)
+
+
+def of_models(kept: Models) -> Weights:
+    """The same from models that are still in memory."""
+    notes = kept.notes
+    row_of = _row_of(kept.servers, kept.personal, notes["personal_of"])
+    lost = notes["personal_models"] and kept.personal is None
+    layers = frozenset(notes["layers"])
+    return Weights(kept.round, kept.servers, kept.personal, row_of, lost, layers, kept.frozen)
+
+
+def _row_of(servers: Params | None, personal: Params | None, rows: list[int]) -> tuple[int, ...]:
+    """Each client's row; the first where everybody is served by one server's model."""
+    return tuple([0] * len(rows) if personal is None and _rows(servers) == 1 else rows)
 
 
 def _rows(stacked: Params | None) -> int:

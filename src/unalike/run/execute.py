@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError, OwnCodeError, RunError
-from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.run import manifest
@@ -23,9 +22,8 @@ from unalike.run.ends import (
     refuse_unproven,
 )
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
-from unalike.run.groups import groups
 from unalike.run.interrupts import interrupts
-from unalike.run.keep import SELECTED, Keeper
+from unalike.run.keep import SELECTED, Keeper, written
 from unalike.run.manifest import Manifest
 from unalike.run.origins import refuse_changed_code, refuse_stranger
 from unalike.run.place import clear, make_folder, refuse_occupied
@@ -146,19 +144,7 @@ def _go(
     done, progress = checkpoint.restore()
     origin = recorded(folder, origin, found)
     skew = measure(federation.counts).as_dict()
-    partition = {
-        "skew": skew,
-        "counts": federation.counts.tolist(),
-        "classes": list(federation.examples.class_names),
-        "names": list(federation.names),
-        "marks": [list(words) for words in federation.marks],
-        "asked": [outcome._asdict() for outcome in federation.outcomes],
-        "unused": federation.unused,
-        "groups": groups(made),
-        "rows": _rows(federation),
-        **facts(made),
-    }
-    put(folder, origin, "skew.json", dumps(partition).encode())
+    put(folder, origin, "skew.json", dumps({**written(made, skew), **facts(made)}).encode())
     _forget_timing(folder, done)
     records = read_lines(folder / "rounds.jsonl")
     keeper = Keeper(folder, made, records)
@@ -198,16 +184,6 @@ def _go(
             f"unalike resume {folder} --changed-code",
             error.frames,
         ) from error
-
-
-def _rows(federation: Federation) -> dict[str, int]:
-    """How many rows train, select and test, and how many the data's own test set has."""
-    known = slice(None, federation.n_clients)
-    parts = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-    held = {name: int(federation.sizes(part)[known].sum()) for name, part in parts.items()}
-    own = federation.examples.test_y
-    new = int(federation.sizes(TEST)[federation.n_clients :].sum())
-    return {**held, "new": new, "own": 0 if own is None else len(own)}
 
 
 def _finish(

@@ -3,6 +3,7 @@
 model.safetensors      the shared model of the last round, or that of the first server
 servers.safetensors    where there are several servers, the model of each, stacked
 personal.safetensors   where clients are judged by other weights, theirs, stacked
+frozen.safetensors     where there is no shared model, parameters that are nobody's to change
 models.json            the round they are of, and which of them is whose
 selected/              the same files for the round that validation rows selected; left out if that
                        is the last one
@@ -26,10 +27,12 @@ from torch import Tensor
 from unalike import tree
 from unalike.engine.evaluate import Evaluation
 from unalike.errors import warn_once
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.files import write
 from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
 from unalike.run.folder import dumps
+from unalike.run.groups import groups
 from unalike.run.rounds import Step
 from unalike.run.shape import Shape
 from unalike.tree import Params
@@ -68,7 +71,7 @@ class Keeper:
         """Files that say how rows become what the models take, and whose they are."""
         files = {
             "features.json": dumps(described(self.made), indent=1).encode(),
-            "rows.npz": _rows(self.made),
+            "rows.npz": row_file(self.made),
         }
         self.described = list(files)
         return files
@@ -86,7 +89,7 @@ class Keeper:
         if self.selected is not None and self.selected.round < self.made.course.rounds:
             place = self.folder / SELECTED
             place.mkdir(exist_ok=True)
-            for name, raw in _files(self.selected).items():
+            for name, raw in model_files(self.selected).items():
                 write(place / name, raw)
             self.selected = None
 
@@ -98,7 +101,7 @@ class Keeper:
         newest = self.selected or models(self.made, *self.last)
         if self.selected is not None:  # the last round itself is the selected one
             shutil.rmtree(self.folder / SELECTED, ignore_errors=True)
-        return _files(newest)
+        return model_files(newest)
 
     def _better(self, record: dict[str, Any]) -> bool:
         """Whether no evaluated round was as good before, as ``selected_round`` sees it."""
@@ -122,6 +125,7 @@ def models(made: Experiment, t: int, judged: Evaluation) -> Models:
         "personal_models": examiner.algorithm.personal_models,
         "personal_of": examiner.row_of.tolist(),  # each client's row among the personal models
         "layers": sorted(network.layers),
+        "frozen": list(network.frozen),
     }
     frozen = _copied(network.constants())
     if servers is not None and _too_many(made):
@@ -163,12 +167,40 @@ def described(made: Experiment) -> dict[str, Any]:
     }
 
 
-def _files(kept: Models) -> dict[str, bytes]:
+def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
+    """What skew.json says of the partition."""
+    federation = made.federation
+    return {
+        "skew": skew,
+        "counts": federation.counts.tolist(),
+        "classes": list(federation.examples.class_names),
+        "names": list(federation.names),
+        "marks": [list(words) for words in federation.marks],
+        "asked": [outcome._asdict() for outcome in federation.outcomes],
+        "unused": federation.unused,
+        "groups": groups(made),
+        "rows": _counted(federation),
+    }
+
+
+def _counted(federation: Federation) -> dict[str, int]:
+    """How many rows train, select and test, and how many the data's own test set has."""
+    known = slice(None, federation.n_clients)
+    parts = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+    held = {name: int(federation.sizes(part)[known].sum()) for name, part in parts.items()}
+    own = federation.examples.test_y
+    new = int(federation.sizes(TEST)[federation.n_clients :].sum())
+    return {**held, "new": new, "own": 0 if own is None else len(own)}
+
+
+def model_files(kept: Models) -> dict[str, bytes]:
+    """The files that hold some models, by name."""
     servers, one = kept.servers, None
     if servers is not None:
         one = {**tree.map(lambda x: x[0].clone(), servers), **kept.frozen}
     several = servers if servers is not None and len(next(iter(servers.values()))) > 1 else None
-    each = {"model": one, "servers": several, "personal": kept.personal}
+    alone = kept.frozen if servers is None and kept.frozen else None
+    each = {"model": one, "servers": several, "personal": kept.personal, "frozen": alone}
     notes = dumps({"round": kept.round, **kept.notes}, indent=1).encode()
     files = {f"{name}.safetensors": save(held) for name, held in each.items() if held is not None}
     return {**files, "models.json": notes}
@@ -183,13 +215,13 @@ def _same(one: Params, other: Params) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
-def _rows(made: Experiment) -> bytes:
+def row_file(made: Experiment) -> bytes:
     """Row of the data, client and part of each example."""
     federation = made.federation
     row = np.arange(len(federation.owner)) if federation.source is None else federation.source
     raw = io.BytesIO()
     arrays = {"row": row, "client": federation.owner, "part": federation.part}
-    np.savez_compressed(raw, **{k: _small(v) for k, v in arrays.items()})
+    np.savez_compressed(raw, **{k: _small(v) for k, v in arrays.items()})  # type: ignore[arg-type]
     return raw.getvalue()
 
 

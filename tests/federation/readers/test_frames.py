@@ -79,7 +79,7 @@ def test_gaps_in_numbers_stay_and_text_has_a_level_for_them():
 
 def test_what_is_learned_from_training_rows_waits_for_them():
     examples = from_frame(
-        pl.DataFrame(TABLE), "label", "town", drop_first=True, standardise=True, missing="impute"
+        pl.DataFrame(TABLE), "label", "town", drop_first=True, normalise="pooled", missing="impute"
     )
     assert examples.x.tolist() == FEATURES
     assert examples.pending.columns == (
@@ -147,7 +147,7 @@ def test_a_column_of_names_is_not_spread_over_thousands_of_features(one_sentence
     [
         ("t.csv", b"a,label\n1,2\n1,2,3\n", ["t.csv", "line 3 has 3 fields", "header has 2"]),
         ("t.csv", b'a,label\n"1\n2",2\n1,2,3\n', ["line 4 has 3 fields"]),
-        ("t.csv", b"a;label\n1;2\n", ["t.csv", "semicolons, not by commas", ".tsv"]),
+        ("t.csv", b"a;label\n1;2\n", ["t.csv", "semicolons, not by commas", "separator = ';'"]),
         ("t.csv", b"a;b;label\n1,5;2;3\n2;1,5;3\n", ["t.csv", "semicolons, not by commas"]),
         ("t.tsv", b"a,label\n1,2\n", ["t.tsv", "commas, not by tabs"]),
         ("t.csv", b"", ["t.csv"]),

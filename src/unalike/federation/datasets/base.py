@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from unalike.errors import DataError
-from unalike.federation.readers.columns import Scale
+from unalike.federation.readers.columns import Normalise, Scale
 from unalike.federation.readers.hub import load_splits
 from unalike.settings import Settings
 
@@ -120,7 +120,7 @@ class ImageDataset(Dataset):
 class TableDataset(Dataset):
     """A dataset of table rows."""
 
-    normalise: Literal["auto", "none", "pooled", "client"] = Field(
+    normalise: Normalise = Field(
         default="auto",
         description="columns to mean 0 and variance 1: over the training rows of all training "
         "clients (pooled), or over each client's own (client); auto: pooled for tables, none for "

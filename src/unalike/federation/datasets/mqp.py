@@ -45,6 +45,7 @@ class Mqp(StoredDataset):
             table["doctor_id"].to_numpy(),
             class_names=("different", "same"),
             name=self.title,
+            normalise="none",
         )
 
     def _vectors(self, texts: list[str]) -> np.ndarray:

@@ -9,12 +9,14 @@ from unalike.errors import ConfigError, DataError
 from unalike.federation.datasets.base import TableDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
+from unalike.federation.readers.columns import Csv
 from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
 
 _TABLE = {"label", "test_path", "drop", "missing", "normalise", "protected"}
+_TABLE |= {"separator", "encoding", "na_values", "split", "together"}
 _MEANING = {  # which settings a kind of file has a use for
     "table": _TABLE | {"client"},
     "npz": {"client", "layout", "normalise"},
@@ -39,6 +41,23 @@ class Files(TableDataset):
         default=[],
         description="table: columns of two values that no network sees and adversaries guess",
     )
+    split: str = Field(
+        default="",
+        description="table: column that says train, validation or test; empty cells are dealt",
+    )
+    together: str = Field(
+        default="",
+        description="table: column whose equal values (such as a patient) are never split up",
+    )
+    separator: str = Field(
+        default="",
+        max_length=1,
+        description="csv: the character between fields; if empty a comma, or a tab in .tsv files",
+    )
+    encoding: str = Field(default="utf-8", min_length=1, description="csv: such as latin-1")
+    na_values: list[str] = Field(
+        default=[], description="csv: what means missing, beside NA, ?, NaN, null and nothing"
+    )
     layout: Layout = Field(default="auto", description="npz: where an image's channels are")
     size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
 
@@ -60,6 +79,9 @@ class Files(TableDataset):
             drop=self.drop,
             missing=self.missing,
             protected=self.protected,
+            split=self.split,
+            together=self.together,
+            csv=Csv(self.separator, self.encoding, tuple(self.na_values)),
         )
         return self.finish(examples)
 

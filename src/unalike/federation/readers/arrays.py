@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.federation.readers.columns import NOTHING, Pending, Reading
+from unalike.federation.readers.columns import NOTHING, Normalise, Pending, Reading, Scale
 from unalike.federation.readers.labels import code_clients, code_labels, recode
 
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
@@ -30,6 +30,7 @@ def from_arrays(
     layout: Layout = "auto",
     name: str = "data",
     pending: Pending | None = None,
+    normalise: Normalise = "auto",
 ) -> "Examples":
     """Examples from features ``x`` and labels ``y``, one row each.
 
@@ -45,6 +46,8 @@ def from_arrays(
         name: What the dataset is called in reports.
         pending: What is learned once it is known which rows train; where it has columns to fill,
             ``x`` may have gaps (NaN).
+        normalise: Without ``pending``: whether ``federate`` scales columns to mean 0 and variance
+            1 of training rows; "auto" does so with tables, as reading them from a file does.
 
     Example:
         >>> examples = from_arrays([[0.1], [0.2], [0.3]], ["cat", "ant", "cat"])
@@ -75,6 +78,8 @@ def from_arrays(
                 f"training rows have shape {tuple(inputs.shape[1:])} but test rows have "
                 f"{tuple(test_x.shape[1:])}; they must agree."
             )
+    auto: Scale = "pooled" if inputs.ndim == 2 else "none"
+    scale = auto if normalise == "auto" else normalise
     return Examples(
         x=inputs,
         y=torch.from_numpy(labels.codes),
@@ -86,7 +91,7 @@ def from_arrays(
         test_y=test_y,
         class_names=class_names or labels.names,
         name=name,
-        pending=pending or NOTHING,
+        pending=NOTHING._replace(scale=scale) if pending is None else pending,
         reading=Reading(layout=layout, whole=labels.levels.dtype.kind == "i" and not class_names),
     )
 

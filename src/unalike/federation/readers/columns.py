@@ -8,6 +8,7 @@ NaN, and text has a column for each level that occurs anywhere.
 from typing import Literal, NamedTuple
 
 Scale = Literal["none", "pooled", "client"]
+Normalise = Literal["auto", "none", "pooled", "client"]  # auto: pooled for tables, none for images
 Role = Literal["number", "levels", "fixed"]
 
 
@@ -32,6 +33,18 @@ class Pending(NamedTuple):
 NOTHING = Pending()
 
 
+class Csv(NamedTuple):
+    """How a text file of a table is written."""
+
+    separator: str = ""  # empty: a tab in .tsv files, a comma in others
+    encoding: str = "utf-8"
+    na_values: tuple[str, ...] = ()  # what stands for "missing", beside the usual words
+
+    def separates(self, name: str) -> str:
+        """The character between the fields of a file of this name."""
+        return self.separator or ("\t" if ".tsv" in name.lower() else ",")
+
+
 class Reading(NamedTuple):
     """How rows were read, so that new ones can be read alike."""
 
@@ -39,6 +52,7 @@ class Reading(NamedTuple):
     label: str = ""  # of a table: the column that is predicted
     client: str = ""  # column or key that names the client
     layout: str = "auto"  # of arrays: where an image's channels are
+    csv: Csv = Csv()
     size: int = 0  # of images: the side they were resized to, 0: as they came
     gaps: bool = False  # of a table: whether missing numbers were expected and filled
     whole: bool = False  # whether labels were whole numbers rather than text

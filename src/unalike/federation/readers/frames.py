@@ -15,8 +15,9 @@ import numpy as np
 
 from unalike.errors import DataError
 from unalike.federation.readers.arrays import from_arrays
-from unalike.federation.readers.columns import Column, Pending
-from unalike.federation.readers.lines import complaint, line_of, separator
+from unalike.federation.readers.columns import Column, Csv, Normalise, Pending
+from unalike.federation.readers.labels import code_clients
+from unalike.federation.readers.lines import complaint, line_of
 from unalike.federation.readers.rows import RowError, Where, counted, placed
 from unalike.federation.readers.traps import warn_of_features, warn_of_labels
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from unalike.federation.data import Examples
 
 Missing = Literal["error", "impute"]
+AS_USUAL = Csv()
 MAX_LEVELS = 1000
 MISSING = "(missing)"  # the level of text that is not there
 # What CSV files in the wild write for "missing", UCI's question mark among them.
@@ -41,13 +43,15 @@ def from_frame(
     test: Any = None,
     drop: Sequence[str] = (),
     missing: Missing = "error",
-    standardise: bool = False,
+    normalise: Normalise = "auto",
     drop_first: bool = False,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     protected: Sequence[str] = (),
     name: str = "table",
     where: Where = counted,
+    split: str = "",
+    together: str = "",
 ) -> "Examples":
     """Examples from a data frame.
 
@@ -63,23 +67,26 @@ def from_frame(
         missing: "impute" fills numbers with the median of the training rows (which ``federate``
             settles, until then they are NaN) and gives text a level "(missing)"; "error" refuses
             the table. Labels and clients are never filled.
-        standardise: Lets ``federate`` scale columns that are not zeros and ones to mean 0 and
-            variance 1 of the training rows.
+        normalise: Lets ``federate`` scale columns that are not zeros and ones to mean 0 and
+            variance 1, of the training rows of all clients ("pooled", and so "auto"), of each
+            client's own ("client"), or not at all ("none").
         drop_first: Leaves out the first level of each text column, as regression textbooks do.
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
         protected: Columns of two values that no network sees, and an adversary is to guess.
         name: What the dataset is called in reports.
         where: How a message names a row.
+        split: The column that says train, validation or test; an empty cell leaves it to the split.
+        together: The column whose equal values (of a patient) stay on one side of the split.
     """
     train = as_polars(frame)
-    for column in [label, *([client] if client else []), *drop, *protected]:
+    for column in filter(None, [label, client, split, together, *drop, *protected]):
         expect(train, column)
     rows = len(train)
     if rows == 0:
         raise DataError("the table has no rows.")
     table = train if test is None else _stack(train, as_polars(test))
-    aside = {label, client, *drop, *protected}
+    aside = {label, client, split, together, *drop, *protected}
     used = [column for column in table.columns if column not in aside]
     if not used:
         raise DataError(f"the table has no feature besides its label '{label}'.")
@@ -100,7 +107,7 @@ def from_frame(
             pending=Pending(
                 tuple(column for column, _ in columns),
                 drop_first,
-                "pooled" if standardise else "none",
+                "pooled" if normalise == "auto" else normalise,
             ),
         )
     warn_of_features(train, used, where)
@@ -108,7 +115,17 @@ def from_frame(
         warn_of_labels(train[label])
     filled = missing == "impute"
     reading = examples.reading._replace(form="table", label=label, client=client, gaps=filled)
-    return replace(examples, reading=reading, protected=tuple(protected))
+    units = code_clients(train[together].to_numpy()).codes if together else None
+    part = _given_parts(train[split]) if split else None
+    return replace(examples, reading=reading, part=part, units=units, protected=tuple(protected))
+
+
+def _given_parts(column: "pl.Series") -> np.ndarray:
+    import polars as pl
+
+    from unalike.federation.given import parts_of
+
+    return parts_of(column.cast(pl.String).fill_null("").to_numpy(), column.name)
 
 
 def read_table(
@@ -117,25 +134,29 @@ def read_table(
     client: str = "",
     *,
     test_path: str | Path = "",
+    csv: Csv = AS_USUAL,
     **options: Any,
 ) -> "Examples":
     """Examples from a CSV, TSV (also gzipped) or Parquet file.
 
     ``test_path`` names the file of the dataset's own test set; options as in ``from_frame``.
     """
-    test = table_file(test_path) if test_path else None
+    test = table_file(test_path, csv) if test_path else None
 
     def where(row: int, of_test: bool) -> str:
         file = Path(test_path if of_test else path)
         if file.suffix.lower() == ".parquet":
             return f"{counted(row, False)} of '{file}'"
-        return f"line {line_of(file, row)} of '{file}'"
+        return f"line {line_of(file, row, csv)} of '{file}'"
 
     given = {"name": Path(path).stem, "test": test, "where": where, **options}
-    return from_frame(table_file(path), label, client, **given)
+    examples = from_frame(table_file(path, csv), label, client, **given)
+    return replace(examples, reading=examples.reading._replace(csv=csv))
 
 
-def table_file(path: str | Path, *, texts: Sequence[str] = ()) -> "pl.DataFrame":
+def table_file(
+    path: str | Path, csv: Csv = AS_USUAL, *, texts: Sequence[str] = ()
+) -> "pl.DataFrame":
     """The file as a polars frame, with CSV's many spellings of "missing" read as such.
 
     ``texts`` are columns of a CSV file that are text even where they look like numbers.
@@ -152,18 +173,33 @@ def table_file(path: str | Path, *, texts: Sequence[str] = ()) -> "pl.DataFrame"
             return pl.read_parquet(path)
         table = pl.read_csv(
             path,
-            separator=separator(path),
-            null_values=NULLS,
+            separator=csv.separates(path.name),
+            null_values=[*NULLS, *csv.na_values],
+            encoding="utf8" if csv.encoding == "utf-8" else csv.encoding,
             infer_schema_length=None,
             schema_overrides=dict.fromkeys(texts, pl.String),
         )
-        wrong = complaint(path) if table.width == 1 else ""
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        wrong = complaint(path, csv) if table.width == 1 else ""
+    except LookupError:
+        raise DataError(
+            f"there is no encoding '{csv.encoding}'; data.encoding may be utf-8, latin-1, cp1252 "
+            "or another that Python knows."
+        ) from None
+    except UnicodeDecodeError as error:
+        wrong = f"it is not written in {csv.encoding} ({error.reason}); set data.encoding"
+    except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        wrong = complaint(path) or reason
+        wrong = complaint(path, csv) or _undecoded(reason) or reason
     if wrong:
         raise DataError(f"'{path}' cannot be read as a table: {wrong}.")
     return table
+
+
+def _undecoded(reason: str) -> str:
+    """What to say of bytes that are no UTF-8; empty if it is something else."""
+    if "utf-8" not in reason.lower():
+        return ""
+    return "it is not written in UTF-8; set data.encoding, for instance to 'latin-1'"
 
 
 def as_polars(frame: Any) -> "pl.DataFrame":

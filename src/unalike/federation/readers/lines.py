@@ -7,30 +7,28 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from unalike.federation.readers.columns import Csv
+
 _OTHERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 
 
-def separator(path: Path) -> str:
-    """A tab for TSV files, otherwise a comma."""
-    return "\t" if ".tsv" in path.name.lower() else ","
-
-
-def line_of(path: Path, row: int) -> int:
+def line_of(path: Path, row: int, how: Csv) -> int:
     """The line, from 1, on which a row, from 0, begins; the header comes before row 0."""
-    return next((line for line, _ in islice(_records(path), row + 1, None)), row + 2)
+    return next((line for line, _ in islice(_records(path, how), row + 1, None)), row + 2)
 
 
-def complaint(path: Path) -> str:
+def complaint(path: Path, how: Csv) -> str:
     """Why the file is not a table, in words that fit after a colon; empty if nothing is found."""
-    records = _records(path)
+    records = _records(path, how)
     _, head = next(records, (1, []))
     if len(head) == 1:
         used = next((one for one in _OTHERS if one in head[0]), "")
         if used:
-            wanted = _OTHERS[separator(path)]
+            given = how.separates(path.name)
+            wanted = _OTHERS.get(given, repr(given))
             return (
-                f"its header seems to be separated by {_OTHERS[used]}, not by {wanted}; save it "
-                "with commas as .csv or with tabs as .tsv"
+                f"its header seems to be separated by {_OTHERS[used]}, not by {wanted}; set "
+                f"data.separator = {used!r}"
             )
     for line, fields in records:
         if len(fields) > len(head):
@@ -38,12 +36,13 @@ def complaint(path: Path) -> str:
     return ""
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, how: Csv) -> Iterator[tuple[int, list[str]]]:
     """The line on which a record begins and its fields, as far as they can be read."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
-            records = csv.reader(file, delimiter=separator(path))
+        encoding = "utf-8-sig" if how.encoding == "utf-8" else how.encoding
+        with opened(path, "rt", encoding=encoding, errors="replace", newline="") as file:
+            records = csv.reader(file, delimiter=how.separates(path.name))
             begin, headed = 1, False
             for fields in records:
                 headed = headed or bool(fields)  # blank lines before the header are not rows

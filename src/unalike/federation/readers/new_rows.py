@@ -37,13 +37,13 @@ class NewRows(NamedTuple):
 def new_rows(source: Any, reading: Reading, learned: Features, shape: tuple[int, ...]) -> NewRows:
     """Rows from a file, a folder of images, a data frame or an array."""
     if isinstance(source, str | Path):
-        rows = _file(Path(source).expanduser(), reading, learned)
+        rows = _file(Path(source).expanduser(), reading, learned, shape)
     elif hasattr(source, "collect_schema") or hasattr(source, "columns"):  # polars, pandas
         rows = _table(as_polars(source), reading, learned)
     elif learned.columns:
         rows = NewRows(_array(source, learned.columns))
     else:
-        rows = NewRows(_inputs(source, reading))
+        rows = NewRows(_inputs(source, reading, shape))
     if tuple(rows.x.shape[1:]) != shape:
         raise DataError(
             f"the rows have shape {tuple(rows.x.shape[1:])}, but the model was trained on rows of "
@@ -52,23 +52,24 @@ def new_rows(source: Any, reading: Reading, learned: Features, shape: tuple[int,
     return rows
 
 
-def _file(path: Path, reading: Reading, learned: Features) -> NewRows:
+def _file(path: Path, reading: Reading, learned: Features, shape: tuple[int, ...]) -> NewRows:
     if path.is_dir():
         return _images(path, reading)
     if path.suffix.lower() == ".npz":
-        return _npz(path, reading, learned)
+        return _npz(path, reading, learned, shape)
     texts = [c.name for c in learned.columns if c.role != "number"]
-    return _table(table_file(path, texts=texts), reading, learned)
+    return _table(table_file(path, reading.csv, texts=texts), reading, learned)
 
 
-def _npz(path: Path, reading: Reading, learned: Features) -> NewRows:
+def _npz(path: Path, reading: Reading, learned: Features, shape: tuple[int, ...]) -> NewRows:
     arrays = load_npz(path)
     key = next((k for k in ("x", "X", "x_test", "X_test", "test_images") if k in arrays), None)
     if key is None:
         found = ", ".join(sorted(arrays)) or "none"
         raise DataError(f"'{path}' must hold the rows under x; its keys are {found}.")
     y = {"x": "y", "X": "y", "x_test": "y_test", "X_test": "y_test", "test_images": "test_labels"}
-    x = _array(arrays[key], learned.columns) if learned.columns else _inputs(arrays[key], reading)
+    rows = arrays[key]
+    x = _array(rows, learned.columns) if learned.columns else _inputs(rows, reading, shape)
     clients, labels = arrays.get(reading.client), arrays.get(y[key])
     return NewRows(
         x,
@@ -88,9 +89,14 @@ def _images(folder: Path, reading: Reading) -> NewRows:
     return NewRows(features(pixels, "NHWC"), names=names)
 
 
-def _inputs(x: Any, reading: Reading) -> "Tensor":
+def _inputs(x: Any, reading: Reading, shape: tuple[int, ...]) -> "Tensor":
+    """Arrays laid out as the training rows were, or as the network takes them."""
     layout: Layout = reading.layout  # type: ignore[assignment]
-    return features(x, "NHWC" if reading.form == "images" else layout)
+    if len(shape) == 3 and layout != "features" and tuple(getattr(x, "shape", ()))[1:] == shape:
+        layout = "NCHW"
+    elif reading.form == "images":
+        layout = "NHWC"
+    return features(x, layout)
 
 
 def _array(x: Any, columns: Sequence[Column]) -> "Tensor":

@@ -13,6 +13,14 @@ from unalike.federation.readers.arrays import Layout, from_arrays
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
 
+FREE, VALIDATION = -1, 1  # as in federation/data.py, which loads torch
+
+# Where the validation rows are, by the key of the training rows.
+_VALIDATION = {
+    "x_train": ("x_val", "y_val"),
+    "X_train": ("X_val", "y_val"),
+    "train_images": ("val_images", "val_labels"),
+}
 # (x, y, test x, test y) as Keras, scikit-learn users and MedMNIST name them.
 _KEYS = (
     ("x_train", "y_train", "x_test", "y_test"),
@@ -26,7 +34,9 @@ _KEYS = (
 def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> "Examples":
     """Examples from ``x`` and ``y``, or ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
 
-    ``client`` is the key of the natural client of each training row.
+    ``client`` is the key of the natural client of each training row. Validation rows (``x_val``
+    and ``y_val``) are clients' rows too, dealt like the others; their clients are under the key
+    ``client`` with ``_val`` behind it, or follow those of the training rows.
     """
     arrays = load_npz(path)
     found = ", ".join(sorted(arrays)) or "none"
@@ -39,15 +49,34 @@ def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> 
         raise DataError(f"'{path}' has no clients under '{client}'; its keys are {found}.")
     x, y, test_x, test_y = keys
     has_test = test_x in arrays and test_y in arrays
+    rows, labels, clients = arrays[x], arrays[y], arrays[client] if client else None
+    val_x, val_y = _VALIDATION.get(x, ("", ""))
+    part = None
+    if val_x in arrays and val_y in arrays:
+        part = np.repeat([FREE, VALIDATION], [len(rows), len(arrays[val_x])]).astype(np.int8)
+        if rows.shape[1:] != arrays[val_x].shape[1:]:
+            raise DataError(f"'{path}': rows of {x} and {val_x} differ in shape.")
+        rows = np.concatenate([rows, arrays[val_x]])
+        labels = np.concatenate([labels, arrays[val_y]])
+        if clients is not None and len(clients) < len(rows):
+            clients = np.concatenate([clients, _clients_of(arrays, f"{client}_val", path)])
     examples = from_arrays(
-        arrays[x],
-        arrays[y],
-        arrays[client] if client else None,
+        rows,
+        labels,
+        clients,
         test=(arrays[test_x], arrays[test_y]) if has_test else None,
         layout=layout,
         name=Path(path).stem,
     )
-    return replace(examples, reading=examples.reading._replace(client=client))
+    return replace(examples, reading=examples.reading._replace(client=client), part=part)
+
+
+def _clients_of(arrays: dict[str, np.ndarray], key: str, path: str | Path) -> np.ndarray:
+    if key not in arrays:
+        raise DataError(
+            f"'{path}' has validation rows but does not say whose; add their clients as '{key}'."
+        )
+    return arrays[key]
 
 
 def load_npz(path: str | Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,78 @@
+"""Examples from whatever a program holds: arrays, frames, datasets, or one for each client."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unalike.errors import ConfigError, DataError
+from unalike.federation.data import Examples
+from unalike.federation.datasets.base import Dataset
+from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.frames import from_frame
+from unalike.federation.readers.hub import from_hub
+
+
+def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
+    """Examples from a dataset of any of the kinds that are in use.
+
+    Args:
+        data: Examples, a named dataset, arrays ``(x, y)`` or ``(x, y, groups)``, a pandas or
+            polars frame, a ``datasets.Dataset``, a PyTorch dataset, or a mapping from clients'
+            names to arrays ``(x, y)`` or PyTorch datasets.
+        label: The column to predict, of a frame or a ``datasets.Dataset``.
+        client: The column that names each row's client.
+    """
+    if isinstance(data, Dataset):
+        return data.load()
+    if isinstance(data, Examples):
+        return data
+    if isinstance(data, tuple) and len(data) in (2, 3):
+        return from_arrays(*data)
+    if isinstance(data, Mapping):
+        return _of_clients(data)
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        return from_hub(data, label=label, client=client)
+    if hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc")):
+        return from_frame(data, label, client)
+    plain = isinstance(data, str | list | tuple) or hasattr(data, "dtype")
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not plain:
+        return from_arrays(*_stacked(data, "the dataset"))
+    raise ConfigError(
+        "data must be a named dataset, (x, y) or (x, y, groups), a pandas or polars frame, a "
+        "PyTorch or Hugging Face dataset, or a mapping from clients to such, got "
+        f"{type(data).__name__}."
+    )
+
+
+def _of_clients(data: Mapping[Any, Any]) -> Examples:
+    """One dataset for each client."""
+    if not data:
+        raise DataError("a mapping from clients to data must name one client at least.")
+    parts = []
+    for name, own in data.items():
+        pair = own if isinstance(own, tuple) and len(own) == 2 else _stacked(own, f"client {name}")
+        parts.append((np.asarray(pair[0]), np.asarray(pair[1])))
+    shapes = {x.shape[1:] for x, _ in parts}
+    if len(shapes) > 1:
+        one, other = sorted(shapes)[:2]
+        raise DataError(f"clients have rows of shape {one} and of shape {other}; make them equal.")
+    groups = np.repeat([str(name) for name in data], [len(x) for x, _ in parts])
+    x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    return from_arrays(x, y, groups)
+
+
+def _stacked(dataset: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs (x, y) of a dataset with a length, as two arrays."""
+    xs, ys = [], []
+    for i in range(len(dataset)):
+        item = dataset[i]
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise DataError(f"{what} must give pairs (x, y), got {type(item).__name__} at {i}.")
+        xs.append(np.asarray(item[0]))
+        ys.append(np.asarray(item[1]))
+    if not xs:
+        raise DataError(f"{what} has no rows.")
+    if len({x.shape for x in xs}) > 1:
+        raise DataError(f"the rows of {what} differ in shape; make them equal.")
+    return np.stack(xs), np.stack(ys)

@@ -1,0 +1,164 @@
+"""What training in memory came to: records, models that predict, a folder, a notebook's cell."""
+
+import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from unalike import tree
+from unalike.errors import RunError
+from unalike.federation.data import Federation
+from unalike.federation.skew import measure
+from unalike.files import write
+from unalike.metrics.catalogue import TESTS
+from unalike.predict.trained import Trained, trained
+from unalike.predict.weights import Which, of_models
+from unalike.report import outcome
+from unalike.report.plots import client_strip, learning_curves
+from unalike.run.build import Experiment, facts
+from unalike.run.environment import environment
+from unalike.run.folder import LOGS, dumps
+from unalike.run.keep import Models, described, model_files, row_file, written
+from unalike.tables.cells import words
+from unalike.tables.html import html
+from unalike.tables.model import Table
+from unalike.tree import Params
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished training; in a notebook it shows its tests and how it got there."""
+
+    summary: dict[str, Any]  # as summary.json: last and selected round, totals
+    rounds: list[dict[str, Any]]  # as rounds.jsonl
+    clients: list[dict[str, Any]]  # as clients.jsonl
+    _made: Experiment = field(repr=False)
+    _module: nn.Module = field(repr=False)
+    _last: Models = field(repr=False)
+    _selected: Models | None = field(repr=False)
+
+    @property
+    def federation(self) -> Federation:
+        """The data it was trained on."""
+        return self._made.federation
+
+    @cached_property
+    def model(self) -> nn.Module | None:
+        """The shared model of the last round; None if only the clients hold whole models.
+
+        It takes rows as ``federation.examples.x`` holds them; ``predict`` takes them as they came.
+        """
+        servers = self._last.servers
+        return None if servers is None else _loaded(self._module, tree.row(servers, 0))
+
+    def personal(self, client: str | int) -> nn.Module:
+        """The model that a client is judged by on its own data, by the client's name or number."""
+        number, weights = self.federation.number(client), of_models(self._last)
+        if self.model is not None and weights.personal is None and not any(weights.row_of):
+            return self.model
+        return _loaded(self._module, weights.of(number))
+
+    def trained(self, which: Which = "selected") -> Trained:
+        """The models of the selected round, or of the last, ready for new rows."""
+        chosen = self._last if which == "last" or self._selected is None else self._selected
+        task = self._made.recipe.algorithm.task
+        return trained(described(self._made), of_models(chosen), task)
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """The class of each row by the shared model of the selected round."""
+        return self.trained().predict(rows)
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """Class probabilities by the shared model of the selected round."""
+        return self.trained().predict_proba(rows)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a run folder, for ``unalike.load``, ``unalike report`` and ``unalike predict``.
+
+        It cannot be resumed. A model that was given as a module is needed again to load it.
+        """
+        place = Path(folder)
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise RunError(f"'{place}' is not an empty folder; choose another.")
+        config = self._made.config.resolved()
+        files = {
+            "config.json": {**config, "data": {"name": "files", "path": "(memory)"}},
+            "environment.json": environment(),
+            "features.json": described(self._made),
+            "skew.json": _partition(self._made),
+            "summary.json": self.summary,
+        }
+        raw = {name: dumps(held, indent=1).encode() for name, held in files.items()}
+        for name, lines in zip(LOGS, (self.rounds, self.clients), strict=True):
+            raw[name] = "".join(dumps(line) + "\n" for line in lines).encode()
+        raw["rows.npz"] = row_file(self._made)
+        raw |= model_files(self._named(self._last))
+        if self._selected is not None and self._selected.round < self._last.round:
+            chosen = model_files(self._named(self._selected))
+            raw |= {f"selected/{name}": held for name, held in chosen.items()}
+        for name, held in raw.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            write(place / name, held)
+        return place
+
+    def _named(self, kept: Models) -> Models:
+        """The models with a note where the network is one that no configuration names."""
+        given = self._made.config.run.init == "given"
+        note = {"given": type(self._module).__name__} if given else {}
+        return kept._replace(notes={**kept.notes, **note})
+
+    def _repr_html_(self) -> str:
+        """Its tests as a table, and the two pictures that matter."""
+        last, chosen = self.summary["last"], self.summary["selected"]
+        judged = chosen or last
+        sections = [s for s in TESTS if s in judged]
+        main = outcome.main_metric(judged[sections[0]])
+        rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
+        title = f"Round {judged['round']}" + (", selected on validation rows" if chosen else "")
+        table = Table(title, ["test", *outcome.columns(main).values()], rows, []).filled()
+        return "\n".join(
+            [
+                f"<div><p><b>{escape(self._name)}</b>, {self.federation.n_clients} clients</p>",
+                html(table, "unalike-result", sortable=False),
+                *self._pictures(main, judged["round"]),
+                "</div>",
+            ]
+        )
+
+    def _pictures(self, main: str, t: int) -> list[str]:
+        import vl_convert
+
+        section = "local" if "local" in self.summary["last"] else "global"
+        points = [
+            {"round": r["round"], "method": self._name, main: r["metrics"][section][main]["mean"]}
+            for r in self.rounds
+            if r["metrics"]
+        ]
+        line = next(line for line in self.clients if line["round"] == t)
+        charts = [learning_curves(points, main, "Mean over clients")]
+        own = np.array(line.get("local", {}).get(main, []), dtype=float)
+        if np.isfinite(own).any():
+            sizes = {self._name: np.array(line["local"]["n"], dtype=float)}
+            charts.append(client_strip({self._name: own}, main, "Every client", sizes))
+        return [vl_convert.vegalite_to_svg(chart.to_json()) for chart in charts]
+
+    @property
+    def _name(self) -> str:
+        config = self._made.config
+        return "+".join([config.method.name, *(m.name for m in config.plus)])
+
+
+def _partition(made: Experiment) -> dict[str, Any]:
+    return {**written(made, measure(made.federation.counts).as_dict()), **facts(made)}
+
+
+def _loaded(like: nn.Module, w: Params) -> nn.Module:
+    """A copy of a module with these weights, in evaluation mode."""
+    own = copy.deepcopy(like)
+    own.load_state_dict({k: v.detach().cpu() for k, v in w.items()}, strict=False)
+    return own.eval()
