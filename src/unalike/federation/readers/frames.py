@@ -73,6 +73,10 @@ def from_frame(
     train = as_polars(frame)
     for column in [label, *([client] if client else []), *drop]:
         expect(train, column)
+    if label in drop:
+        raise DataError(f"'{label}' is the label, so it cannot be dropped; take it out of drop.")
+    if label == client:
+        raise DataError(f"'{label}' cannot be both the label and the client; name two columns.")
     rows = len(train)
     if rows == 0:
         raise DataError("the table has no rows.")
@@ -84,11 +88,11 @@ def from_frame(
     with placed(where):
         columns = [_columns(table[column], rows, missing) for column in used]
         x = np.concatenate([values for _, values in columns], axis=1)
-        y = table[label].to_numpy()
+        y = _names(table[label])
         examples = from_arrays(
             x[:rows],
             y[:rows],
-            train[client].to_numpy() if client else None,
+            _names(train[client]) if client else None,
             test=None if test is None else (x[rows:], y[rows:]),
             classes=classes,
             class_names=class_names,
@@ -120,7 +124,8 @@ def read_table(
 
     ``test_path`` names the file of the dataset's own test set; options as in ``from_frame``.
     """
-    test = table_file(test_path) if test_path else None
+    aside = {label, client}
+    test = _spelled_out(table_file(test_path), aside) if test_path else None
 
     def where(row: int, of_test: bool) -> str:
         file = Path(test_path if of_test else path)
@@ -129,7 +134,7 @@ def read_table(
         return f"line {line_of(file, row)} of '{file}'"
 
     given = {"name": Path(path).stem, "test": test, "where": where, **options}
-    return from_frame(table_file(path), label, client, **given)
+    return from_frame(_spelled_out(table_file(path), aside), label, client, **given)
 
 
 def table_file(path: str | Path, *, texts: Sequence[str] = ()) -> "pl.DataFrame":
@@ -161,6 +166,28 @@ def table_file(path: str | Path, *, texts: Sequence[str] = ()) -> "pl.DataFrame"
     if wrong:
         raise DataError(f"'{path}' cannot be read as a table: {wrong}.")
     return table
+
+
+def _spelled_out(table: "pl.DataFrame", aside: set[str]) -> "pl.DataFrame":
+    """Text columns that hold nothing but numbers as numbers: Infinity, NAN and -nan are such."""
+    import polars as pl
+
+    for name in table.columns:
+        column = table[name]
+        if name not in aside and column.dtype == pl.String:
+            numbers = column.cast(pl.Float64, strict=False)
+            if numbers.null_count() == column.null_count() < len(column):
+                table = table.with_columns(numbers)
+    return table
+
+
+def _names(column: "pl.Series") -> np.ndarray:
+    """Labels or clients as NumPy has them; whole numbers beyond 64 bits as text."""
+    import polars as pl
+
+    if column.dtype == pl.Int128 or column.dtype.is_decimal():
+        column = column.cast(pl.String)
+    return column.to_numpy()
 
 
 def as_polars(frame: Any) -> "pl.DataFrame":
@@ -260,6 +287,14 @@ def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:
             infinite,
             train_rows,
             f"column '{series.name}' is infinite in {{row}}; remove or replace such values.",
+        )
+    large = (series.abs() > float(np.finfo(np.float32).max)).fill_null(False)
+    if large.any():
+        raise _at(
+            large,
+            train_rows,
+            f"column '{series.name}' is {series[large.arg_max() or 0]} in {{row}}, larger than a "
+            "32-bit number can be; scale the column.",
         )
     if series[:train_rows].null_count() == train_rows:
         raise DataError(f"column '{series.name}' is empty in the training table; drop it.")
