@@ -1,6 +1,7 @@
 """The server of ``unalike watch``: what it answers, to whom, and when it has news."""
 
 import json
+import socket
 import threading
 from http.client import HTTPConnection
 
@@ -151,3 +152,19 @@ def test_the_commands(run_folder, tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "http://127.0.0.1:" in out
     assert "stopped watching." in out
+
+
+def speak(server, *lines):
+    """What is answered to a request that no library would send."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as talk:
+        talk.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+        return b"".join(iter(lambda: talk.recv(4096), b"")).split(b"\r\n")[0].decode()
+
+
+def test_requests_that_no_browser_sends(server):
+    here = f"127.0.0.1:{server.server_port}"
+    assert "400" in speak(server, "GET http://[ HTTP/1.1", f"Host: {here}")
+    assert "421" in speak(server, "GET / HTTP/1.1", f"Host: {here}", "Host: evil.example")
+    assert "421" in speak(server, "GET http://evil.example/ HTTP/1.1", f"Host: {here}")
+    assert "421" in speak(server, "GET / HTTP/1.1")
+    assert "200" in speak(server, f"GET http://{here}/ HTTP/1.1", f"Host: {here}")

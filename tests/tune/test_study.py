@@ -257,3 +257,21 @@ def test_the_command(tmp_path, unalike):
     for words in ("[local]\nlr = ", f"unalike run {place}", "test rows took no part"):
         assert words in out
     assert "trial 2 of 2: local.lr = " in out  # a log is told of every trial
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw + b"garbage\n{}\n",
+        lambda raw: b"\xff\xfe\x00" * 100 + b"\n" + raw,
+        lambda raw: raw[:300] + b"###" + raw[303:],
+        lambda raw: b"5\n" + raw,
+        lambda raw: b"{}\n" + raw,
+    ],
+)
+def test_a_damaged_journal_is_named(damage, tmp_path):
+    search(made(), tmp_path)
+    journal = tmp_path / "study.jsonl"
+    journal.write_bytes(damage(journal.read_bytes()))
+    with pytest.raises(RunError, match=r"study\.jsonl' is damaged"):
+        search(made(trials=4), tmp_path)

@@ -164,7 +164,7 @@ def advise(
     set_: Overrides = None,
     label: str | None = None,
     client: str | None = None,
-    minutes: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 2.0,
+    minutes: Annotated[float, Parameter(validator=validators.Number(gt=0, lte=1e5))] = 2.0,
     seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 5,
     folder: str | None = None,
 ) -> None:

@@ -18,6 +18,8 @@ from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
 
+MOST = 100_000  # clients or classes of a partition that is looked for
+
 
 def measure_file(file: str | None, overrides: list[str], plot: str | None) -> None:
     """Print the skew of a configuration's partition; draw it if asked."""
@@ -60,6 +62,9 @@ def reach(target: float, clients: int, classes: int) -> None:
     """Print every setting of every sampler whose EMD is the target."""
     from unalike.federation.target import TARGETED, settings_for
 
+    for name, value in (("clients", clients), ("classes", classes)):
+        if value > MOST:
+            raise ConfigError(f"--{name} is {value}; at most {MOST:,} can be looked for.")
     rows, found = [], []
     for sampler in TARGETED:
         try:

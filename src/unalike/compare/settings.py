@@ -119,8 +119,13 @@ def budget(value: Any) -> Budget:
     return Budget(_kind(name), _amount(name, amount), longest)
 
 
+MOST = 10_000  # seeds, and cells in all: each is a folder of its own
+
+
 def seeds(value: Any, first: int) -> list[int]:
     """The seeds: a list as given, a number counted up from ``first``."""
+    if _whole(value) and value > MOST:
+        raise ConfigError(f"'compare.seeds' is {value}; at most {MOST:,} can be compared.")
     if _whole(value) and value >= 1:
         return [first + i for i in range(value)]
     if isinstance(value, list) and value and all(_whole(s) and s >= 0 for s in value):

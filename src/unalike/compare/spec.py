@@ -193,9 +193,15 @@ def comparison(raw: Mapping[str, Any]) -> Comparison:
         _no_conflict(settings, budget, kind, variants)
     _set_once(listed, placed)
     listed, placed = swept(settings.sweep, listed, placed)
+    seeds = read.seeds(settings.seeds, first.seed)
+    if (many := len(seeds) * len(placed) * len(listed)) > read.MOST:
+        raise ConfigError(
+            f"the comparison has {many:,} cells, more than {read.MOST:,}; take fewer methods, "
+            "conditions or seeds."
+        )
     cells = [
         _cell(base, method, condition, seed)
-        for seed in read.seeds(settings.seeds, first.seed)
+        for seed in seeds
         for condition in placed
         for method in listed
     ]

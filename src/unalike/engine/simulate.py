@@ -33,8 +33,9 @@ from unalike.engine.node import (
 from unalike.engine.states import InMemory, States
 from unalike.engine.traced import Traced
 from unalike.engine.transport import Clients, Replies, Work
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples, Federation, Rows
+from unalike.generator import TORCH, drawn_since, states
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
@@ -212,7 +213,7 @@ class Simulation:
         """Run every planned client, some at a time."""
         self.states.settle()
         self._now = t
-        run = self._vmapped if self.engine == "vectorized" else self._each
+        run = self._vmapped if self.engine == "vectorized" else self._watched
         done: list[tuple[Tensor, Tree]] = []
         for some in self._chunks(plan):
             part = Plan(*(field[some] for field in plan))
@@ -227,6 +228,21 @@ class Simulation:
             yield Replies(part.ids[said], wire, numbers, work)
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
+
+    def _watched(
+        self, t: int, plan: Plan, downs: Tree, home: Tensor
+    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
+        """``_each``; a module that drew numbers which no seed decides is noticed."""
+        before = states()
+        answers = self._each(t, plan, downs, home)
+        drawn = drawn_since(before)
+        if drawn and not (drawn == TORCH and self.recipe.algorithm.task.network.seeds_global):
+            raise RunError(
+                f"something drew from {drawn} in round {t + 1}, though the model did not when it "
+                "was tried, so the run cannot be repeated; draw in every forward pass, or with "
+                "nn.Dropout."
+            )
+        return answers
 
     def _work(self, plan: Plan, stats: dict[str, Tensor], slots: int) -> Work:
         """What clients did, taken out of what they report."""

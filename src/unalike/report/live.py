@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from unalike.errors import ConfigError, UnalikeError
 from unalike.report.html import page
-from unalike.report.records import Reader
+from unalike.report.records import Reader, intact
 
 ADDRESS = "127.0.0.1"
 PORT = 8642
@@ -59,8 +59,9 @@ class Desk:
     def _make(self) -> Edition:
         begun = time.process_time()  # the clock runs on while training has the core
         seen = self.reader.signature()  # before reading: what comes later is for the next edition
-        study = self.reader.read()
-        made = page.content(study)
+        with intact(self.reader.folder):
+            study = self.reader.read()
+            made = page.content(study)
         version = hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
         news = {
             "version": version,
@@ -87,10 +88,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page, or what is new."""
-        if self.headers.get("Host") not in self.server.names:
+        hosts = self.headers.get_all("Host") or [""]
+        try:
+            url = urlsplit(self.path)
+        except ValueError:
+            self._say(HTTPStatus.BAD_REQUEST, "This is not an address; the report is at /.")
+            return
+        if len(hosts) > 1 or not {hosts[0], url.netloc or hosts[0]} <= set(self.server.names):
             self._say(HTTPStatus.MISDIRECTED_REQUEST, "This server is for this machine only.")
             return
-        url = urlsplit(self.path)
         if url.path not in ("/", "/state"):
             self._say(HTTPStatus.NOT_FOUND, "There is nothing here; the report is at /.")
             return

@@ -1,8 +1,8 @@
 """What a report is made from: the records of a run, of a comparison, or of a folder of runs."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from json import JSONDecodeError
 from pathlib import Path
@@ -12,12 +12,13 @@ from unalike.compare import folder as comparison
 from unalike.compare.labels import combined, labels
 from unalike.compare.results import FAILED, reasons
 from unalike.compare.spec import Comparison
-from unalike.errors import RunError
+from unalike.errors import RunError, UnalikeError
 from unalike.report.outcome import main_metric
 from unalike.run.folder import read_json, read_lines
 from unalike.run.sections import EvaluationSettings
 from unalike.run.selecting import headline
 from unalike.run.summary import summarise
+from unalike.run.verify import verify
 
 Record = dict[str, Any]
 
@@ -191,8 +192,10 @@ def read_run(folder: Path) -> Run:
     if not isinstance(config, dict) or "method" not in config:
         raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
     rounds = read_lines(folder / "rounds.jsonl")
+    if not all(isinstance(r, dict) and {"round", "metrics"} <= r.keys() for r in rounds):
+        raise RunError(f"'{folder}/rounds.jsonl' is damaged; restore it from a copy.")
     finished = (folder / "summary.json").exists()
-    summary = read_json(folder / "summary.json") if finished else None
+    summary = _maybe(folder / "summary.json") if finished else None
     if summary is None and any(r["metrics"] for r in rounds):
         settings = EvaluationSettings(**config.get("evaluation", {}))
         summary = summarise(rounds, settings, headline(config["model"]["name"]))
@@ -204,12 +207,35 @@ def read_run(folder: Path) -> Run:
         rounds,
         summary,
         finished,
-        sum(line["seconds"] for line in read_lines(folder / "timing.jsonl")),
+        sum(map(_seconds, read_lines(folder / "timing.jsonl"))),
     )
 
 
+def _seconds(line: Any) -> float:
+    """How long a round took; nothing where the line does not say."""
+    value = line.get("seconds") if isinstance(line, dict) else None
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def _maybe(path: Path) -> Record:
-    return dict(read_json(path)) if path.exists() else {}
+    found = read_json(path) if path.exists() else {}
+    if not isinstance(found, dict):
+        raise RunError(f"'{path}' is damaged; restore it from a copy.")
+    return found
+
+
+@contextmanager
+def intact(folder: Path) -> Iterator[None]:
+    """An error that comes from damaged records says which file it is; any other is ours."""
+    try:
+        yield
+    except UnalikeError:
+        raise
+    except Exception:
+        for run in [folder, *(p.parent for p in sorted(folder.glob("**/config.json")))]:
+            if (run / "config.json").exists():
+                verify(run)
+        raise
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ __all__ = [
     "tables",
 ]
 
+LARGEST = 10_000_000  # bytes of a configuration
 OTHERS = ("compare", "tune")  # tables that another command of the same name reads
 DEFAULTS: dict[str, dict[str, Any]] = {  # what a table without a name names
     "data": {"name": "digits"},
@@ -146,6 +147,10 @@ def read(path: Path) -> dict[str, Any]:
     """A TOML file as plain data."""
     refuse_data(path)
     try:
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise ConfigError(f"'{path}' is not a file that ends; give the path of a TOML file.")
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise ConfigError(f"'{path}' is larger than any configuration; give a TOML file.")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"there is no file '{path}'; give the path of a TOML file.") from None
@@ -157,7 +162,9 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"'{path}' cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"'{path}' is not a text file; a config is TOML in UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise ConfigError(f"'{path}' is nested too deeply for a configuration.") from None
+    except ValueError as error:  # also a number of more digits than Python reads
         raise ConfigError(f"'{path}' is not valid TOML: {str(error).rstrip('.')}.") from None
 
 

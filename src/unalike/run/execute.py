@@ -210,5 +210,5 @@ def _forget_timing(folder: Path, done: int) -> None:
     """Leave out the rounds that will be timed again, and what cannot be read."""
     path = folder / "timing.jsonl"
     if path.exists():
-        found = re.finditer(r'{"round": (\d+), .*\n', path.read_text(errors="replace"))
+        found = re.finditer(r'{"round": (\d{1,18}), .*\n', path.read_text(errors="replace"))
         write(path, "".join(line[0] for line in found if int(line[1]) <= done))

@@ -96,18 +96,22 @@ def read_json(path: Path) -> Any:
         raise RunError(f"'{path.parent}' is not a run folder: it has no {path.name}.") from None
     except OSError as error:
         raise RunError(f"'{path}' cannot be read: {error.strerror}.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(f"'{path}' is damaged ({error}); restore it from a copy.") from None
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, endless digits or nesting
+        why = str(error).partition("\n")[0]
+        raise RunError(f"'{path}' is damaged ({why:.120}); restore it from a copy.") from None
 
 
 def read_lines(path: Path) -> list[Any]:
     """The records of a JSON-lines file; a half-written last line is left out."""
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    try:
+        lines = path.read_bytes().splitlines() if path.exists() else []
+    except OSError as error:
+        raise RunError(f"'{path}' cannot be read: {error.strerror}.") from None
     records = []
     for i, line in enumerate(lines):
         try:
             records.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             if i < len(lines) - 1:
                 raise RunError(f"line {i + 1} of '{path}' is damaged.") from None
     return records

@@ -29,10 +29,16 @@ def _parsed(item: str) -> tuple[list[str], Any]:
     path = [part.strip() for part in key.split(".")]
     if not equals or not all(path):
         raise ConfigError(f"--set '{item}' is not of the form key=value, for example rounds=50.")
+    if "\n" in item.strip() or "\r" in item.strip():
+        raise ConfigError(f"--set {item!r} has a line break; give each setting by itself.")
     try:
         return path, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return path, text.strip()
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            f"--set '{item:.40} ...' is too long a number or nested too deeply for a setting."
+        ) from None
 
 
 def _put(raw: dict[str, Any], path: list[str], value: Any, item: str) -> None:
@@ -55,7 +61,7 @@ def _put(raw: dict[str, Any], path: list[str], value: Any, item: str) -> None:
 
 
 def _element(items: list[Any], index: str, item: str) -> Any:
-    if not index.isdigit() or int(index) >= len(items):
+    if not (index.isascii() and index.isdigit()) or int(index[:9]) >= len(items):
         raise ConfigError(
             f"--set '{item}': there is no element '{index}' in a list of {len(items)}; "
             "add one in the file, or all of them: --set 'plus=[\"fedprox\"]'."

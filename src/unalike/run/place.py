@@ -10,8 +10,12 @@ from unalike.run.config import Config
 def refuse_occupied(config: Config) -> None:
     """Say early that the named folder holds something already."""
     folder = Path(config.run.folder)
-    if not config.run.folder or not folder.exists():
-        return
+    try:
+        if not config.run.folder or not folder.exists():
+            return
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RunError(f"run.folder '{config.run.folder:.60}' cannot be a folder: {why}.") from None
     if not folder.is_dir():
         raise RunError(f"run.folder '{folder}' is a file; choose another run.folder.")
     if (folder / "config.json").exists():

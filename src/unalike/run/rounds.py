@@ -10,7 +10,6 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
 from unalike.engine.loop import Round
 from unalike.errors import RunError
-from unalike.generator import TORCH, drawn_since, states
 from unalike.own_code import blamed
 from unalike.run.alarm import alarm
 from unalike.run.build import Experiment
@@ -39,7 +38,7 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
     course, every = made.course, made.config.evaluation.every
     last, refused, gap = {span.stop for span in course.spans}, 0, Gap()
     for t in range(done, course.rounds):
-        begun, generators = time.perf_counter(), states()
+        begun = time.perf_counter()
         with blamed(named(made.config), f"round {t + 1}"):
             if progress is None:
                 progress = course.begin()
@@ -51,7 +50,6 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         if (t + 1) % every == 0 or t + 1 in last:
             with blamed(named(made.config), f"the evaluation of round {t + 1}"):
                 judged = made.evaluator(progress.state)
-        _refuse_draws(made, t, drawn_since(generators))
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
@@ -75,16 +73,6 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             record["epsilon"] = round(made.accountant(t), 6)
         seconds = round(time.perf_counter() - begun, 4)
         yield Step(t + 1, progress, record, clients, seconds, judged)
-
-
-def _refuse_draws(made: Experiment, t: int, drawn: str) -> None:
-    """Stop if a module drew numbers that no seed decides, as one does that draws only sometimes."""
-    if not drawn or (drawn == TORCH and made.recipe.algorithm.task.network.seeds_global):
-        return
-    raise RunError(
-        f"something drew from {drawn} in round {t + 1}, though the model did not when it was "
-        "tried, so the run cannot be repeated; draw in every forward pass, or with nn.Dropout."
-    )
 
 
 def _diverged(t: int, report: Round) -> str:

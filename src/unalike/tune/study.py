@@ -118,13 +118,20 @@ def _question(tuning: Tuning) -> dict[str, Any]:
 def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "Study":
     backend = library.storages.journal.JournalFileBackend(str(folder / "study.jsonl"))
     startup = library.pruners.MedianPruner(n_startup_trials=STARTUP)
-    study: Study = library.create_study(
-        storage=library.storages.JournalStorage(backend),
-        study_name="tune",
-        direction="maximize" if higher else "minimize",
-        pruner=startup if tuning.settings.pruning else library.pruners.NopPruner(),
-        load_if_exists=True,
-    )
+    try:
+        study: Study = library.create_study(
+            storage=library.storages.JournalStorage(backend),
+            study_name="tune",
+            direction="maximize" if higher else "minimize",
+            pruner=startup if tuning.settings.pruning else library.pruners.NopPruner(),
+            load_if_exists=True,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        why = str(error).partition("\n")[0]
+        raise RunError(
+            f"'{folder / 'study.jsonl'}' is damaged ({type(error).__name__}: {why:.80}); restore "
+            "it from a copy, or name another folder with --folder."
+        ) from None
     for trial in study.trials:
         if trial.state == library.trial.TrialState.RUNNING:  # left behind by a killed process
             study.tell(trial.number, state=library.trial.TrialState.FAIL)

@@ -162,8 +162,9 @@ def _tensor(x: Any, what: str) -> "Tensor":
                 f"{what} must be numbers, got {array.dtype}; a table with text can be read by "
                 "from_frame."
             )
-        # Unsigned integers beyond uint8 and foreign byte orders have no tensor type.
-        if array.dtype.kind == "u" and array.dtype != np.uint8:
+        # Long doubles, unsigned integers beyond uint8 and foreign byte orders have no tensor type.
+        long = array.dtype.kind == "f" and array.dtype.itemsize > 8
+        if long or (array.dtype.kind == "u" and array.dtype != np.uint8):
             array = array.astype(np.float64)
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         tensor = torch.from_numpy(array if array.flags.writeable else array.copy())

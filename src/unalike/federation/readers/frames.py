@@ -82,6 +82,10 @@ def from_frame(
     train = as_polars(frame)
     for column in filter(None, [label, client, split, together, *drop, *protected]):
         expect(train, column)
+    if label in drop:
+        raise DataError(f"'{label}' is the label, so it cannot be dropped; take it out of drop.")
+    if label == client:
+        raise DataError(f"'{label}' cannot be both the label and the client; name two columns.")
     rows = len(train)
     if rows == 0:
         raise DataError("the table has no rows.")
@@ -94,11 +98,11 @@ def from_frame(
         columns = [_columns(table[column], rows, missing) for column in used]
         columns += [_attribute(table[column]) for column in protected]
         x = np.concatenate([values for _, values in columns], axis=1)
-        y = table[label].to_numpy()
+        y = _names(table[label])
         examples = from_arrays(
             x[:rows],
             y[:rows],
-            train[client].to_numpy() if client else None,
+            _names(train[client]) if client else None,
             test=None if test is None else (x[rows:], y[rows:]),
             classes=classes,
             class_names=class_names,
@@ -141,7 +145,8 @@ def read_table(
 
     ``test_path`` names the file of the dataset's own test set; options as in ``from_frame``.
     """
-    test = table_file(test_path, csv) if test_path else None
+    aside = {label, client, options.get("split", ""), options.get("together", "")}
+    test = _spelled_out(table_file(test_path, csv), aside) if test_path else None
 
     def where(row: int, of_test: bool) -> str:
         file = Path(test_path if of_test else path)
@@ -150,7 +155,8 @@ def read_table(
         return f"line {line_of(file, row, csv)} of '{file}'"
 
     given = {"name": Path(path).stem, "test": test, "where": where, **options}
-    examples = from_frame(table_file(path, csv), label, client, **given)
+    table = _spelled_out(table_file(path, csv), aside)
+    examples = from_frame(table, label, client, **given)
     return replace(examples, reading=examples.reading._replace(csv=csv))
 
 
@@ -200,6 +206,28 @@ def _undecoded(reason: str) -> str:
     if "utf-8" not in reason.lower():
         return ""
     return "it is not written in UTF-8; set data.encoding, for instance to 'latin-1'"
+
+
+def _spelled_out(table: "pl.DataFrame", aside: set[str]) -> "pl.DataFrame":
+    """Text columns that hold nothing but numbers as numbers: Infinity, NAN and -nan are such."""
+    import polars as pl
+
+    for name in table.columns:
+        column = table[name]
+        if name not in aside and column.dtype == pl.String:
+            numbers = column.cast(pl.Float64, strict=False)
+            if numbers.null_count() == column.null_count() < len(column):
+                table = table.with_columns(numbers)
+    return table
+
+
+def _names(column: "pl.Series") -> np.ndarray:
+    """Labels or clients as NumPy has them; whole numbers beyond 64 bits as text."""
+    import polars as pl
+
+    if column.dtype == pl.Int128 or column.dtype.is_decimal():
+        column = column.cast(pl.String)
+    return column.to_numpy()
 
 
 def as_polars(frame: Any) -> "pl.DataFrame":
@@ -312,6 +340,14 @@ def _numbers(series: "pl.Series", train_rows: int) -> np.ndarray:
             infinite,
             train_rows,
             f"column '{series.name}' is infinite in {{row}}; remove or replace such values.",
+        )
+    large = (series.abs() > float(np.finfo(np.float32).max)).fill_null(False)
+    if large.any():
+        raise _at(
+            large,
+            train_rows,
+            f"column '{series.name}' is {series[large.arg_max() or 0]} in {{row}}, larger than a "
+            "32-bit number can be; scale the column.",
         )
     if series[:train_rows].null_count() == train_rows:
         raise DataError(f"column '{series.name}' is empty in the training table; drop it.")

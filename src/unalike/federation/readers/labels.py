@@ -7,6 +7,8 @@ import numpy as np
 from unalike.errors import DataError
 from unalike.federation.readers.rows import RowError
 
+EXACT = 2**53  # up to here a floating-point number is next to no other whole one
+
 
 class Coded(NamedTuple):
     """``codes[i]`` is the place of entry i in ``levels``, which are sorted."""
@@ -98,13 +100,27 @@ def _plain(values: Any, what: str, test: bool = False) -> np.ndarray:
     kind = array.dtype.kind
     if kind == "f":
         return _whole(array, what, test)
+    if kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        return array.astype(str)  # hashes, whose numbers mean nothing
     if kind in "iu":
         return array.astype(np.int64)
     if kind == "S":
-        return np.char.decode(array, "utf-8")
+        return _decoded(array, what, test)
     if kind in "bUT":
         return array.astype(str)
     raise DataError(f"{what} must be whole numbers or text, got {array.dtype}.")
+
+
+def _decoded(array: np.ndarray, what: str, test: bool) -> np.ndarray:
+    """Bytes as the text they are in UTF-8."""
+    for row, value in enumerate(array):
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            raise RowError(
+                f"{what} must be text in UTF-8, got {bytes(value)!r:.40} in {{row}}.", row, test
+            ) from None
+    return np.char.decode(array, "utf-8")
 
 
 def _from_objects(array: np.ndarray, what: str, test: bool) -> np.ndarray:
@@ -133,6 +149,13 @@ def _whole(array: np.ndarray, what: str, test: bool) -> np.ndarray:
     if len(odd):
         missing = f"{what} must not be missing: {{row}} has {array[odd[0]]}."
         raise RowError(missing, int(odd[0]), test)
+    odd = np.flatnonzero(np.abs(array) > EXACT)
+    if len(odd):
+        large = (
+            f"{what} have {array[odd[0]]} in {{row}}, too large to be told from its neighbours as "
+            "a number; give them as text."
+        )
+        raise RowError(large, int(odd[0]), test)
     odd = np.flatnonzero(array != np.round(array))
     if len(odd):
         broken = f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}."

@@ -1,8 +1,11 @@
 """Reads NPZ files, the arrays that ``numpy.savez`` writes; pickled objects are refused."""
 
+import struct
 import zipfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +24,22 @@ _VALIDATION = {
     "X_train": ("X_val", "y_val"),
     "train_images": ("val_images", "val_labels"),
 }
+# What zipfile, zlib and NumPy's own reader of headers raise on bytes that are no such file.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    RuntimeError,  # encrypted; unknown compression; nested too deeply
+    OverflowError,
+    TokenError,
+    SyntaxError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    struct.error,
+)
 # (x, y, test x, test y) as Keras, scikit-learn users and MedMNIST name them.
 _KEYS = (
     ("x_train", "y_train", "x_test", "y_test"),
@@ -89,8 +108,14 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray]:
             if isinstance(archive, np.ndarray):
                 raise DataError(f"'{path}' is a single array; save x and y with numpy.savez.")
             return {key: archive[key] for key in archive.files}
-    except (zipfile.BadZipFile, OSError, EOFError):
-        raise DataError(f"'{path}' is not an NPZ file, or is damaged.") from None
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"'{path}' claims to hold more than fits into memory.") from None
+    except _DAMAGE as error:
+        raise DataError(
+            f"'{path}' is not an NPZ file, or is damaged or encrypted ({type(error).__name__})."
+        ) from None
     except ValueError:
         # NumPy says so for both: an object array inside, or a file that is not an archive at all.
         raise DataError(

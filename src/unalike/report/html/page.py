@@ -21,7 +21,7 @@ from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
 from unalike.report.html.personal import personal_figures
 from unalike.report.plots.methods import colours, dashes
-from unalike.report.records import Reader, Record, Study
+from unalike.report.records import Reader, Record, Study, intact
 from unalike.report.skew import skew_table
 from unalike.run.folder import write
 from unalike.tables.format import size
@@ -67,18 +67,14 @@ class Content(NamedTuple):
 
 def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     """Write the report of a run, a comparison or a folder of runs as one HTML file."""
-    study = Reader(folder).read()
     place = Path(folder) / NAME if path is None else Path(path)
-    if place.is_dir():
-        raise RunError(f"'{place}' is a folder; name the file to write, such as {place}/{NAME}.")
-    most = len(study.partitions)
-    for detail in dict.fromkeys(d._replace(partitions=min(most, d.partitions)) for d in DETAILS):
-        made = content(study, detail)
-        text = render(study, made)
-        if len(text.encode()) <= LIMIT:
-            break
-    else:
-        _warn_of_size(place, text, made)
+    with intact(Path(folder)):
+        study = Reader(folder).read()
+        if place.is_dir():
+            raise RunError(
+                f"'{place}' is a folder; name the file to write, such as {place}/{NAME}."
+            )
+        text = _text(study, place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         write(place, text)
@@ -86,6 +82,18 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
         why = error.strerror or error
         raise RunError(f"'{place}' cannot be written: {why}; name another --output.") from None
     return place
+
+
+def _text(study: Study, place: Path) -> str:
+    """The page, with as much detail as a report has room for."""
+    most = len(study.partitions)
+    for detail in dict.fromkeys(d._replace(partitions=min(most, d.partitions)) for d in DETAILS):
+        made = content(study, detail)
+        text = render(study, made)
+        if len(text.encode()) <= LIMIT:
+            return text
+    _warn_of_size(place, text, made)
+    return text
 
 
 def _warn_of_size(place: Path, text: str, made: Content) -> None:
