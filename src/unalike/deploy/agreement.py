@@ -43,6 +43,7 @@ class Agreement(NamedTuple):
     class_names: tuple[str, ...]
     first: dict[str, int]  # where a site's rows are among those of all, in the order of names
     rows: int
+    rows_of: dict[str, int]
     scale: str
 
 
@@ -85,6 +86,7 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
         class_names,
         dict(zip(names, starts, strict=False)),
         sum(h.rows for h in hellos.values()),
+        {name: hellos[name].rows for name in names},
         first.scale,
     )
 

@@ -13,6 +13,8 @@ The rule, for a client with n examples and shares s of training, validation and 
 So a client of two or three examples may have nothing to test on; it still trains.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
@@ -85,6 +87,16 @@ def split(
         names=tuple(names[k] for k in np.argsort(number)) if names else (),
     )
     return federation.marked([marks[k] for k in np.argsort(number)]) if marks else federation
+
+
+def training_rows(sizes: Sequence[int], validation: float, test: float) -> list[int]:
+    """How many of so many rows of each client train: it depends on nothing else.
+
+    >>> training_rows([100, 3, 1], 0.1, 0.2)
+    [70, 2, 1]
+    """
+    totals = _totals(np.asarray(sizes), validation, test)
+    return [int(n) for n in totals[:, TRAIN]]
 
 
 def _check_shares(validation: float, test: float) -> None:
