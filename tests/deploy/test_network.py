@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ def started(name: str, address: str, keys: Path, folder: Path, **more: Any) -> t
     line = Line(name, address, credentials(keys, name))
 
     def run() -> None:
-        work(name, examples(name), line, folder / name, more.get("policy", Policy()), print, 20.0)
+        policy = more.get("policy", Policy())
+        with suppress(RunError):  # a coordinator that stopped is not waited for
+            work(name, examples(name), line, folder / name, policy, print, 20.0)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

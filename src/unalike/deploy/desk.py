@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from unalike.deploy.agreement import Hello, read_hello
 from unalike.deploy.audit import Audit
+from unalike.deploy.exchange import AGAIN
 from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode
 
 
@@ -39,7 +40,7 @@ class Desk:
         self._sessions: dict[str, int] = dict.fromkeys(names, 0)
         self._welcomes: dict[str, bytes] = {}
         self._asked: dict[str, Asked] = {}
-        self._answers: dict[str, Message] = {}
+        self._answers: dict[str, Message | str] = {}
         self._seen: dict[str, float] = {}  # when each site was last heard of
 
     # What the network calls, in threads of its own.
@@ -58,6 +59,8 @@ class Desk:
             if self._hellos.setdefault(site, told) != told:
                 raise MessageError("the data of this site are not what they were before.")
             self._sessions[site] += 1
+            if self._asked.pop(site, None) is not None:
+                self._answers[site] = AGAIN
             self._ready.notify_all()
             return self._welcomes.get(site, b"")
 

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from unalike.deploy.messages import Message
 
+AGAIN = "it joined again before it had answered"
+
 
 class Exchange(Protocol):
     """The coordinator's end."""
@@ -12,15 +14,14 @@ class Exchange(Protocol):
     def ask(
         self, questions: Mapping[str, Message], seconds: float
     ) -> Iterator[tuple[str, Message | str]]:
-        """Answers as they come in, by site; a sentence for each site that gave none in time."""
+        """Answers as they come in, by site; a sentence for each site that gave none in time.
+
+        A site that joins anew in the meantime has forgotten what it was asked: ``AGAIN``.
+        """
         ...
 
     def session(self, site: str) -> int:
         """How often the site has joined; 0: not yet. A site that joins anew has forgotten."""
-        ...
-
-    def hellos(self) -> dict[str, Message]:
-        """What each site that is here said when it joined."""
         ...
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 
 from unalike.deploy.desk import Desk, NotJoined
 from unalike.deploy.keys import Credentials

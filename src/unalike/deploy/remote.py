@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unalike import rng, tree
-from unalike.deploy.exchange import Exchange
+from unalike.deploy.exchange import AGAIN, Exchange
 from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
 from unalike.engine.loop import messages_of
 from unalike.engine.transport import Clients, Replies, Work
@@ -24,6 +24,7 @@ from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
+ATTEMPTS = 8  # at one question, of a site that keeps joining anew
 ROWWISE = ("accuracy", "top5", "loss", "reconstruction", "kl")  # means over rows
 
 
@@ -186,40 +187,63 @@ class Remote:
         check: Callable[[Message, Mapping[str, Any]], None] = lambda m, asked: None,
     ) -> Iterator[tuple[int, Message]]:
         """Sound answers as they come; sites that have not heard of the stage are told first."""
-        ids = list(notes)
-        if kind not in ("prepare", "begin"):
-            new = [i for i in ids if self._told.get(i) != self.exchange.session(self.names[i])]
-            self._introduce(new)
-            ids = [i for i in ids if i in self._told]
         self.why: dict[str, str] = {}
-        asked = {self.names[i]: i for i in ids}
-        questions = {
-            name: self._question(kind, notes[i], tensors.get(i, ())) for name, i in asked.items()
-        }
-        for name, m in self.exchange.ask(questions, self.seconds):
-            i = asked[name]
-            try:
-                if isinstance(m, str):
-                    raise MessageError(m)
-                if m.kind == "refusal":
-                    raise MessageError(f"it refuses: {m.note.get('why', 'no reason given')}")
-                check(m, notes[i])
-                yield i, m
-            except MessageError as error:
-                self.why[name] = str(error)
-                self.heard(name, str(error))
+        open_ = set(notes)
+        for _ in range(ATTEMPTS):
+            self._introduce([i for i in open_ if not self._knows(i)])
+            asked = {self.names[i]: i for i in sorted(open_) if self._knows(i)}
+            questions = {
+                n: self._question(kind, notes[i], tensors.get(i, ())) for n, i in asked.items()
+            }
+            for name, m in self.exchange.ask(questions, self.seconds):
+                i = asked[name]
+                if m == AGAIN:
+                    continue
+                open_.discard(i)
+                try:
+                    check(self._sound(m), notes[i])
+                except MessageError as error:
+                    self._complain(name, str(error))
+                else:
+                    yield i, self._sound(m)
+            open_ = {i for i in open_ if not self._knows(i) and self.names[i] not in self.why}
+            if not open_:
+                return
+
+    def _knows(self, i: int) -> bool:
+        """Whether a site has been told where the run is since it last joined."""
+        return self._told.get(i) == self.exchange.session(self.names[i]) > 0
+
+    def _sound(self, m: Message | str) -> Message:
+        if isinstance(m, str):
+            raise MessageError(m)
+        if m.kind == "refusal":
+            raise MessageError(f"it refuses: {m.note.get('why', 'no reason given')}")
+        return m
+
+    def _complain(self, name: str, what: str) -> None:
+        self.why[name] = what
+        self.heard(name, what)
 
     def _introduce(self, sites: list[int]) -> None:
         """Tell sites that just joined where the run is."""
-        if not sites:
-            return
-        sessions = {i: self.exchange.session(self.names[i]) for i in sites}
+        told = {self.names[i]: i for i in sites}
+        before = {i: self.exchange.session(self.names[i]) for i in sites}
+        messages: list[tuple[str, dict[str, Any], Tree]] = [
+            ("begin", {"stage": self.stage}, self.inherited or ())
+        ]
         if tree.leaves(self.prepare):
-            ready = {i: self.prepare for i in sites}
-            sites = [i for i, _ in self._ask("prepare", {i: {} for i in sites}, ready)]
-        model = {i: self.inherited or () for i in sites}
-        for i, _ in self._ask("begin", {i: {"stage": self.stage} for i in sites}, model):
-            self._told[i] = sessions[i]
+            messages.insert(0, ("prepare", {}, self.prepare))
+        for kind, note, tensors in messages:
+            questions = {name: self._question(kind, note, tensors) for name in told}
+            for name, m in self.exchange.ask(questions, self.seconds):
+                try:
+                    self._sound(m)
+                except MessageError as error:
+                    del told[name]
+                    if m != AGAIN:
+                        self._complain(name, str(error))
+        self._told |= {i: before[i] for i in told.values()}
 
     def _question(self, kind: str, note: Mapping[str, Any], tensors: Tree) -> Message:
         self._number += 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -23,7 +24,7 @@ from unalike.engine.guard import Guard
 from unalike.engine.shards import Shards
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
-from unalike.federation.data import Federation
+from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.split import training_rows
 from unalike.files import write
 from unalike.parts.privacy.accountant import Accountant
@@ -142,7 +143,7 @@ def _played(
         accountant = Accountant(last.guarantee, last.schedule, span, n, cohorts)
     whole = Experiment(
         config,
-        cast(Federation, None),  # rows are where the sites are
+        _blank(agreed),
         cast(Simulation, Host()),
         course,
         judge,
@@ -154,6 +155,15 @@ def _played(
     finish = {name: message("finish", run, 1 << 40, "coordinator") for name in agreed.names}
     for _ in desk.ask(finish, 30.0):
         pass
+
+
+def _blank(agreed: Agreement) -> Federation:
+    """The sites with one blank row each: the real ones are where the sites are."""
+    n, shape = len(agreed.names), agreed.shape
+    two = shape.blank()
+    x, y = (t[:1].expand(n, *t.shape[1:]).clone() for t in (two.x, two.y))
+    examples = Examples(x, y, shape.classes, shape.kind, class_names=agreed.class_names)
+    return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
 def _sizes(agreed: Agreement, config: Config) -> Tensor:

@@ -191,7 +191,7 @@ class Site:
         if x.shape[1:] != e.x.shape[1:] or x.dtype != e.x.dtype or len(noise) != len(x):
             raise MessageError("the rows to judge are not of the form of this site's own.")
         with torch.no_grad():
-            w = self.examiner._model(downs, 0)
+            w = self.examiner.model(downs, 0)
             return self._said(question, tensors={"out": task.outputs(w, x, noise)})
 
     def _judged(self, question: Message) -> tuple[Any, list[Params | None]]:

@@ -36,10 +36,11 @@ def work(
         say: Called with what a person may want to read.
         patience: Seconds to go on trying while the coordinator cannot be reached.
     """
-    audit, silent = Audit(folder / "audit.jsonl"), time.monotonic()
+    audit, silent, said = Audit(folder / "audit.jsonl"), time.monotonic(), False
     while True:
         try:
             site = _joined(name, examples, line, folder, policy, audit)
+            said = False
             say(f"joined as client {site.joined.number} of run {site.joined.run}")
             while not site.finished:
                 raw = line.call("Next", b"", LIMIT, POLL + 30)
@@ -51,7 +52,9 @@ def work(
             gone = time.monotonic() - silent
             if gone > patience:
                 raise RunError(f"the coordinator cannot be reached: {error}.") from None
-            say(f"the coordinator cannot be reached ({error}); trying again")
+            if not said:  # once for each time that it is away
+                say(f"the coordinator cannot be reached ({error}); trying again until it can")
+            said = True
             time.sleep(min(PATIENCE, 0.2 + gone / 4))
 
 
