@@ -12,6 +12,7 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter, validators
 
+import unalike.cli.sites as _sites  # noqa: F401  (adds its commands)
 import unalike.cli.using as _using  # noqa: F401  (adds its commands)
 from unalike.cli.app import app
 from unalike.cli.options import Flag, Overrides

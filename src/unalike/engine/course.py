@@ -74,7 +74,7 @@ class Course:
     def enter(self, stage: int, model: Params | None) -> Loop:
         """Begin a stage, or continue in the middle of it: clients and server take its recipe."""
         self.loop = self.at(stage, model)
-        self.transport.begin(self.loop.recipe, self.first(stage, model))
+        self.transport.begin(self.loop.recipe, self.first(stage, model), stage, model)
         return self.loop
 
     def begin(self) -> Progress:

@@ -90,15 +90,17 @@ class Evaluator:
         curve = {int(k[4:]): j for k, j in found.items() if k.startswith("new@")}
         if curve:
             found["adapted"] = curve[max(curve)]
-        each = found["global"]
-        nodes = len(each.metrics["n"])
-        found["global"] = merged(each, nodes)
+        nodes: dict[str, list[float]] = {}
+        if each := found.get("global"):  # sites keep their rows: no ensemble is judged on all
+            count = len(each.metrics["n"])
+            nodes = _plain(each.metrics) if count > 1 else {}
+            found["global"] = merged(each, count)
         found = {name: found[name] for name in SECTIONS if name in found}
         return Evaluation(
             {s: _plain(j.metrics) for s, j in found.items()},
             {s: _spread(j.metrics) for s, j in found.items()},
             {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
-            _plain(each.metrics) if nodes > 1 else {},
+            nodes,
             told,
             _curve({0: found["new"], **curve}) if curve else {},
             downs,

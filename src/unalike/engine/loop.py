@@ -23,6 +23,7 @@ from unalike.parts.mixing.base import Proportional, checked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
+from unalike.rng import Key
 from unalike.tree import Params, Tree
 from unalike.uploads import NotSummed, Stacked
 
@@ -71,6 +72,15 @@ class Messages(NamedTuple):
     handed: Tree  # what every client is sent when the stage begins
 
 
+def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
+    """One of each, from the recipe and the shapes of a model alone."""
+    algorithm, members = recipe.algorithm, recipe.channel
+    down = algorithm.broadcast(algorithm.server_init(w, key))
+    up = algorithm.upload_like(down)
+    wire = channel.wire_like(members, up) if members else up
+    return Messages(down, up, wire, algorithm.handed(w))
+
+
 class Loop:
     """The rounds of one recipe over one transport."""
 
@@ -108,12 +118,8 @@ class Loop:
         return State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {})
 
     def messages(self, w: Params) -> Messages:
-        """One of each, from the recipe and the shapes of a model alone."""
-        algorithm, members = self.recipe.algorithm, self.recipe.channel
-        down = algorithm.broadcast(algorithm.server_init(w, self.noise))
-        up = algorithm.upload_like(down)
-        wire = channel.wire_like(members, up) if members else up
-        return Messages(down, up, wire, algorithm.handed(w))
+        """One of each."""
+        return messages_of(self.recipe, w, self.noise)
 
     def downs(self, state: State) -> Tree:
         """What each server sends, stacked."""

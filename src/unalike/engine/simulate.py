@@ -97,7 +97,9 @@ class Simulation:
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
-    def begin(self, recipe: Recipe, w: Params) -> None:
+    def begin(
+        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+    ) -> None:
         """Clients start with this recipe and model; their lists grow where it repeats rows."""
         if why := recipe.misfit(self.x):
             raise ConfigError(why)

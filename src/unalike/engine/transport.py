@@ -60,8 +60,14 @@ class Transport(Protocol):
         """Who there is."""
         ...
 
-    def begin(self, recipe: Recipe, w: Params) -> None:
-        """A stage begins: clients forget what they kept and start with this recipe and model."""
+    def begin(
+        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+    ) -> None:
+        """A stage begins: clients forget what they kept and start with this recipe and model.
+
+        Whoever builds the recipe elsewhere needs the number of the stage, and the model of the
+        one before, which its parts inherit from.
+        """
         ...
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
@@ -112,9 +118,11 @@ class Through:
         """As the inner transport."""
         return self.inner.clients
 
-    def begin(self, recipe: Recipe, w: Params) -> None:
+    def begin(
+        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+    ) -> None:
         """As the inner transport."""
-        self.inner.begin(recipe, w)
+        self.inner.begin(recipe, w, stage, inherited)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """As the inner transport."""

@@ -14,6 +14,8 @@ So a client of two or three examples may have nothing to test on; it still train
 say what a row is for, or which rows go together, that comes first (``federation/given.py``).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
@@ -118,6 +120,16 @@ def _dealt(
     if units is None:
         return _deal(owner, strata, totals, lot)
     return together(owner, np.unique(units, return_inverse=True)[1], totals, lot)
+
+
+def training_rows(sizes: Sequence[int], validation: float, test: float) -> list[int]:
+    """How many of so many rows of each client train, where the data do not say which ones do.
+
+    >>> training_rows([100, 3, 1], 0.1, 0.2)
+    [70, 2, 1]
+    """
+    totals = _totals(np.asarray(sizes), validation, test)
+    return [int(n) for n in totals[:, TRAIN]]
 
 
 def _check_shares(validation: float, test: float) -> None:

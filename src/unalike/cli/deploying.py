@@ -1,0 +1,125 @@
+"""What ``unalike keys``, ``serve`` and ``join`` do."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples
+
+EXTRA = (
+    "deployed runs need the packages 'grpcio' and 'cryptography'; install them with "
+    "pip install 'unalike[deploy]'."
+)
+
+
+def make_keys(folder: str, names: Sequence[str], hosts: tuple[str, ...], days: int) -> None:
+    """An authority, unless there is one, and certificates."""
+    keys = _deploy("keys")
+    place = Path(folder)
+    if not names:
+        raise ConfigError("name whom certificates are for: 'server' with --host, or sites.")
+    if days < 1:
+        raise ConfigError(f"days must be 1 or more, got {days}.")
+    keys.make_authority(place)
+    for name in names:
+        keys.issue(place, name, hosts if name == keys.SERVER else (), days)
+        _say(f"wrote {place / name}.pem and .key, valid for {days} days")
+
+
+def serve(
+    file: str,
+    sites: Sequence[str],
+    at: str,
+    keys: str | None,
+    folder: str | None,
+    overrides: list[str],
+    seconds: float,
+) -> None:
+    """Coordinate."""
+    network, serving = _deploy("network"), _deploy("serving")
+    from unalike.deploy.audit import Audit
+    from unalike.deploy.desk import Desk
+    from unalike.deploy.keys import SERVER, credentials
+    from unalike.run.config import read_config
+
+    config = read_config(file, overrides)
+    if len(set(sites)) != len(sites) or not sites:
+        raise ConfigError("name every site once.")
+    place = Path(folder) if folder else Path("runs") / f"serve-{Path(file).stem}"
+    shown = None if keys is None else credentials(Path(keys), SERVER)
+    place.mkdir(parents=True, exist_ok=True)
+    desk = Desk(sites, Audit(place / "audit.jsonl"))
+    listener = network.Listener(desk, at, shown)
+    how = "encrypted" if shown else "NOT encrypted, for trials on this machine"
+    _say(f"listening on {at}, {how}")
+    _say(f"waiting for {len(sites)} sites: {', '.join(sites)}")
+    try:
+        serving.serve(config, sites, place, desk, _say, seconds=seconds)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "stopped; the same command continues from the last round that was saved"
+        ) from None
+    finally:
+        listener.close()
+    _say(f"finished; the run is in {place}")
+
+
+def join(
+    name: str,
+    data: str,
+    at: str,
+    label: str | None,
+    keys: str | None,
+    policy: str | None,
+    folder: str | None,
+    dry_run: str | None,
+) -> None:
+    """Take part, or show what that would send."""
+    examples = _read(data, label)
+    if dry_run is not None:
+        from unalike.deploy.preview import preview
+        from unalike.run.config import read_config
+
+        for line in preview(read_config(dry_run, []), examples):
+            _say(line, stamp=False)
+        return
+    network, working = _deploy("network"), _deploy("working")
+    from unalike.deploy.keys import credentials
+    from unalike.deploy.policy import read_policy
+
+    place = Path(folder) if folder else Path("sites") / name
+    line = network.Line(name, at, None if keys is None else credentials(Path(keys), name))
+    try:
+        working.work(name, examples, line, place, read_policy(policy or ""), _say)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("left the run; the same command joins it again") from None
+    finally:
+        line.close()
+    _say(f"the run is over; this site's model and state are in {place}")
+
+
+def _read(data: str, label: str | None) -> Examples:
+    from unalike.federation.datasets.own import Files
+
+    files = Files(path=data) if label is None else Files(path=data, label=label)
+    return files.load()
+
+
+def _deploy(name: str):  # type: ignore[no-untyped-def]
+    """A module of ``unalike.deploy`` that needs more than the core does."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"unalike.deploy.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("grpc", "cryptography"):
+            raise ConfigError(EXTRA) from None
+        raise
+
+
+def _say(text: str, stamp: bool = True) -> None:
+    now = f"{datetime.now():%Y-%m-%d %H:%M:%S}  " if stamp else ""
+    Console(highlight=False).print(f"{now}{text}", markup=False, soft_wrap=True)

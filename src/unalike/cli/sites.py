@@ -1,0 +1,121 @@
+"""Commands of a consortium: ``keys``, ``serve`` and ``join``."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from unalike.cli.app import app
+from unalike.cli.options import Overrides
+
+Names = Annotated[list[str], Parameter(consume_multiple=True, negative=())]
+
+
+@app.command
+def keys(folder: str, *names: str, host: Names | None = None, days: int = 365) -> None:
+    """Make certificates: an authority, one for the coordinator, one for each site.
+
+    ```sh
+    unalike keys consortium server --host fl.example.org
+    unalike keys consortium north south west
+    ```
+
+    The first call makes the authority, whose key never leaves the folder. Hand each site
+    authority.pem and its own .pem and .key, and nothing else. The same call again makes new keys.
+
+    Parameters
+    ----------
+    folder
+        Where the authority is, or will be.
+    names
+        'server', or names of sites.
+    host
+        Under which names and addresses sites reach the coordinator.
+    days
+        How long the new certificates are valid.
+    """
+    from unalike.cli.deploying import make_keys
+
+    make_keys(folder, names, tuple(host or ()), days)
+
+
+@app.command
+def serve(
+    file: str,
+    *,
+    sites: Names,
+    at: str = "127.0.0.1:9432",
+    keys: str | None = None,
+    folder: str | None = None,
+    set_: Overrides = None,
+    seconds: float = 600.0,
+) -> None:
+    """Coordinate a run of real sites; the same command continues one that was stopped.
+
+    ```sh
+    unalike serve winner.toml --sites north south west --at 0.0.0.0:9432 --keys consortium
+    unalike serve winner.toml --sites north south      # a trial on this machine, nothing encrypted
+    ```
+
+    The file is one that `unalike run` reads; what it says of data and partition is not used.
+
+    Parameters
+    ----------
+    file
+        The recipe.
+    sites
+        The names of all sites, as in their certificates.
+    at
+        The address to listen on. Without keys it must be one of this machine's own.
+    keys
+        The folder with authority.pem, server.pem and server.key.
+    folder
+        Of the run; if left out, runs/serve- and the name of the file.
+    seconds
+        That a site has for an answer; who is late takes no part in the round.
+    """
+    from unalike.cli.deploying import serve as coordinate
+
+    coordinate(file, sites, at, keys, folder, set_ or [], seconds)
+
+
+@app.command
+def join(
+    name: str,
+    *,
+    data: str,
+    at: str = "127.0.0.1:9432",
+    label: str | None = None,
+    keys: str | None = None,
+    policy: str | None = None,
+    folder: str | None = None,
+    dry_run: str | None = None,
+) -> None:
+    """Take part in a run with data that stay here.
+
+    ```sh
+    unalike join north --data north.csv --label outcome --at fl.example.org:9432 --keys north-keys
+    unalike join north --data north.npz --dry-run winner.toml
+    ```
+
+    Parameters
+    ----------
+    name
+        Of this site, as in its certificate.
+    data
+        The file of this site's rows: CSV, TSV, Parquet or NPZ.
+    at
+        The coordinator's address.
+    label
+        The column to predict, with a table.
+    keys
+        The folder with authority.pem and this site's .pem and .key.
+    policy
+        A TOML file with what this site agrees to; `unalike list policy` shows what it may say.
+    folder
+        Where this site keeps its state and its audit log; if left out, sites/NAME.
+    dry_run
+        A recipe: show what it would send, and connect to nobody.
+    """
+    from unalike.cli.deploying import join as take_part
+
+    take_part(name, data, at, label, keys, policy, folder, dry_run)

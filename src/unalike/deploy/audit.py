@@ -1,0 +1,62 @@
+"""An audit log: one line for each message, each with the digest of the line before it.
+
+Whoever changes, drops or adds a line in the middle breaks the chain from there on, and
+``check`` names the line.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+from unalike.errors import RunError
+
+FIRST = "0" * 64
+
+
+class Audit:
+    """A file that is only ever appended to."""
+
+    def __init__(self, path: Path) -> None:
+        """Continues the chain of a file that is there."""
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._last = check(path) if path.exists() else FIRST
+        self._alone = threading.Lock()
+
+    def append(self, way: str, site: str, kind: str, number: int, raw: bytes) -> None:
+        """A message that was sent or received: what it was, and the digest of its bytes."""
+        with self._alone:
+            entry = {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "way": way,
+                "site": site,
+                "kind": kind,
+                "number": number,
+                "bytes": len(raw),
+                "sha256": hashlib.sha256(raw).hexdigest(),
+                "before": self._last,
+            }
+            line = json.dumps(entry, sort_keys=True)
+            with self.path.open("a", encoding="utf-8") as f:
+                f.write(line + "\n")
+                f.flush()
+                os.fsync(f.fileno())
+            self._last = hashlib.sha256(line.encode()).hexdigest()
+
+
+def check(path: Path) -> str:
+    """The digest of the last line; RunError names the first line that does not follow."""
+    last = FIRST
+    with path.open(encoding="utf-8", errors="replace") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                before = json.loads(line)["before"]
+            except (ValueError, KeyError, TypeError):
+                before = None
+            if before != last or not line.endswith("\n"):
+                raise RunError(f"'{path}' was changed or cut off: line {number} does not follow.")
+            last = hashlib.sha256(line[:-1].encode()).hexdigest()
+    return last

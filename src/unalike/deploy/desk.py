@@ -1,0 +1,163 @@
+"""The coordinator's desk: one question at a time for each site, and the answers that come back.
+
+Sites fetch their questions, so that they only ever dial out. An answer counts once, and only if it
+is to the question that the site has now: whatever is late, doubled or made up is turned away.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from unalike.deploy.agreement import Hello, read_hello
+from unalike.deploy.audit import Audit
+from unalike.deploy.exchange import AGAIN
+from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode
+
+
+class NotJoined(MessageError):
+    """A site that the coordinator has not heard of since it was started."""
+
+
+class Asked(NamedTuple):
+    """A question that waits for its answer."""
+
+    number: int
+    raw: bytes
+
+
+class Desk:
+    """What coordinator and network threads share."""
+
+    def __init__(self, names: Sequence[str], audit: Audit) -> None:
+        """For sites of these names and no others."""
+        self.names, self.audit = frozenset(names), audit
+        self.limit = LIMIT
+        self.closed = False
+        self._ready = threading.Condition()
+        self._hellos: dict[str, Hello] = {}
+        self._sessions: dict[str, int] = dict.fromkeys(names, 0)
+        self._welcomes: dict[str, bytes] = {}
+        self._asked: dict[str, Asked] = {}
+        self._answers: dict[str, Message | str] = {}
+        self._seen: dict[str, float] = {}  # when each site was last heard of
+
+    # What the network calls, in threads of its own.
+
+    def hello(self, site: str, raw: bytes) -> bytes:
+        """Take a site's hello; its welcome, once everybody is here."""
+        with self._ready:
+            self._known(site)
+            if not raw:  # it only wants to know whether everybody is here
+                self._joined(site)
+                return self._welcomes.get(site, b"")
+            m = self._read(site, raw)
+            if m.kind != "hello":
+                raise MessageError("a site begins with 'hello'.")
+            told = read_hello(m)
+            if self._hellos.setdefault(site, told) != told:
+                raise MessageError("the data of this site are not what they were before.")
+            self._sessions[site] += 1
+            if self._asked.pop(site, None) is not None:
+                self._answers[site] = AGAIN
+            self._ready.notify_all()
+            return self._welcomes.get(site, b"")
+
+    def next(self, site: str, seconds: float) -> bytes:
+        """The site's question; nothing if there is none within some seconds."""
+        with self._ready:
+            self._known(site)
+            self._joined(site)
+            self._ready.wait_for(lambda: site in self._asked or self.closed, seconds)
+            asked = self._asked.get(site)
+            return b"" if asked is None else asked.raw
+
+    def answer(self, site: str, raw: bytes) -> None:
+        """Take a site's answer to the question it has."""
+        with self._ready:
+            self._known(site)
+            asked = self._asked.get(site)
+        m = self._read(site, raw)
+        with self._ready:
+            if asked is None or self._asked.get(site) != asked or m.head.number != asked.number:
+                raise MessageError(f"question {m.head.number} is not open for this site.")
+            if m.kind not in ("answer", "refusal"):
+                raise MessageError(f"'{m.kind}' is not an answer.")
+            del self._asked[site]
+            self._answers[site] = m
+            self._ready.notify_all()
+
+    def _read(self, site: str, raw: bytes) -> Message:
+        m = decode(raw, self.limit)
+        if m.head.sender != site:
+            raise MessageError(f"a message in the name of '{m.head.sender}' came from '{site}'.")
+        self.audit.append("received", site, m.kind, m.head.number, raw)
+        return m
+
+    def _known(self, site: str) -> None:
+        if site not in self.names:
+            raise MessageError(f"'{site}' is not a site of this run.")
+        self._seen[site] = time.monotonic()
+
+    def _joined(self, site: str) -> None:
+        if not self._sessions[site]:
+            raise NotJoined("a site says 'hello' before it asks for work.")
+
+    # What the coordinator calls.
+
+    def arrivals(self, seconds: float) -> dict[str, Hello]:
+        """The hellos of all sites, or of those that came within some seconds."""
+        with self._ready:
+            self._ready.wait_for(lambda: len(self._hellos) == len(self.names), seconds)
+            return dict(self._hellos)
+
+    def welcome(self, each: Mapping[str, Message]) -> None:
+        """Sites may begin."""
+        with self._ready:
+            self._welcomes = {site: encode(m) for site, m in each.items()}
+            for site, m in each.items():
+                self.audit.append("sent", site, m.kind, m.head.number, self._welcomes[site])
+            self._ready.notify_all()
+
+    def session(self, site: str) -> int:
+        """How often the site has said hello."""
+        with self._ready:
+            return self._sessions[site]
+
+    def ask(
+        self, questions: Mapping[str, Message], seconds: float
+    ) -> Iterator[tuple[str, Message | str]]:
+        """Answers as they come in; a sentence for each site that gave none in time."""
+        raws: dict[int, bytes] = {}
+        with self._ready:
+            for site, m in questions.items():
+                raw = encode(m)
+                raws[m.head.number] = raw
+                self._answers.pop(site, None)
+                self._asked[site] = Asked(m.head.number, raw)
+                self.audit.append("sent", site, m.kind, m.head.number, raw)
+            self._ready.notify_all()
+        waiting, end = set(questions), time.monotonic() + seconds
+        while waiting:
+            with self._ready:
+                left = end - time.monotonic()
+                self._ready.wait_for(partial(self._any, waiting), max(left, 0))
+                got = {s: self._answers.pop(s) for s in sorted(waiting & self._answers.keys())}
+                if not got and time.monotonic() >= end:
+                    for site in waiting:
+                        self._asked.pop(site, None)  # too late is no answer
+                    break
+            waiting = waiting - got.keys()
+            yield from got.items()
+        for site in sorted(waiting):
+            yield site, f"no answer within {seconds:g} seconds"
+
+    def _any(self, sites: set[str]) -> bool:
+        return bool(sites & self._answers.keys())
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        with self._ready:
+            self.closed = True
+            self._ready.notify_all()

@@ -1,0 +1,29 @@
+"""Questions to sites and their answers, whatever carries them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from unalike.deploy.messages import Message
+
+AGAIN = "it joined again before it had answered"
+
+
+class Exchange(Protocol):
+    """The coordinator's end."""
+
+    def ask(
+        self, questions: Mapping[str, Message], seconds: float
+    ) -> Iterator[tuple[str, Message | str]]:
+        """Answers as they come in, by site; a sentence for each site that gave none in time.
+
+        A site that joins anew in the meantime has forgotten what it was asked: ``AGAIN``.
+        """
+        ...
+
+    def session(self, site: str) -> int:
+        """How often the site has joined; 0: not yet. A site that joins anew has forgotten."""
+        ...
+
+    def close(self) -> None:
+        """No more questions."""
+        ...

@@ -1,0 +1,141 @@
+"""From a file of one's own and a coordinator's welcome to everything a site needs for a run."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from unalike import rng
+from unalike.deploy.messages import Message, MessageError, digest
+from unalike.deploy.release import release
+from unalike.errors import ConfigError, DataError
+from unalike.federation.build import SPLIT, stream
+from unalike.federation.data import Examples, Federation
+from unalike.federation.readers.columns import NOTHING
+from unalike.federation.split import split
+from unalike.recipe import Program
+from unalike.run.build import program, task
+from unalike.run.config import Config, parse
+from unalike.run.shape import Shape
+from unalike.tree import Params
+
+OWN_CODE = ("own",)  # names under which a configuration asks for code of the user's own
+
+
+class Joined(NamedTuple):
+    """A site that knows its number and its recipe."""
+
+    run: str
+    number: int
+    config: Config
+    federation: Federation  # of one client, this site
+    program: Program
+    w: Params
+
+
+def hello(examples: Examples) -> dict[str, Any]:
+    """What a site says of its data before it joins: shapes, the number of rows, class names."""
+    if examples.pending.columns:
+        raise DataError(
+            "text columns and missing values cannot be joined across sites; write them as numbers "
+            "first (one column of 0 and 1 for each level)."
+        )
+    if examples.part is not None or examples.units is not None:
+        raise DataError(
+            "files that say which rows train, or which stay together, cannot be joined yet; leave "
+            "the split to the recipe."
+        )
+    return {
+        "version": release(),
+        "rows": len(examples),
+        "features": list(examples.x.shape[1:]),
+        "targets": list(examples.y.shape[1:]),
+        "dtype": str(examples.x.dtype).removeprefix("torch."),
+        "kind": examples.kind,
+        "classes": examples.classes,
+        "class_names": list(examples.class_names),
+        "scale": examples.pending.scale,
+    }
+
+
+def refuse_simulated(config: Config) -> None:
+    """Raise one sentence if a configuration asks for what only a simulation has."""
+    if config.shift:
+        raise ConfigError("[[shift]] changes data, which real sites have as they are; remove it.")
+    if config.attack.name != "none":
+        raise ConfigError("[attack] makes clients lie, which is for simulations; remove it.")
+    if config.split.new_clients:
+        raise ConfigError("split.new_clients holds out clients, which is for simulations; set 0.")
+    for section in (config.model, config.method, *config.plus):
+        if section.name in OWN_CODE:
+            raise ConfigError(
+                "the recipe names Python code of its own, which does not travel; use a built-in "
+                "model and method."
+            )
+
+
+def join(examples: Examples, welcome: Message) -> Joined:
+    """What a welcome makes of a site's data; MessageError or ConfigError if it cannot be."""
+    note = welcome.note
+    try:
+        config = parse(note["config"])
+        number, clients = int(note["number"]), int(note["clients"])
+        first, rows = int(note["first"]), int(note["rows"])
+        told, names = note["shape"], tuple(str(n) for n in note["class_names"])
+    except (KeyError, TypeError, ValueError):
+        raise MessageError("the welcome of the coordinator is incomplete.") from None
+    if note.get("digest") != digest(note["config"]):
+        raise MessageError(
+            "the coordinator has another version of unalike, or its recipe was changed on the way; "
+            f"this is version {release()}."
+        )
+    refuse_simulated(config)
+    if not 0 <= number < clients or not 0 <= first <= first + len(examples) <= rows:
+        raise MessageError("the coordinator's welcome does not fit this site's data.")
+    classes = int(told["classes"])
+    examples = _classed(examples, classes, names)
+    # Lots are drawn for the rows of all sites in the order of their names, as in a simulation.
+    lots = Lots(stream(config.seed, SPLIT).random(rows)[first : first + len(examples)])
+    federation = split(
+        replace(examples, pending=NOTHING),
+        np.zeros(len(examples), dtype=np.int64),
+        validation=config.split.validation,
+        test=config.split.test,
+        rng=lots,  # type: ignore[arg-type]
+        names=(str(note["name"]),),
+    )
+    shape = Shape.of(federation)._replace(n_clients=clients)
+    made = task(config, shape.blank())
+    stages, _ = program(config, made, shape)
+    w = made.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
+    return Joined(welcome.head.run, number, config, federation, stages, w)
+
+
+class Lots:
+    """A generator whose first numbers are known."""
+
+    def __init__(self, lots: np.ndarray) -> None:
+        self.lots = lots
+
+    def random(self, n: int) -> np.ndarray:
+        """Them."""
+        assert n == len(self.lots), "one lot for each row"
+        return self.lots
+
+    def permutation(self, n: int) -> np.ndarray:
+        """Nobody is held out, so any order will do."""
+        return np.arange(n)
+
+
+def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Examples:
+    """Labels numbered as all sites number them."""
+    if names:
+        missing = sorted(set(examples.class_names) - set(names))
+        if missing or not examples.class_names:
+            raise MessageError("the coordinator's classes do not hold all of this site's.")
+        at = torch.tensor([names.index(name) for name in examples.class_names])
+        examples = replace(examples, y=at[examples.y])
+    elif examples.classes > classes:
+        raise MessageError("the coordinator's classes do not hold all of this site's.")
+    return replace(examples, classes=classes, class_names=names)

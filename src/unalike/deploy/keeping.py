@@ -1,0 +1,96 @@
+"""What a site keeps between rounds, on its own disk: the newest state, and the one before it.
+
+A question may come twice, because a coordinator was killed after it asked or an answer got lost.
+Whoever has trained in round t and is asked for round t again begins with what it had before, so
+that the answer is the same and nothing counts twice.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from unalike import tree
+from unalike.errors import RunError
+from unalike.files import write
+from unalike.tree import Tree
+
+
+class Held(NamedTuple):
+    """A state, and the round that left it; -1: none."""
+
+    stage: int
+    round: int
+    kept: Tree
+
+
+class Keeping:
+    """Two files in a folder of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        """Made where it does not exist."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.now, self.old = folder / "state.safetensors", folder / "before.safetensors"
+
+    def begin(self, stage: int, first: Tree) -> None:
+        """A stage begins, unless this site is in it already."""
+        self.like, self.stage = first, stage
+        found = self._read(self.now)
+        if found is None or found.stage != stage:
+            self.old.unlink(missing_ok=True)
+            self._write(self.now, Held(stage, -1, first))
+
+    def before(self, t: int) -> Tree:
+        """The state to begin round ``t`` with."""
+        found = self._state()
+        if found.round > t:
+            raise RunError(
+                f"round {t + 1} is asked for, and this site has finished round {found.round + 1}."
+            )
+        if found.round < t:
+            return found.kept
+        old = self._read(self.old)
+        return self.like if old is None else old.kept
+
+    def put(self, t: int, kept: Tree) -> None:
+        """The state after round ``t``; the one before it stays until the next round."""
+        found = self._state()
+        if found.round != t:
+            self._write(self.old, found)
+        self._write(self.now, Held(self.stage, t, kept))
+
+    def refuse(self, t: int) -> None:
+        """The answer of round ``t`` was not used: what was there before it is back."""
+        if self._state().round == t:
+            old = self._read(self.old) or Held(self.stage, -1, self.like)
+            self._write(self.now, old)
+
+    def get(self) -> Tree:
+        """The newest state."""
+        return self._state().kept
+
+    def _state(self) -> Held:
+        found = self._read(self.now)
+        assert found is not None, "a stage was begun"
+        return found
+
+    def _write(self, path: Path, held: Held) -> None:
+        flat = {k: v.detach().cpu().clone().contiguous() for k, v in tree.named(held.kept).items()}
+        write(path, save(flat, {"stage": str(held.stage), "round": str(held.round)}))
+
+    def _read(self, path: Path) -> Held | None:
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, "pt") as f:
+                names = f.keys()
+                notes, flat = f.metadata() or {}, {name: f.get_tensor(name) for name in names}
+            stage = int(notes["stage"])
+            mine = stage == self.stage
+            return Held(stage, int(notes["round"]), tree.restore(flat, self.like) if mine else ())
+        except (SafetensorError, KeyError, ValueError, OSError) as error:
+            raise RunError(
+                f"'{path}' is damaged ({error}); restore it from a copy, or delete it to begin "
+                "this site anew."
+            ) from None

@@ -1,0 +1,164 @@
+"""What travels between a coordinator and its sites, and the checks before anything is used.
+
+    magic (8 bytes) | length of the head (4, big endian) | head (JSON) | tensors (safetensors)
+
+Neither part can name a type, so nothing that is read can run. Sizes are compared with a limit
+before anything is allocated, the head with a schema, tensors with the template that the recipe
+declares.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unalike import tree
+from unalike.deploy.release import release
+from unalike.errors import UnalikeError
+from unalike.tree import Tree
+
+MAGIC = b"unalike\x01"
+HEAD = 1 << 20  # bytes of the longest head, which may hold a whole configuration
+LIMIT = 2 << 30  # bytes of the longest message, unless the recipe's own are known
+Kind = Literal[
+    "hello",  # site: who I am, and the shape of my data
+    "welcome",  # coordinator: the recipe, and your number
+    "learn",  # coordinator: sums that scaling takes
+    "prepare",  # coordinator: scales for your features
+    "begin",  # coordinator: a stage begins
+    "survey",  # coordinator: the questions of the recipe
+    "train",  # coordinator: a round
+    "refuse",  # coordinator: your answer of this round was not used
+    "evaluate",  # coordinator: judge on your own rows
+    "ensemble",  # coordinator: what does your model say of these rows
+    "flying",  # coordinator: your model that is on its way
+    "finish",  # coordinator: the run is over
+    "answer",  # site: to the question of the same number
+    "refusal",  # site: a sentence instead of an answer
+]
+
+
+class MessageError(UnalikeError):
+    """A message that is damaged, of another run, or not what was asked for."""
+
+
+class Head(BaseModel):
+    """The part of a message that is read first."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    kind: Kind
+    run: str = Field(max_length=64)
+    number: int = Field(ge=0)  # of the question; an answer repeats it
+    sender: str = Field(max_length=64)
+    note: dict[str, Any] = {}
+
+
+class Message(NamedTuple):
+    """A message after the first checks."""
+
+    head: Head
+    tensors: dict[str, Tensor] = {}
+
+    @property
+    def kind(self) -> Kind:
+        """What it is."""
+        return self.head.kind
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """Its small parts."""
+        return self.head.note
+
+
+def message(
+    kind: Kind,
+    run: str,
+    number: int,
+    sender: str,
+    tensors: Tree = (),
+    note: Mapping[str, Any] | None = None,
+) -> Message:
+    """A message with a tree of tensors in it."""
+    head = Head(kind=kind, run=run, number=number, sender=sender, note=dict(note or {}))
+    return Message(head, tree.named(tensors))
+
+
+def encode(m: Message) -> bytes:
+    """The bytes that travel."""
+    head = m.head.model_dump_json().encode()
+    body = save({k: v.detach().cpu().contiguous() for k, v in m.tensors.items()})
+    return b"".join([MAGIC, len(head).to_bytes(4, "big"), head, body])
+
+
+def decode(raw: bytes, limit: int = LIMIT) -> Message:
+    """A message from bytes of anybody's; MessageError if they are none."""
+    if len(raw) > limit:
+        raise MessageError(f"a message of {len(raw)} bytes is over the limit of {limit}.")
+    start = len(MAGIC) + 4
+    if raw[: len(MAGIC)] != MAGIC or len(raw) < start:
+        raise MessageError("the bytes are not a message of this version of unalike.")
+    end = start + int.from_bytes(raw[len(MAGIC) : start], "big")
+    if not start < end <= min(len(raw), start + HEAD):
+        raise MessageError("the head of a message is cut off or too long.")
+    try:
+        head = Head.model_validate_json(raw[start:end])
+    except (ValidationError, RecursionError, ValueError):
+        raise MessageError("the head of a message does not follow its schema.") from None
+    try:
+        return Message(head, load(raw[end:]))
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError):
+        raise MessageError("the tensors of a message cannot be read.") from None
+
+
+def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
+    """The tree of tensors that ``like`` is a template of, or one sentence on what is wrong."""
+    wanted = tree.named(like)
+    if tensors.keys() != wanted.keys():
+        odd = sorted(tensors.keys() ^ wanted.keys())[0]
+        raise MessageError(
+            f"{what} has not the tensors that the recipe declares: '{odd}' "
+            f"{'is missing' if odd in wanted else 'is not among them'}."
+        )
+    for name, x in tensors.items():
+        model = wanted[name]
+        if x.shape != model.shape or x.dtype != model.dtype:
+            raise MessageError(
+                f"{what} holds '{name}' as {_form(x)}; the recipe declares {_form(model)}."
+            )
+        if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+            raise MessageError(f"{what} holds numbers in '{name}' that are not finite.")
+    return tree.restore(tensors, like)
+
+
+def under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors of one part of a message, by the names that its template gives them."""
+    key = f"['{prefix}']"
+    return {name[len(key) :]: x for name, x in tensors.items() if name.startswith(key)}
+
+
+def numbers(note: Any, what: str) -> dict[str, float]:
+    """A table of finite numbers out of a head."""
+    if not isinstance(note, dict) or len(note) > 64:
+        raise MessageError(f"{what} must be a small table of numbers.")
+    for name, value in note.items():
+        fine = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fine or not abs(float(value)) < float("inf"):
+            raise MessageError(f"{what} holds '{name}', which is not a finite number.")
+    return {str(k): float(v) for k, v in note.items()}
+
+
+def digest(config: dict[str, Any]) -> str:
+    """What a coordinator and a site compare to know that they follow the same recipe."""
+    told = json.dumps([release(), config], sort_keys=True)
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+
+
+def _form(x: Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} of shape {tuple(x.shape)}"

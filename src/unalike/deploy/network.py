@@ -1,0 +1,160 @@
+"""gRPC between a coordinator and its sites, with certificates on both ends.
+
+The coordinator listens on one address; sites dial out, say hello, fetch questions and send answers.
+Messages travel in chunks, and no more is read than the coordinator has declared. Without
+certificates it runs on a loopback address alone, for trials.
+"""
+
+import ipaddress
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+
+from unalike.deploy.desk import Desk, NotJoined
+from unalike.deploy.keys import Credentials
+from unalike.deploy.messages import MessageError
+from unalike.errors import ConfigError, RunError
+
+SERVICE = "/unalike.Coordinator/"
+CHUNK = 1 << 20
+POLL = 20.0  # seconds that a site waits for a question before it asks again
+OPTIONS = [
+    ("grpc.max_receive_message_length", 2 * CHUNK),
+    ("grpc.max_send_message_length", 2 * CHUNK),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.so_reuseport", 0),  # two coordinators on one address would share its sites
+]
+
+
+def chunks(raw: bytes) -> Iterator[bytes]:
+    """The bytes in pieces; at least one, which may be empty."""
+    view = memoryview(raw)
+    for start in range(0, max(len(raw), 1), CHUNK):
+        yield bytes(view[start : start + CHUNK])
+
+
+def joined(pieces: Iterator[bytes], limit: int) -> bytes:
+    """The pieces together; nothing is read beyond the limit."""
+    whole = bytearray()
+    for piece in pieces:
+        if len(whole) + len(piece) > limit:
+            raise MessageError(f"a message is over the limit of {limit} bytes.")
+        whole += piece
+    return bytes(whole)
+
+
+class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """The coordinator's end of the network."""
+
+    def __init__(self, desk: Desk, address: str, credentials: Credentials | None) -> None:
+        """Listens at once; without credentials only on a loopback address."""
+        self.desk, self.secure = desk, credentials is not None
+        if not self.secure and not _loopback(address):
+            raise ConfigError(
+                f"'{address}' can be reached from other machines, and nothing would be encrypted; "
+                "make certificates with 'unalike keys', or listen on 127.0.0.1."
+            )
+        self.server = grpc.server(
+            ThreadPoolExecutor(4 + 2 * len(desk.names)), handlers=[self], options=OPTIONS
+        )
+        try:
+            if credentials is None:
+                port = self.server.add_insecure_port(address)
+            else:
+                pair = [(credentials.key, credentials.certificate)]
+                port = self.server.add_secure_port(
+                    address, grpc.ssl_server_credentials(pair, credentials.authority, True)
+                )
+        except RuntimeError:
+            port = 0
+        if not port:
+            raise RunError(f"nothing can listen on '{address}'; is it in use?")
+        self.port = port
+        self.server.start()
+
+    def service(self, details: Any) -> Any:
+        """The handler of a call, by its name."""
+        calls = {"Hello": self._hello, "Next": self._next, "Answer": self._answer}
+        call = calls.get(details.method.removeprefix(SERVICE))
+        if call is None:
+            return None
+        given = dict(details.invocation_metadata)
+
+        def run(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            try:
+                yield from chunks(call(self._site(context, given), pieces))
+            except NotJoined as error:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            except MessageError as error:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+        return grpc.stream_stream_rpc_method_handler(run)
+
+    def _site(self, context: Any, given: dict[str, Any]) -> str:
+        """Who calls: the name in the certificate, or on a loopback address the one it gives."""
+        if not self.secure:
+            return str(given.get("site", ""))
+        names = context.auth_context().get("x509_common_name", [])
+        return names[0].decode() if names else ""
+
+    def _hello(self, site: str, pieces: Iterator[bytes]) -> bytes:
+        return self.desk.hello(site, joined(pieces, CHUNK))
+
+    def _next(self, site: str, pieces: Iterator[bytes]) -> bytes:
+        joined(pieces, CHUNK)
+        return self.desk.next(site, POLL)
+
+    def _answer(self, site: str, pieces: Iterator[bytes]) -> bytes:
+        self.desk.answer(site, joined(pieces, self.desk.limit))
+        return b""
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self.desk.close()
+        self.server.stop(2.0).wait()
+
+
+class Line:
+    """A site's end of the network."""
+
+    def __init__(self, site: str, address: str, credentials: Credentials | None) -> None:
+        """Dials when it is first used."""
+        if credentials is None and not _loopback(address):
+            raise ConfigError(
+                f"'{address}' is another machine, and nothing would be encrypted; give the "
+                "folder of this site's certificate with --keys."
+            )
+        if credentials is None:
+            self.channel = grpc.insecure_channel(address, options=OPTIONS)
+        else:
+            c = credentials
+            trust = grpc.ssl_channel_credentials(c.authority, c.key, c.certificate)
+            self.channel = grpc.secure_channel(address, trust, options=OPTIONS)
+        self.site = site
+        self._alone = threading.Lock()
+
+    def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:
+        """The coordinator's bytes in return; ConnectionError if it cannot be reached."""
+        ask: Callable[..., Any] = self.channel.stream_stream(f"{SERVICE}{name}")
+        try:
+            pieces = ask(chunks(raw), timeout=seconds, metadata=(("site", self.site),))
+            return joined(pieces, limit)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
+                raise MessageError(str(error.details())) from None
+            raise ConnectionError(str(error.details() or error.code().name)) from None
+
+    def close(self) -> None:
+        """Hang up."""
+        self.channel.close()
+
+
+def _loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,53 @@
+"""What a site agrees to, in a file of its own; what it refuses, the coordinator hears in words."""
+
+import tomllib
+from pathlib import Path
+
+from pydantic import Field
+
+from unalike.deploy.messages import Message, MessageError
+from unalike.errors import ConfigError
+from unalike.recipe import Program
+from unalike.run.explain import check
+from unalike.settings import Settings
+
+
+class Policy(Settings):
+    """The limits of a site; everything is allowed that is not limited."""
+
+    survey: bool = Field(default=True, description="answer questions about the data's distribution")
+    evaluate: bool = Field(default=True, description="judge models on one's own rows and tell how")
+    max_rounds: int = Field(default=0, ge=0, description="rounds to train in at most; 0: any")
+    min_noise: float = Field(
+        default=0.0, ge=0, description="least noise multiplier of local differential privacy"
+    )
+
+    def check(self, question: Message, program: Program) -> None:
+        """Raise one sentence if a question asks for more than is allowed."""
+        if question.kind == "survey" and not self.survey:
+            raise MessageError("this site's policy allows no survey (survey = false).")
+        if question.kind in ("evaluate", "ensemble") and not self.evaluate:
+            raise MessageError("this site's policy allows no evaluation (evaluate = false).")
+        late = int(question.note.get("round", 0)) >= self.max_rounds > 0
+        if question.kind == "train" and late:
+            raise MessageError(f"this site's policy allows {self.max_rounds} rounds (max_rounds).")
+        if question.kind == "begin" and self.min_noise:
+            for stage in program:
+                noise = max((getattr(c, "noise", 0.0) for c in stage.recipe.channel), default=0.0)
+                if noise < self.min_noise:
+                    raise MessageError(
+                        f"this site's policy wants a noise multiplier of {self.min_noise:g} at "
+                        f"least (min_noise), and the recipe has {noise:g}."
+                    )
+
+
+def read_policy(path: str) -> Policy:
+    """The policy in a TOML file; an empty path allows everything."""
+    if not path:
+        return Policy()
+    try:
+        return check(Policy, tomllib.loads(Path(path).read_text(encoding="utf-8")), "policy")
+    except OSError as error:
+        raise ConfigError(f"'{path}' cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"'{path}' is not valid TOML: {error}.") from None

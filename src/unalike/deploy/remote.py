@@ -1,0 +1,274 @@
+"""The border to sites that are elsewhere: the same transport that a simulation is.
+
+Every answer is decoded by the template that the recipe declares and checked before anything is made
+of it. A site that is silent, refuses or sends something else takes no part in the round, and why is
+written down.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unalike import rng, tree
+from unalike.deploy.exchange import AGAIN, Exchange
+from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
+from unalike.engine.loop import messages_of
+from unalike.engine.transport import Clients, Replies, Work
+from unalike.errors import RunError
+from unalike.metrics.calibration import Reliability, ece, mce, pool
+from unalike.parts.mixing.questions import Question
+from unalike.parts.schedule import Plan
+from unalike.recipe import Recipe
+from unalike.tasks import Judged
+from unalike.tree import Params, Tree
+
+ATTEMPTS = 8  # at one question, of a site that keeps joining anew
+ROWWISE = ("accuracy", "top5", "loss", "reconstruction", "kl")  # means over rows
+
+
+class Remote:
+    """A transport to named sites."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        run: str,
+        names: Sequence[str],
+        sizes: Tensor,
+        seed: int,
+        *,
+        seconds: float = 3600.0,
+        prepare: Tree = (),
+        heard: Callable[[str, str], None] = lambda site, what: None,
+    ) -> None:
+        """``names`` by number; ``seconds`` a site has for an answer; ``heard`` what went wrong."""
+        self.exchange, self.run, self.names, self.seed = exchange, run, tuple(names), seed
+        self.clients = Clients(len(self.names), sizes)
+        self.seconds, self.prepare, self.heard = seconds, prepare, heard
+        self.device = torch.device("cpu")
+        self._number, self._told = 0, dict[int, int]()
+        self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
+
+    def begin(
+        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+    ) -> None:
+        """Sites are told when they are next asked something."""
+        self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
+        self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
+        first = recipe.algorithm.client_init(w, rng.key(0))
+        self.flies = recipe.algorithm.flying(first) is not None
+        self._told = {}
+
+    def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
+        """Every site must answer."""
+        everybody = range(self.clients.n)
+        got = {i: m.tensors for i, m in self._ask("survey", {i: {} for i in everybody})}
+        silent = [self.names[i] for i in everybody if i not in got]
+        if silent:
+            raise RunError(
+                f"site '{silent[0]}' did not answer the survey ({self.why.get(silent[0], '')}), "
+                "and the method cannot do without it; see to the site and resume."
+            )
+        answers = {}
+        for q in questions:
+            rows = [got[i].get(f"['{q.name}']") for i in everybody]
+            first = rows[0]
+            for i, row in enumerate(rows):
+                if row is None or first is None or row.shape != first.shape:
+                    raise RunError(f"site '{self.names[i]}' answered the survey in another form.")
+            answers[q.name] = torch.stack([r for r in rows if r is not None])
+        return answers
+
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        """Ask every planned site; each answer is a part of its own."""
+        self.round, done = t, []
+        asked = {
+            i: {
+                "round": t,
+                "role": int(plan.role[j]),
+                "reply": bool(plan.reply[j]),
+                "epochs": float(plan.epochs[j]),
+            }
+            for j, i in enumerate(plan.ids.tolist())
+        }
+        tensors = {i: tree.row(downs, int(home[i])) for i in asked}
+        for i, m in self._ask("train", asked, tensors, self._reply):
+            done.append(i)
+            stats, work = m.note["stats"], Work(**m.note["work"])
+            if not asked[i]["reply"]:
+                yield Replies(torch.zeros(0, dtype=torch.long), (), {}, work)
+                continue
+            wire = tree.map(lambda x: x[None], tree.restore(m.tensors, self.like.wire))
+            yield Replies(
+                torch.tensor([i]), wire, {k: torch.tensor([v]) for k, v in stats.items()}, work
+            )
+        self.trained = torch.tensor(sorted(done), dtype=torch.long)
+
+    def _reply(self, m: Message, asked: Mapping[str, Any]) -> None:
+        """Raise MessageError unless an answer to a round is what the recipe declares."""
+        if asked["reply"]:
+            fitted(m.tensors, self.like.wire, "an upload")
+        stats = numbers(m.note.get("stats"), "the statistics of an upload")
+        wanted = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
+        if missing := wanted - stats.keys():
+            raise MessageError(f"the statistics of an upload lack '{min(missing)}'.")
+        if stats["examples"] < 1 or stats["steps"] < 0:
+            raise MessageError("an upload claims to be of no examples.")
+        work = numbers(m.note.get("work"), "the work of an upload")
+        if work.keys() != set(Work._fields) or min(work.values()) < 0:
+            raise MessageError("the work of an upload is not told as it should be.")
+
+    def refuse(self, ids: Sequence[int]) -> None:
+        """Sites go back to what they had before the round."""
+        for _ in self._ask("refuse", {i: {"round": self.round} for i in ids}):
+            pass
+
+    def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
+        """Sites judge; what they tell is put side by side."""
+        each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
+        got = {i: _verdicts(m) for i, m in self._ask("evaluate", {i: {} for i in each}, each)}
+        sections = dict.fromkeys(s for v in got.values() for s in v)
+        if not sections:
+            raise RunError("no site judged the model, so there is nothing to record; resume later.")
+        found = {
+            s: self._side_by_side({i: v[s] for i, v in got.items() if s in v}) for s in sections
+        }
+        if "global" in found:
+            found["global"] = _together(found["global"])
+        return found
+
+    @property
+    def _all(self) -> range:
+        return range(self.clients.n)
+
+    def _side_by_side(self, each: dict[int, Judged]) -> Judged:
+        """One value for each site, NaN where one is silent; bins of all rows together."""
+        blank = torch.tensor([torch.nan], dtype=torch.float64)
+        names = next(iter(each.values())).metrics
+        metrics = {
+            k: torch.cat([each[i].metrics.get(k, blank) if i in each else blank for i in self._all])
+            for k in names
+        }
+        metrics["n"] = metrics["n"].nan_to_num(0.0)
+        bins = [v.bins for v in each.values() if v.bins is not None]
+        diagram = Reliability(*map(torch.cat, zip(*bins, strict=True))) if bins else None
+        return Judged(metrics, None if diagram is None else pool(diagram))
+
+    def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
+        """What the sites' own models say together of rows that the coordinator has."""
+        down = tree.row(downs, 0)
+        each = {i: {"down": down, "model": (), "x": x, "noise": noise} for i in self._all}
+        outs = [m.tensors["['out']"] for _, m in self._ask("ensemble", {i: {} for i in each}, each)]
+        return self.recipe.algorithm.task.merge(iter(outs), how)
+
+    def mean_weights(self, downs: Tree) -> Params:
+        """Personal models stay where they are."""
+        raise RunError(
+            "evaluation.ensemble = 'weights' would collect the sites' personal models; use "
+            "'probabilities' or 'votes'."
+        )
+
+    def in_flight(self) -> dict[int, Params]:
+        """The mean, by examples, of the models that sites keep after this round."""
+        if not self.flies or not len(self.trained):
+            return {}
+        asked = {i: dict[str, Any]() for i in self.trained.tolist()}
+        got = {i: fitted(m.tensors, self.w, "a model") for i, m in self._ask("flying", asked)}
+        sizes = self.clients.sizes[list(got)].double()
+        return {0: tree.mean(sizes / sizes.sum(), tree.stack(list(got.values())))}
+
+    def _ask(
+        self,
+        kind: str,
+        notes: Mapping[int, Mapping[str, Any]],
+        tensors: Mapping[int, Tree] = {},
+        check: Callable[[Message, Mapping[str, Any]], None] = lambda m, asked: None,
+    ) -> Iterator[tuple[int, Message]]:
+        """Sound answers as they come; sites that have not heard of the stage are told first."""
+        self.why: dict[str, str] = {}
+        open_ = set(notes)
+        for _ in range(ATTEMPTS):
+            self._introduce([i for i in open_ if not self._knows(i)])
+            asked = {self.names[i]: i for i in sorted(open_) if self._knows(i)}
+            questions = {
+                n: self._question(kind, notes[i], tensors.get(i, ())) for n, i in asked.items()
+            }
+            for name, m in self.exchange.ask(questions, self.seconds):
+                i = asked[name]
+                if m == AGAIN:
+                    continue
+                open_.discard(i)
+                try:
+                    check(self._sound(m), notes[i])
+                except MessageError as error:
+                    self._complain(name, str(error))
+                else:
+                    yield i, self._sound(m)
+            open_ = {i for i in open_ if not self._knows(i) and self.names[i] not in self.why}
+            if not open_:
+                return
+
+    def _knows(self, i: int) -> bool:
+        """Whether a site has been told where the run is since it last joined."""
+        return self._told.get(i) == self.exchange.session(self.names[i]) > 0
+
+    def _sound(self, m: Message | str) -> Message:
+        if isinstance(m, str):
+            raise MessageError(m)
+        if m.kind == "refusal":
+            raise MessageError(f"it refuses: {m.note.get('why', 'no reason given')}")
+        return m
+
+    def _complain(self, name: str, what: str) -> None:
+        self.why[name] = what
+        self.heard(name, what)
+
+    def _introduce(self, sites: list[int]) -> None:
+        """Tell sites that just joined where the run is."""
+        told = {self.names[i]: i for i in sites}
+        before = {i: self.exchange.session(self.names[i]) for i in sites}
+        messages: list[tuple[str, dict[str, Any], Tree]] = [
+            ("begin", {"stage": self.stage}, self.inherited or ())
+        ]
+        if tree.leaves(self.prepare):
+            messages.insert(0, ("prepare", {}, self.prepare))
+        for kind, note, tensors in messages:
+            questions = {name: self._question(kind, note, tensors) for name in told}
+            for name, m in self.exchange.ask(questions, self.seconds):
+                try:
+                    self._sound(m)
+                except MessageError as error:
+                    del told[name]
+                    if m != AGAIN:
+                        self._complain(name, str(error))
+        self._told |= {i: before[i] for i in told.values()}
+
+    def _question(self, kind: str, note: Mapping[str, Any], tensors: Tree) -> Message:
+        self._number += 1
+        return message(kind, self.run, self._number, "coordinator", tensors, note)  # type: ignore[arg-type]
+
+
+def _verdicts(m: Message) -> dict[str, Judged]:
+    """What a site tells of a model, section by section."""
+    found = {}
+    for section in ("train", "validation", "local", "global"):
+        told = under(m.tensors, section)
+        metrics = {k[2:-2]: v for k, v in under(told, "metrics").items()}
+        bins = {k[2:-2]: v for k, v in under(told, "bins").items()}
+        if metrics:
+            found[section] = Judged(metrics, Reliability(**bins) if bins else None)
+    return found
+
+
+def _together(each: Judged) -> Judged:
+    """The rows of all sites as one set, for what can be told of it without the rows."""
+    n = each.metrics["n"]
+    share = n / n.sum()
+    metrics = {
+        k: (share * v.nan_to_num(0.0)).sum()[None] for k, v in each.metrics.items() if k in ROWWISE
+    }
+    if each.bins is not None:
+        metrics |= {"ece": ece(each.bins), "mce": mce(each.bins)}
+    return Judged({"n": n.sum()[None], **metrics}, each.bins)

@@ -1,0 +1,235 @@
+"""The coordinator: waits for its sites, plays the rounds, leaves a run folder as any run does."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from unalike import rng
+from unalike.deploy.agreement import Agreement, agree, welcome
+from unalike.deploy.desk import Desk
+from unalike.deploy.joining import refuse_simulated
+from unalike.deploy.messages import MessageError, fitted, message
+from unalike.deploy.remote import Remote
+from unalike.engine.course import Course
+from unalike.engine.evaluate import Evaluator
+from unalike.engine.guard import Guard
+from unalike.engine.shards import Shards
+from unalike.engine.simulate import Simulation
+from unalike.errors import ConfigError, RunError
+from unalike.federation.data import TRAIN, Examples, Federation
+from unalike.federation.split import training_rows
+from unalike.files import write
+from unalike.parts.privacy.accountant import Accountant
+from unalike.run.build import Experiment, program, task
+from unalike.run.checkpoint import Checkpoint
+from unalike.run.config import Config
+from unalike.run.environment import environment
+from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
+from unalike.run.manifest import Manifest
+from unalike.run.rounds import conclusion, rounds
+from unalike.tree import Tree
+
+Say = Callable[[str], None]
+
+
+class Elsewhere:
+    """Clients' states, none of which is here: sites keep their own."""
+
+    def attach(self, shards: Shards) -> None:
+        """Nothing to save."""
+
+    def save(self) -> None:
+        """Nothing to save."""
+
+    def restore(self) -> None:
+        """Nothing to restore."""
+
+
+class Host:
+    """What a checkpoint asks of the place where clients are."""
+
+    states, device = Elsewhere(), torch.device("cpu")
+
+
+def serve(
+    config: Config,
+    names: Sequence[str],
+    folder: Path,
+    desk: Desk,
+    say: Say,
+    *,
+    seconds: float = 600.0,
+    arrive: float = 3600.0,
+) -> Path:
+    """A whole run, or the rest of one that was stopped.
+
+    Args:
+        config: The recipe.
+        names: The sites.
+        folder: Of the run; one that holds a stopped run is continued.
+        desk: Where questions and answers meet.
+        say: Called with what a person may want to read.
+        seconds: That a site has for an answer.
+        arrive: That sites have to say hello.
+    """
+    refuse_simulated(config)
+    if config.topology.name != "star":
+        raise ConfigError(
+            f"topology '{config.topology.name}' has no coordinator in its middle; serve runs star."
+        )
+    with alone(folder):
+        run = _known(folder, config, names)
+        hellos = desk.arrivals(arrive)
+        if missing := sorted(set(names) - set(hellos)):
+            raise RunError(f"site '{missing[0]}' did not come within {arrive:g} seconds.")
+        agreed = agree(hellos, config.seed)
+        desk.welcome({name: welcome(agreed, name, config, run) for name in names})
+        _played(config, agreed, run, folder, desk, say, seconds)
+    return folder
+
+
+def _known(folder: Path, config: Config, names: Sequence[str]) -> str:
+    """The name of the run in a folder, which is made if it is new."""
+    path, told = folder / "deploy.json", config.resolved()
+    if path.exists():
+        found = json.loads(path.read_bytes())
+        if json.loads((folder / "config.json").read_bytes()) != json.loads(dumps(told)):
+            raise RunError(f"'{folder}' holds a run of another recipe; choose another folder.")
+        if found["sites"] != sorted(names):
+            raise RunError(f"'{folder}' holds a run of other sites; choose another folder.")
+        return str(found["run"])
+    write(folder / "config.json", dumps(told, indent=2))
+    write(folder / "environment.json", dumps(environment(), indent=2))
+    run = uuid4().hex
+    write(path, dumps({"run": run, "sites": sorted(names)}, indent=2))
+    return run
+
+
+def _played(
+    config: Config, agreed: Agreement, run: str, folder: Path, desk: Desk, say: Say, seconds: float
+) -> None:
+    made = task(config, agreed.shape.blank())
+    judging = config.evaluation
+    made.refuse(judging.select, judging.ensemble, judging.target)
+    stages, _ = program(config, made, agreed.shape)
+    w = made.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
+    scale = _learned(agreed, run, desk, seconds)
+    remote = Remote(
+        desk,
+        run,
+        agreed.names,
+        _sizes(agreed, config),
+        config.seed,
+        seconds=seconds,
+        prepare=scale,
+        heard=lambda site, what: say(f"site '{site}': {what}"),
+    )
+    f, last = config.faults, stages[-1].recipe
+    guard = Guard(f.explode, f.min_replies, f.too_few)
+    course = Course(stages, remote, config.seed, guard, w)
+    judge = Evaluator(course, None, config.seed, judging.ensemble)
+    accountant = None
+    if last.guarantee is not None:
+        cohorts = course.loop.cohorts
+        span, n = range(course.rounds), len(agreed.names)
+        accountant = Accountant(last.guarantee, last.schedule, span, n, cohorts)
+    whole = Experiment(
+        config,
+        _blank(agreed),
+        cast(Simulation, Host()),
+        course,
+        judge,
+        "deployed",
+        {},
+        accountant=accountant,
+    )
+    _recorded(whole, agreed, folder, say)
+    finish = {name: message("finish", run, 1 << 40, "coordinator") for name in agreed.names}
+    for _ in desk.ask(finish, 30.0):
+        pass
+
+
+def _blank(agreed: Agreement) -> Federation:
+    """The sites with one blank row each: the real ones are where the sites are."""
+    n, shape = len(agreed.names), agreed.shape
+    two = shape.blank()
+    x, y = (t[:1].expand(n, *t.shape[1:]).clone() for t in (two.x, two.y))
+    examples = Examples(x, y, shape.classes, shape.kind, class_names=agreed.class_names)
+    return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
+
+
+def _sizes(agreed: Agreement, config: Config) -> Tensor:
+    """Training examples of each site, as the split makes them of its rows."""
+    rows = [agreed.rows_of[name] for name in agreed.names]
+    return torch.tensor(training_rows(rows, config.split.validation, config.split.test))
+
+
+def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say) -> None:
+    """All rounds, with the records and checkpoints of any run."""
+    logs = [Log(folder / name) for name in LOGS]
+    data = hashlib.blake2b(repr(agreed).encode(), digest_size=16).hexdigest()
+    origin = Manifest(False, data, {}, "", {})
+    checkpoint = Checkpoint(folder, made, logs, origin)
+    done, progress = checkpoint.restore()
+    for step in rounds(made, progress, done):
+        logs[0].append(step.record)
+        if step.clients is not None:
+            logs[1].append(step.clients)
+        with (folder / "timing.jsonl").open("a") as f:
+            f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
+        progress = step.progress
+        checkpoint.store(step.round, progress)  # every round: sites rely on it
+        say(_line(step.record, made))
+    assert progress is not None, "a run has at least one round"
+    model = made.course.model(progress)
+    if model is not None:
+        flat = {k: v.detach().cpu().clone().contiguous() for k, v in model.items()}
+        write(folder / "model.safetensors", save(flat))
+    summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
+    write(folder / "summary.json", dumps(summary, indent=2))
+
+
+def _line(record: dict[str, Any], made: Experiment) -> str:
+    answers = f"{len(record['clients'])} of {made.course.transport.clients.n} sites"
+    said = f"round {record['round']} of {made.course.rounds}: {answers}"
+    metric = made.recipe.algorithm.task.headline
+    spread = (record["metrics"] or {}).get("local", {}).get(metric)
+    return said if spread is None else f"{said}, {metric} {spread['mean']:.4f}"
+
+
+def _learned(agreed: Agreement, run: str, desk: Desk, seconds: float) -> Tree:
+    """Mean and spread of every feature over all sites' training rows, from sums alone."""
+    if agreed.scale != "pooled":
+        return ()
+
+    def ask(number: int, tensors: Tree, like: Tree) -> list[Tree]:
+        m = message("learn", run, number, "coordinator", tensors)
+        got = []
+        for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
+            if isinstance(answer, str) or answer.kind == "refusal":
+                why = answer if isinstance(answer, str) else answer.note.get("why")
+                raise RunError(f"site '{site}' did not tell the sums that scaling takes: {why}")
+            try:
+                got.append(fitted(answer.tensors, like, "a sum"))
+            except MessageError as error:
+                raise RunError(f"site '{site}': {error}") from None
+        return got
+
+    d = torch.zeros(agreed.shape.features[0], dtype=torch.float64)
+    one = torch.zeros((), dtype=torch.float64)
+    sums = ask(1 << 41, (), {"n": one, "sum": d, "dummy": d > 0})
+    n = torch.stack([s["n"] for s in sums]).sum()
+    mean = torch.stack([s["sum"] for s in sums]).sum(0) / n
+    dummy = torch.stack([s["dummy"] for s in sums]).all(0)
+    squares = ask((1 << 41) + 1, {"mean": mean}, {"squares": d})
+    spread = (torch.stack([s["squares"] for s in squares]).sum(0) / n).sqrt()
+    flat = dummy | (spread <= 1e-6 * mean.abs())
+    return {"mean": torch.where(dummy, 0.0, mean), "spread": torch.where(flat, 1.0, spread)}

@@ -1,0 +1,215 @@
+"""A site's side of a deployed run: its rows, its state and its verdicts stay here.
+
+It builds the recipe for itself, from the configuration that the coordinator sends and the shape of
+the data, and answers one question at a time; every answer is a pure function of the question and
+of what the site keeps.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unalike import channel, rng, tree
+from unalike.deploy.joining import Joined
+from unalike.deploy.keeping import Keeping
+from unalike.deploy.messages import Message, MessageError, fitted, message, under
+from unalike.deploy.policy import Policy
+from unalike.engine.examine import Examiner
+from unalike.engine.loop import messages_of
+from unalike.engine.node import Call, Keys, Own, round_of
+from unalike.errors import UnalikeError
+from unalike.federation.data import TRAIN
+from unalike.parts.mixing.questions import Own as Asked
+from unalike.recipe import Kept, Recipe
+from unalike.tree import Params
+
+
+class Site:
+    """One client of a deployed run."""
+
+    def __init__(self, name: str, joined: Joined, folder: Path, policy: Policy) -> None:
+        """``folder`` is where it keeps its state."""
+        self.name, self.joined, self.policy = name, joined, policy
+        self.config, self.program = joined.config, joined.program
+        self.keys = Keys.of(self.config.seed)
+        self.keeping = Keeping(folder)
+        self.federation = joined.federation
+        self.w0 = joined.w
+        self._handlers: dict[str, Callable[[Message], Message]] = {
+            "learn": self._learn,
+            "prepare": self._prepare,
+            "begin": self._begin,
+            "survey": self._survey,
+            "train": self._train,
+            "refuse": self._refuse,
+            "evaluate": self._evaluate,
+            "ensemble": self._ensemble,
+            "flying": self._flying,
+            "finish": self._finish,
+        }
+        self.recipe: Recipe | None = None
+        self.finished = False
+
+    def answer(self, question: Message) -> Message:
+        """The answer to a question, or a refusal that says why there is none."""
+        try:
+            if question.head.run != self.joined.run:
+                raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
+            self.policy.check(question, self.program)
+            return self._handlers[question.kind](question)
+        except KeyError:
+            return self._said(question, "refusal", why=f"a site is not asked '{question.kind}'.")
+        except UnalikeError as error:
+            return self._said(question, "refusal", why=str(error))
+
+    def _said(self, question: Message, kind: str = "answer", tensors: Any = (), **note: Any) -> Any:
+        head = question.head
+        return message(kind, head.run, head.number, self.name, tensors, note)  # type: ignore[arg-type]
+
+    def _learn(self, question: Message) -> Message:
+        """Sums over training rows that scaling takes: of a column, or of squares from a mean."""
+        rows = self.federation.rows(TRAIN).order
+        x = self.federation.examples.x[rows].double()
+        axes = [0, *range(2, x.ndim)]
+        count = torch.tensor(float(x.numel() / x.shape[1]), dtype=torch.float64)
+        if "mean" not in question.tensors:
+            dummy = ((x == 0) | (x == 1)).all(0) if x.ndim == 2 else torch.zeros(x.shape[1]) > 0
+            return self._said(question, tensors={"n": count, "sum": x.sum(axes), "dummy": dummy})
+        mean = fitted(question.tensors, {"mean": x[0].mean(axes[:-1] or None)}, "a mean")["mean"]
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        return self._said(question, tensors={"squares": ((x - mean.reshape(shape)) ** 2).sum(axes)})
+
+    def _prepare(self, question: Message) -> Message:
+        """Features on the scale that all sites share."""
+        e = self.federation.examples
+        blank = torch.zeros(e.x.shape[1], dtype=torch.float64)
+        told = fitted(question.tensors, {"mean": blank, "spread": blank}, "a scale")
+        shape = (1, -1, *[1] * (e.x.ndim - 2))
+        mean, spread = (told[k].to(e.x.dtype).reshape(shape) for k in ("mean", "spread"))
+        self.federation = replace(self.federation, examples=replace(e, x=(e.x - mean) / spread))
+        return self._said(question)
+
+    def _begin(self, question: Message) -> Message:
+        """A stage: the recipe of it, and what this site keeps before its first round."""
+        stage, model = int(question.note["stage"]), None
+        if not 0 <= stage < len(self.program):
+            raise MessageError(f"the recipe has no stage {stage + 1}.")
+        recipe, w = self.program[stage].recipe, self.w0
+        if stage > 0:
+            model = fitted(question.tensors, self.w0, "the model of a stage")
+            recipe = recipe.inherit(model)
+            w = model if self.program[stage].start == "model" else w
+        if why := recipe.misfit(self.federation.examples.x):
+            raise MessageError(why)
+        self.recipe, self.w = recipe, w
+        self.like = messages_of(recipe, w, rng.stream(self.config.seed, "server"))
+        self.own = self._rows(recipe)
+        self.keeping.begin(stage, self._first(recipe, w))
+        self.examiner = self._examiner(recipe)
+        return self._said(question)
+
+    def _first(self, recipe: Recipe, w: Params) -> Kept:
+        mine = recipe.algorithm.client_init(w, rng.fold_in(self.keys.init, self.joined.number))
+        return Kept(mine, channel.begin(recipe.channel, self.like.up))
+
+    def _rows(self, recipe: Recipe) -> Own:
+        """The training rows, followed by those that the recipe's transform repeats."""
+        e, mine = self.federation.examples, self.federation.rows(TRAIN).order.numpy()
+        again = np.zeros(0, dtype=np.int64)
+        if recipe.transform is not None:
+            key = rng.fold_in(rng.stream(self.config.seed, "batches"), self.joined.number)
+            again = recipe.transform.repeats(e.strata[mine], e.classes, key)
+        order = np.concatenate([mine, mine[again]])
+        altered = torch.arange(len(order)) >= len(mine)
+        return Own(self.joined.number, e.x, e.y, torch.from_numpy(order), altered, len(mine))
+
+    def _examiner(self, recipe: Recipe) -> Examiner:
+        e, judging = self.federation.examples, self.config.evaluation
+        return Examiner(
+            self.federation,
+            recipe.algorithm,
+            e.x,
+            e.y,
+            rng.stream(self.config.seed, "evaluation"),
+            lambda ids: tree.stack([self.keeping.get().mine] * len(ids)),
+            torch.zeros(1, dtype=torch.long),
+            lambda f, items: [f(item) for item in items],
+            vectorized=False,
+            chunk=1,
+            how=judging.ensemble,
+            train=judging.train,
+        )
+
+    def _survey(self, question: Message) -> Message:
+        e, mine = self.federation.examples, self.federation.rows(TRAIN).order
+        key = rng.fold_in(rng.stream(self.config.seed, "survey"), self.joined.number)
+        own = Asked(e.strata[mine.numpy()], e.classes, lambda: e.x[mine])
+        answers = {
+            q.name: torch.from_numpy(q.answer(own, key)) for q in self._begun().mixing.survey
+        }
+        return self._said(question, tensors=answers)
+
+    def _train(self, question: Message) -> Message:
+        recipe, note = self._begun(), question.note
+        call = Call(note["round"], note["role"], note["reply"], float(note["epochs"]))
+        down = fitted(question.tensors, self.like.down, "the download")
+        kept = self.keeping.before(call.round)
+        answer = round_of(recipe, self.own, call, down, kept, self.keys)
+        self.keeping.put(call.round, answer.kept)
+        stats = {k: float(v) for k, v in answer.stats.items()}
+        work = {k: stats.pop(k) for k in ("samples", "gradients", "looked")}
+        work["slots"] = work["samples"]  # a client that is alone pads nothing
+        stats = {"examples": float(self.own.size), **stats}
+        wire = answer.wire if call.reply else ()
+        return self._said(question, tensors=wire, stats=stats, work=work)
+
+    def _refuse(self, question: Message) -> Message:
+        self.keeping.refuse(int(question.note["round"]))
+        return self._said(question)
+
+    def _evaluate(self, question: Message) -> Message:
+        downs, models = self._judged(question)
+        found = self.examiner.evaluate(downs, models)
+        verdicts = {
+            section: {
+                "metrics": {k: v.double() for k, v in judged.metrics.items()},
+                "bins": () if judged.bins is None else dict(judged.bins._asdict()),
+            }
+            for section, judged in found.items()
+            if section != "global" or models[0] is not None  # no ensemble over others' rows
+        }
+        return self._said(question, tensors=verdicts)
+
+    def _ensemble(self, question: Message) -> Message:
+        downs, _ = self._judged(question)
+        x, noise = (under(question.tensors, part)[""] for part in ("x", "noise"))
+        e, task = self.federation.examples, self._begun().algorithm.task
+        if x.shape[1:] != e.x.shape[1:] or x.dtype != e.x.dtype or len(noise) != len(x):
+            raise MessageError("the rows to judge are not of the form of this site's own.")
+        with torch.no_grad():
+            w = self.examiner.model(downs, 0)
+            return self._said(question, tensors={"out": task.outputs(w, x, noise)})
+
+    def _judged(self, question: Message) -> tuple[Any, list[Params | None]]:
+        """(the download with a leading axis, the coordinator's model if there is one)."""
+        down = fitted(under(question.tensors, "down"), self.like.down, "the download")
+        told = under(question.tensors, "model")
+        model = fitted(told, self.w0, "the model") if told else None
+        return tree.map(lambda x: x[None], down), [model]
+
+    def _flying(self, question: Message) -> Message:
+        model = self._begun().algorithm.flying(self.keeping.get().mine)
+        return self._said(question, tensors={} if model is None else model)
+
+    def _finish(self, question: Message) -> Message:
+        self.finished = True
+        return self._said(question)
+
+    def _begun(self) -> Recipe:
+        if self.recipe is None:
+            raise MessageError("no stage was begun; a coordinator sends 'begin' first.")
+        return self.recipe

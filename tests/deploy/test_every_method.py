@@ -1,0 +1,62 @@
+"""A deployed run is the simulated one: every method, through bytes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from deployed import Deployed, simulated
+
+from unalike import tree
+from unalike.algorithms.table import METHODS
+from unalike.errors import UnalikeError
+from unalike.run.build import assemble, task
+from unalike.run.config import parse
+
+SETTINGS: dict[str, dict[str, Any]] = {"phase_shift": {"phases": 5}, "fedaug": {"target": 0.2}}
+NOT_HERE = {"pooled": "its one client would have to hold everybody's rows"}
+
+
+def raw(method: str) -> dict[str, Any]:
+    model: dict[str, Any] = {"name": "mlp", "hidden": [8]}
+    if method == "latent_disco":
+        model = {"name": "vae", "hidden": [16]}
+    return {
+        "rounds": 3,
+        "seed": 3,
+        "data": {"name": "digits"},
+        "model": model,
+        "method": {"name": method, **SETTINGS.get(method, {})},
+        "local": {"epochs": 1, "batch_size": 16, "lr": 0.1},
+    }
+
+
+@pytest.mark.filterwarnings("ignore:fedaug leaves")
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - NOT_HERE))
+def test_every_method(method: str, tmp_path: Path) -> None:
+    config = parse(raw(method))
+    data = simulated(config.seed)
+    try:
+        near = assemble(config, data, task(config, data.examples))
+    except UnalikeError as error:
+        pytest.skip(f"refused in simulation, too: {error}")
+    far = Deployed(raw(method), tmp_path)
+    assert far.agreed.names == data.names
+    a, b = near.course.begin(), far.course.begin()
+    for t in range(near.course.rounds):
+        a, one, _ = near.course.advance(a, t)
+        b, two, _ = far.course.advance(b, t)
+        assert not far.heard
+        assert one.ids.tolist() == two.ids.tolist()
+        assert torch.allclose(one.weights.double(), two.weights.double(), atol=1e-6)
+        assert one.traffic == two.traffic
+        for x, y in zip(tree.leaves(a.state.stack), tree.leaves(b.state.stack), strict=True):
+            assert torch.allclose(x, y, atol=1e-5), method
+    one, two = near.evaluator(a.state), far.judge(b.state)
+    lacking = set(one.clients) - set(two.clients)
+    assert lacking == (set() if near.course.model(a) is not None else {"global"})
+    for section in two.clients:
+        for metric in two.clients[section]:
+            x, y = (torch.tensor(v.clients[section][metric]) for v in (one, two))
+            if "vae" not in str(config.model) or metric == "n":  # what judging draws is a row's own
+                assert torch.allclose(x, y, atol=1e-5, equal_nan=True), (section, metric)

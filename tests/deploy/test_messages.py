@@ -1,0 +1,107 @@
+"""Messages: whatever bytes come, the answer is a message or one sentence, in bounded memory."""
+
+import random
+import resource
+
+import numpy as np
+import pytest
+import torch
+
+from unalike.deploy.messages import MAGIC, MessageError, decode, encode, fitted, message, numbers
+
+W = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
+
+
+def test_a_message_arrives_as_it_was_sent() -> None:
+    sent = message("train", "run", 3, "coordinator", W, {"round": 2, "epochs": 0.5})
+    got = decode(encode(sent))
+    assert got.head == sent.head
+    back = fitted(got.tensors, W, "a model")
+    assert all(torch.equal(a, b) for a, b in zip(W.values(), back.values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"weight": W["weight"]}, "'.'bias'.' is missing"),
+        ({**W, "more": torch.zeros(1)}, "'.'more'.' is not among them"),
+        ({**W, "bias": torch.zeros(1, 2)}, r"float32 of shape \(1, 2\); the recipe declares"),
+        ({**W, "bias": torch.zeros(2, dtype=torch.float64)}, "float64 of shape"),
+        ({**W, "bias": torch.tensor([0.0, torch.nan])}, "not finite"),
+        ({**W, "bias": torch.tensor([0.0, torch.inf])}, "not finite"),
+    ],
+)
+def test_an_upload_that_is_not_what_was_declared(wrong: dict[str, torch.Tensor], says: str) -> None:
+    got = decode(encode(message("answer", "run", 1, "north", wrong)))
+    with pytest.raises(MessageError, match=says):
+        fitted(got.tensors, W, "an upload")
+
+
+@pytest.mark.parametrize("value", ["1", None, True, float("nan"), float("inf"), [1.0], {}])
+def test_statistics_are_finite_numbers(value: object) -> None:
+    with pytest.raises(MessageError, match="'steps', which is not a finite number"):
+        numbers({"examples": 3, "steps": value}, "statistics")
+
+
+def test_more_than_the_limit_is_not_read() -> None:
+    raw = encode(message("answer", "run", 1, "north", {"x": torch.zeros(1000)}))
+    with pytest.raises(MessageError, match="over the limit of 1000"):
+        decode(raw, 1000)
+
+
+def _mutated(rng: random.Random, raw: bytes) -> bytes:
+    """Bytes changed, cut off, doubled or made up."""
+    kind = rng.randrange(5)
+    b = bytearray(raw)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(200))
+    if kind == 1:
+        return raw[: rng.randrange(len(raw))]
+    if kind == 2:
+        at = rng.randrange(len(raw))
+        return raw[:at] + rng.randbytes(rng.randrange(1, 20)) + raw[at:]
+    if kind == 3:  # lengths that lie
+        start = len(MAGIC) if rng.random() < 0.5 else raw.index(b"{", len(MAGIC)) + 40
+        b[start : start + 8] = rng.randbytes(8)
+        return bytes(b)
+    for _ in range(rng.randrange(1, 6)):
+        b[rng.randrange(len(b))] ^= 1 << rng.randrange(8)
+    return bytes(b)
+
+
+def _fuzz(times: int) -> None:
+    rng, said = random.Random(0), set[int]()
+    raws = [
+        encode(message("answer", "run", 1, "north", W, {"stats": {"examples": 3.0}})),
+        encode(message("hello", "", 0, "north", note={"rows": 3})),
+    ]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(times):
+        try:
+            got = decode(_mutated(rng, rng.choice(raws)), 1 << 16)
+            fitted(got.tensors, W, "an upload")
+        except MessageError as error:
+            said.add(str(error).count("\n"))
+    assert said == {0}
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 64 << 10  # KiB
+
+
+def test_a_hundred_thousand_made_up_messages() -> None:
+    _fuzz(100_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_million_made_up_messages() -> None:
+    _fuzz(1_000_000)
+
+
+def test_no_tensor_is_made_of_more_than_the_message_holds() -> None:
+    """A head that declares a tensor of a terabyte allocates nothing."""
+    head = b'{"x":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}'
+    body = len(head).to_bytes(8, "little") + head + np.zeros(4, "f4").tobytes()
+    raw = encode(message("answer", "run", 1, "north"))
+    length = int.from_bytes(raw[len(MAGIC) : len(MAGIC) + 4], "big")
+    with pytest.raises(MessageError, match="cannot be read"):
+        decode(raw[: len(MAGIC) + 4 + length] + body)

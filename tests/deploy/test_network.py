@@ -1,0 +1,160 @@
+"""Coordinator and sites over real sockets, with certificates on both ends."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from deployed import NAMES, examples, simulated
+from safetensors.torch import load_file
+
+from unalike.deploy.audit import Audit, check
+from unalike.deploy.desk import Desk
+from unalike.deploy.keys import credentials, issue, make_authority
+from unalike.deploy.messages import LIMIT, MessageError, encode, message
+from unalike.deploy.network import Line, Listener
+from unalike.deploy.policy import Policy
+from unalike.deploy.serving import serve
+from unalike.deploy.working import work
+from unalike.errors import ConfigError, RunError
+from unalike.run.build import assemble, task
+from unalike.run.config import parse
+from unalike.run.folder import read_lines
+
+SIX = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm", "fedevg")
+
+
+def raw(method: str) -> dict[str, Any]:
+    return {
+        "rounds": 2,
+        "seed": 3,
+        "model": {"name": "mlp", "hidden": [8]},
+        "method": {"name": method},
+        "local": {"epochs": 1, "batch_size": 16, "lr": 0.1},
+    }
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    make_authority(folder)
+    issue(folder, "server", hosts=("localhost", "127.0.0.1"))
+    for name in (*NAMES, "stranger"):
+        issue(folder, name)
+    return folder
+
+
+@pytest.fixture
+def listening(keys: Path, tmp_path: Path) -> Iterator[tuple[Desk, str]]:
+    desk = Desk(NAMES, Audit(tmp_path / "coordinator" / "audit.jsonl"))
+    listener = Listener(desk, "127.0.0.1:0", credentials(keys, "server"))
+    yield desk, f"localhost:{listener.port}"
+    listener.close()
+
+
+def started(name: str, address: str, keys: Path, folder: Path, **more: Any) -> threading.Thread:
+    """A site at work in a thread of its own."""
+    line = Line(name, address, credentials(keys, name))
+
+    def run() -> None:
+        policy = more.get("policy", Policy())
+        with suppress(RunError):  # a coordinator that stopped is not waited for
+            work(name, examples(name), line, folder / name, policy, print, 20.0)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("method", SIX)
+def test_a_run_over_sockets_is_the_simulated_one(
+    method: str, listening: tuple[Desk, str], keys: Path, tmp_path: Path
+) -> None:
+    desk, address = listening
+    config = parse(raw(method))
+    sites = [started(name, address, keys, tmp_path) for name in NAMES]
+    folder = serve(config, NAMES, tmp_path / "coordinator", desk, print, seconds=60, arrive=30)
+    for site in sites:
+        site.join(20)
+    data = simulated(config.seed)
+    near = assemble(config, data, task(config, data.examples))
+    progress = near.course.begin()
+    for t in range(near.course.rounds):
+        progress, _, _ = near.course.advance(progress, t)
+    model = near.course.model(progress)
+    assert model is not None
+    found = load_file(folder / "model.safetensors")
+    for name, x in model.items():
+        assert torch.allclose(x, found[name], atol=1e-5)
+    records = read_lines(folder / "rounds.jsonl")
+    assert [r["clients"] for r in records] == [[0, 1, 2, 3, 4]] * 2
+    for place in ("coordinator", *NAMES):
+        assert len(check(tmp_path / place / "audit.jsonl")) == 64
+
+
+def test_strangers_are_turned_away(listening: tuple[Desk, str], keys: Path) -> None:
+    _, address = listening
+    hello = encode(message("hello", "", 0, "north"))
+    with pytest.raises(MessageError, match="'stranger' is not a site of this run"):
+        Line("stranger", address, credentials(keys, "stranger")).call("Hello", hello, LIMIT, 10)
+    with pytest.raises(MessageError, match="in the name of 'north' came from 'south'"):
+        Line("south", address, credentials(keys, "south")).call("Hello", hello, LIMIT, 10)
+
+
+def test_without_a_certificate_of_the_authority_nobody_gets_in(
+    listening: tuple[Desk, str], tmp_path: Path
+) -> None:
+    _, address = listening
+    make_authority(tmp_path / "other")
+    issue(tmp_path / "other", "north")
+    line = Line("north", address, credentials(tmp_path / "other", "north"))
+    with pytest.raises(ConnectionError):
+        line.call("Next", b"", LIMIT, 5)
+
+
+def test_plain_text_stays_on_this_machine(tmp_path: Path) -> None:
+    desk = Desk(NAMES, Audit(tmp_path / "audit.jsonl"))
+    with pytest.raises(ConfigError, match="nothing would be encrypted"):
+        Listener(desk, "0.0.0.0:0", None)
+    with pytest.raises(ConfigError, match="nothing would be encrypted"):
+        Line("north", "10.0.0.1:9000", None)
+
+
+def test_a_message_counts_once(listening: tuple[Desk, str], keys: Path) -> None:
+    desk, address = listening
+    line = Line("north", address, credentials(keys, "north"))
+    answer = encode(message("answer", "run", 7, "north"))
+    with pytest.raises(MessageError, match="question 7 is not open"):
+        line.call("Answer", answer, LIMIT, 10)
+    got = desk.ask({"north": message("survey", "run", 7, "coordinator")}, 10)
+    thread = threading.Timer(0.5, lambda: line.call("Answer", answer, LIMIT, 10))
+    thread.start()
+    assert [site for site, _ in got] == ["north"]
+    thread.join()
+    with pytest.raises(MessageError, match="question 7 is not open"):
+        line.call("Answer", answer, LIMIT, 10)
+
+
+def test_an_audit_log_shows_what_was_changed(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    for i in range(3):
+        audit.append("sent", "north", "train", i, b"x")
+    lines = audit.path.read_text().splitlines(keepends=True)
+    for wrong in ([lines[0], lines[2]], [lines[0].replace("north", "south"), *lines[1:]]):
+        audit.path.write_text("".join(wrong))
+        with pytest.raises(RunError, match="line 2 does not follow"):
+            check(audit.path)
+
+
+def test_a_site_refuses_what_its_policy_does_not_allow(
+    listening: tuple[Desk, str], keys: Path, tmp_path: Path
+) -> None:
+    desk, address = listening
+    for name in NAMES:
+        policy = Policy(survey=name != "west")
+        started(name, address, keys, tmp_path, policy=policy)
+    with pytest.raises(RunError, match=r"'west' did not answer the survey .*allows no survey"):
+        serve(parse(raw("fedep")), NAMES, tmp_path / "coordinator", desk, print, seconds=20)

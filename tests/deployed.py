@@ -1,0 +1,103 @@
+"""Sites of this process, which hear and say nothing but bytes."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unalike import rng
+from unalike.deploy.agreement import Agreement, agree, read_hello, welcome
+from unalike.deploy.joining import hello, join
+from unalike.deploy.messages import Message, decode, encode, message
+from unalike.deploy.policy import Policy
+from unalike.deploy.remote import Remote
+from unalike.deploy.site import Site
+from unalike.engine.course import Course
+from unalike.engine.evaluate import Evaluator
+from unalike.engine.guard import Guard
+from unalike.federation.build import federate
+from unalike.federation.data import Examples, Federation
+from unalike.federation.datasets.digits import Digits
+from unalike.federation.partition.natural import Natural
+from unalike.federation.readers.arrays import from_arrays
+from unalike.run.build import program, task
+from unalike.run.config import Config, parse
+
+NAMES = ("east", "middle", "north", "south", "west")
+RUN = "a-run"
+
+
+def rows() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The data of five sites, of unequal sizes and labels."""
+    digits = Digits().load()
+    x, y = digits.x.numpy()[:300], digits.y.numpy()[:300]
+    order = np.argsort(y + 3 * np.random.default_rng(0).random(len(y)), kind="stable")
+    parts = np.split(order, [40, 70, 110, 170])
+    return {name: (x[part], y[part]) for name, part in zip(NAMES, parts, strict=True)}
+
+
+def simulated(seed: int) -> Federation:
+    """The same rows as one federation."""
+    held = rows()
+    x, y = (np.concatenate([held[n][k] for n in NAMES]) for k in (0, 1))
+    groups = np.repeat(NAMES, [len(held[n][1]) for n in NAMES])
+    return federate((x, y, groups), Natural(), seed=seed)
+
+
+def examples(name: str) -> Examples:
+    return from_arrays(*rows()[name])
+
+
+class Direct:
+    """An exchange without a network: every message is encoded and decoded."""
+
+    def __init__(self, sites: Mapping[str, Site]) -> None:
+        self.sites = dict(sites)
+        self.sessions = dict.fromkeys(sites, 1)
+
+    def ask(
+        self, questions: Mapping[str, Message], seconds: float
+    ) -> Iterator[tuple[str, Message | str]]:
+        for name, question in questions.items():
+            if name not in self.sites:
+                yield name, "it is not here"
+                continue
+            told = decode(encode(question))
+            yield name, decode(encode(self.sites[name].answer(told)))
+
+    def session(self, site: str) -> int:
+        return self.sessions[site]
+
+
+class Deployed:
+    """A coordinator and its sites."""
+
+    def __init__(self, raw: dict[str, Any], folder: Path) -> None:
+        self.config: Config = parse(raw)
+        said = {n: read_hello(message("hello", "", 0, n, note=hello(examples(n)))) for n in NAMES}
+        self.agreed: Agreement = agree(said, self.config.seed)
+        self.folder = folder
+        self.exchange = Direct({n: self.site(n) for n in NAMES})
+        made = task(self.config, self.agreed.shape.blank())
+        stages, _ = program(self.config, made, self.agreed.shape)
+        w = made.init(rng.fold_in(rng.stream(self.config.seed, "init"), -2))
+        sites = self.exchange.sites
+        sizes = torch.tensor([len(sites[n].federation.rows(0).order) for n in self.agreed.names])
+        self.heard: list[tuple[str, str]] = []
+        self.remote = Remote(
+            self.exchange,
+            RUN,
+            self.agreed.names,
+            sizes,
+            self.config.seed,
+            heard=lambda *said: self.heard.append(said),
+        )
+        self.course = Course(stages, self.remote, self.config.seed, Guard(), w)
+        self.judge = Evaluator(self.course, None, self.config.seed)
+
+    def site(self, name: str, policy: Policy | None = None) -> Site:
+        """The site as it is after it joined, with what its folder keeps."""
+        greeting = decode(encode(welcome(self.agreed, name, self.config, RUN)))
+        return Site(name, join(examples(name), greeting), self.folder / name, policy or Policy())
