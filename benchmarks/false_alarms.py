@@ -294,7 +294,7 @@ def equals(rng: Generator) -> None:
         cells = []
         for n in (5, 10, 20):
             for margin in (1.0, 2.0, 4.0):
-                x = rng.standard_normal((TIMES // 2, 1, METHODS, n)) / np.sqrt(2)
+                x = rng.standard_normal((TIMES // 4, 1, METHODS, n)) / np.sqrt(2)
                 x[:, :, 1:] += apart * margin
                 found = [f.outcome[..., 1:] == "equal" for f in judged(x, margin=margin)]
                 wrong = share([f.any((-1, -2)) for f in found])
@@ -333,8 +333,8 @@ def detectable() -> None:
         x = rng.standard_normal((TIMES, 1, METHODS, n)) / np.sqrt(2)
         printed = np.concatenate([f.detectable()[..., 1:].ravel() for f in judged(x)])
         typical = float(np.median(printed))
-        x[:, :, 1] += typical
-        found = share([f.outcome[..., 1] == "win" for f in judged(x)])
+        x[:, :, 1] -= typical
+        found = share([f.outcome[..., 1] == "loss" for f in judged(x)])
         cells.append(f"{d:.1f} / {typical:.1f} (found in {found:.0f} %)")
     table("Student's / ours", [f"{n} seeds" for n in (3, 5, 10, 20)], {"of eight methods": cells})
 
@@ -353,8 +353,7 @@ def nemenyi(rng: Generator) -> None:
 
 
 if __name__ == "__main__":
-    generator = np.random.default_rng(0)
     for part in (independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi):
-        part(generator)
+        part(np.random.default_rng(0))
     powers()
     detectable()
