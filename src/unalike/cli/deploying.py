@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
 from unalike.errors import ConfigError
-from unalike.federation.data import Examples
+
+if TYPE_CHECKING:
+    from unalike.federation.data import Examples
+    from unalike.federation.datasets.base import Dataset
 
 EXTRA = (
     "deployed runs need the packages 'grpcio' and 'cryptography'; install them with "
@@ -76,9 +80,10 @@ def join(
     policy: str | None,
     folder: str | None,
     dry_run: str | None,
+    settings: Sequence[str],
 ) -> None:
     """Take part, or show what that would send."""
-    examples = _read(data, label)
+    examples = _read(data, label, settings)
     if dry_run is not None:
         from unalike.deploy.preview import preview
         from unalike.run.config import read_config
@@ -101,11 +106,16 @@ def join(
     _say(f"the run is over; this site's model and state are in {place}")
 
 
-def _read(data: str, label: str | None) -> Examples:
-    from unalike.federation.datasets.own import Files
+def _read(data: str, label: str | None, settings: Sequence[str]) -> "Examples":
+    """A site's own rows, read as a configuration that names them would be."""
+    from unalike.run.build import chosen
+    from unalike.run.config import override, parse
 
-    files = Files(path=data) if label is None else Files(path=data, label=label)
-    return files.load()
+    raw: dict[str, Any] = {"data": {"name": "files", "path": data}}
+    if label is not None:
+        raw["data"]["label"] = label
+    override(raw, *(f"data.{text}" for text in settings))
+    return cast("Dataset", chosen("data", parse(raw).data)).load()
 
 
 def _deploy(name: str):  # type: ignore[no-untyped-def]

@@ -89,13 +89,17 @@ def join(
     policy: str | None = None,
     folder: str | None = None,
     dry_run: str | None = None,
+    set_: Overrides = None,
 ) -> None:
     """Take part in a run with data that stay here.
 
     ```sh
     unalike join north --data north.csv --label outcome --at fl.example.org:9432 --keys north-keys
+    unalike join north --data north.csv --label outcome --set missing=impute normalise=pooled
     unalike join north --data north.npz --dry-run winner.toml
     ```
+
+    How the file is read (`unalike list files` shows the settings) must be the same at every site.
 
     Parameters
     ----------
@@ -118,4 +122,4 @@ def join(
     """
     from unalike.cli.deploying import join as take_part
 
-    take_part(name, data, at, label, keys, policy, folder, dry_run)
+    take_part(name, data, at, label, keys, policy, folder, dry_run, set_ or [])

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from unalike.deploy.joining import columned
 from unalike.deploy.messages import Message, MessageError, digest, message
 from unalike.deploy.release import release
 from unalike.errors import RunError
 from unalike.federation.build import PARTITION, stream
 from unalike.federation.partition.base import numbered
+from unalike.federation.readers.columns import Column, Pending, Scale
 from unalike.kinds import Kind
 from unalike.run.config import Config
 from unalike.run.shape import Shape
@@ -32,6 +34,8 @@ class Hello(BaseModel):
     kind: Kind
     classes: int = Field(ge=0, le=1 << 20)
     class_names: list[str] = Field(max_length=1 << 20)
+    columns: list[list[str]] = Field(max_length=1 << 16)  # name, role, levels
+    drop_first: bool
     scale: str = Field(pattern="^(none|pooled|client)$")
 
 
@@ -44,7 +48,7 @@ class Agreement(NamedTuple):
     first: dict[str, int]  # where a site's rows are among those of all, in the order of names
     rows: int
     rows_of: dict[str, int]
-    scale: str
+    pending: Pending  # what is still to be learned about features, from all sites together
 
 
 def read_hello(m: Message) -> Hello:
@@ -61,24 +65,29 @@ def read_hello(m: Message) -> Hello:
     return told
 
 
+_COMMON = ("targets", "dtype", "kind", "drop_first", "scale")
+
+
 def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
     """The common shape; RunError names two sites that differ."""
     names = sorted(hellos)
     first = hellos[names[0]]
     for name in names[1:]:
-        for what in ("features", "targets", "dtype", "kind", "scale"):
+        for what in _COMMON if first.columns else (*_COMMON, "features"):
             a, b = getattr(first, what), getattr(hellos[name], what)
             if a != b:
                 raise RunError(
                     f"sites '{names[0]}' and '{name}' have different data: {what} {a} and {b}; "
                     "prepare their files alike."
                 )
+    columns = _columns(hellos)
     class_names = tuple(sorted({c for h in hellos.values() for c in h.class_names}))
     classes = len(class_names) or max(h.classes for h in hellos.values())
     starts = accumulate((hellos[n].rows for n in names), initial=0)
     # The numbers that a simulation gives natural clients of these names.
     order = numbered(np.arange(len(names)), len(names), stream(seed, PARTITION), names).names
-    features, targets = tuple(first.features), tuple(first.targets)
+    width = sum(c.width for c in columns)
+    features, targets = (width,) if columns else tuple(first.features), tuple(first.targets)
     shape = Shape(len(names), classes, first.kind, features, targets, first.dtype)
     return Agreement(
         order,
@@ -87,8 +96,34 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
         dict(zip(names, starts, strict=False)),
         sum(h.rows for h in hellos.values()),
         {name: hellos[name].rows for name in names},
-        first.scale,
+        Pending(columns, first.drop_first, cast(Scale, first.scale)),
     )
+
+
+def _columns(hellos: Mapping[str, Hello]) -> tuple[Column, ...]:
+    """The columns of a table with the levels of all sites; RunError names two that differ."""
+    names = sorted(hellos)
+    try:
+        each = {name: [columned(c) for c in hellos[name].columns] for name in names}
+    except ValueError as error:
+        raise RunError(f"a site describes its columns wrongly: {error}.") from None
+    like = [(c.name, c.role) for c in each[names[0]]]
+    for name in names[1:]:
+        other = [(c.name, c.role) for c in each[name]]
+        if other != like:
+            odd = next(iter(sorted(set(like) ^ set(other))), ("their order", ""))
+            raise RunError(
+                f"sites '{names[0]}' and '{name}' have different columns, such as '{odd[0]}'; "
+                "prepare their files alike."
+            )
+    found = []
+    for own in zip(*each.values(), strict=True):
+        column = own[0]
+        if column.role == "levels":  # fixed ones are the same everywhere
+            levels = tuple(sorted({level for c in own for level in c.levels}))
+            column = column._replace(width=len(levels), levels=levels)
+        found.append(column)
+    return tuple(found)
 
 
 def welcome(agreed: Agreement, name: str, config: Config, run: str) -> Message:
@@ -100,7 +135,8 @@ def welcome(agreed: Agreement, name: str, config: Config, run: str) -> Message:
         "clients": len(agreed.names),
         "first": agreed.first[name],
         "rows": agreed.rows,
-        "shape": {"classes": agreed.shape.classes},
+        "classes": agreed.shape.classes,
+        "columns": [[c.name, c.role, *c.levels] for c in agreed.pending.columns],
         "class_names": list(agreed.class_names),
         "config": told,
         "digest": digest(told),

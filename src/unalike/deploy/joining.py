@@ -5,42 +5,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from unalike import rng
 from unalike.deploy.messages import Message, MessageError, digest
 from unalike.deploy.release import release
 from unalike.errors import ConfigError, DataError
 from unalike.federation.build import SPLIT, stream
 from unalike.federation.data import Examples, Federation
-from unalike.federation.readers.columns import NOTHING
+from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
-from unalike.recipe import Program
-from unalike.run.build import program, task
 from unalike.run.config import Config, parse
-from unalike.run.shape import Shape
-from unalike.tree import Params
 
 OWN_CODE = ("own",)  # names under which a configuration asks for code of the user's own
 
 
 class Joined(NamedTuple):
-    """A site that knows its number and its recipe."""
+    """A site that knows its number and its recipe; features are not prepared yet."""
 
     run: str
     number: int
+    clients: int
     config: Config
     federation: Federation  # of one client, this site
-    program: Program
-    w: Params
 
 
 def hello(examples: Examples) -> dict[str, Any]:
-    """What a site says of its data before it joins: shapes, the number of rows, class names."""
-    if examples.pending.columns:
-        raise DataError(
-            "text columns and missing values cannot be joined across sites; write them as numbers "
-            "first (one column of 0 and 1 for each level)."
-        )
+    """What a site says of its data before it joins: shapes, names of classes, columns, levels."""
     if examples.part is not None or examples.units is not None:
         raise DataError(
             "files that say which rows train, or which stay together, cannot be joined yet; leave "
@@ -55,6 +45,8 @@ def hello(examples: Examples) -> dict[str, Any]:
         "kind": examples.kind,
         "classes": examples.classes,
         "class_names": list(examples.class_names),
+        "columns": [[c.name, c.role, *c.levels] for c in examples.pending.columns],
+        "drop_first": examples.pending.drop_first,
         "scale": examples.pending.scale,
     }
 
@@ -82,7 +74,8 @@ def join(examples: Examples, welcome: Message) -> Joined:
         config = parse(note["config"])
         number, clients = int(note["number"]), int(note["clients"])
         first, rows = int(note["first"]), int(note["rows"])
-        told, names = note["shape"], tuple(str(n) for n in note["class_names"])
+        classes, names = int(note["classes"]), tuple(str(n) for n in note["class_names"])
+        columns = tuple(columned(c) for c in note["columns"])
     except (KeyError, TypeError, ValueError):
         raise MessageError("the welcome of the coordinator is incomplete.") from None
     if note.get("digest") != digest(note["config"]):
@@ -93,23 +86,52 @@ def join(examples: Examples, welcome: Message) -> Joined:
     refuse_simulated(config)
     if not 0 <= number < clients or not 0 <= first <= first + len(examples) <= rows:
         raise MessageError("the coordinator's welcome does not fit this site's data.")
-    classes = int(told["classes"])
-    examples = _classed(examples, classes, names)
+    examples = _laid_out(_classed(examples, classes, names), columns)
     # Lots are drawn for the rows of all sites in the order of their names, as in a simulation.
     lots = Lots(stream(config.seed, SPLIT).random(rows)[first : first + len(examples)])
     federation = split(
-        replace(examples, pending=NOTHING),
+        examples,
         np.zeros(len(examples), dtype=np.int64),
         validation=config.split.validation,
         test=config.split.test,
         rng=lots,  # type: ignore[arg-type]
         names=(str(note["name"]),),
     )
-    shape = Shape.of(federation)._replace(n_clients=clients)
-    made = task(config, shape.blank())
-    stages, _ = program(config, made, shape)
-    w = made.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
-    return Joined(welcome.head.run, number, config, federation, stages, w)
+    return Joined(welcome.head.run, number, clients, config, federation)
+
+
+def columned(told: list[str]) -> Column:
+    """A column as a hello or a welcome tells it: its name, its role, its levels."""
+    name, role, *levels = told
+    if role not in ("number", "levels", "fixed"):
+        raise ValueError(f"'{role}' is not a role")
+    return Column(name, max(1, len(levels)), role, tuple(levels))  # type: ignore[arg-type]
+
+
+def _laid_out(examples: Examples, columns: tuple[Column, ...]) -> Examples:
+    """Features in the order of all sites' columns, with a column for every level of any site."""
+    own, x = examples.pending.columns, examples.x
+    if [(c.name, c.role) for c in own] != [(c.name, c.role) for c in columns]:
+        raise MessageError("the coordinator's columns are not those of this site.")
+    parts, start = list[Tensor](), 0
+    for mine, all_ in zip(own, columns, strict=True):
+        held = x[:, start : start + mine.width]
+        start += mine.width
+        if mine.role != "levels":
+            parts.append(held)
+            continue
+        if not set(mine.levels) <= set(all_.levels):
+            raise MessageError(
+                f"the coordinator's column '{mine.name}' lacks a level of this site."
+            )
+        wide = torch.zeros(len(x), all_.width, dtype=x.dtype)
+        wide[held.isnan().any(1)] = torch.nan
+        wide[:, [all_.levels.index(level) for level in mine.levels]] = held
+        parts.append(wide)
+    if not columns:
+        return examples
+    pending = examples.pending._replace(columns=columns)
+    return replace(examples, x=torch.cat(parts, 1), pending=pending)
 
 
 class Lots:

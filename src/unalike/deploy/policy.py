@@ -22,7 +22,7 @@ class Policy(Settings):
         default=0.0, ge=0, description="least noise multiplier of local differential privacy"
     )
 
-    def check(self, question: Message, program: Program) -> None:
+    def check(self, question: Message) -> None:
         """Raise one sentence if a question asks for more than is allowed."""
         if question.kind == "survey" and not self.survey:
             raise MessageError("this site's policy allows no survey (survey = false).")
@@ -31,14 +31,16 @@ class Policy(Settings):
         late = int(question.note.get("round", 0)) >= self.max_rounds > 0
         if question.kind == "train" and late:
             raise MessageError(f"this site's policy allows {self.max_rounds} rounds (max_rounds).")
-        if question.kind == "begin" and self.min_noise:
-            for stage in program:
-                noise = max((getattr(c, "noise", 0.0) for c in stage.recipe.channel), default=0.0)
-                if noise < self.min_noise:
-                    raise MessageError(
-                        f"this site's policy wants a noise multiplier of {self.min_noise:g} at "
-                        f"least (min_noise), and the recipe has {noise:g}."
-                    )
+
+    def agree(self, program: Program) -> None:
+        """Raise one sentence if a recipe adds less noise than is wanted."""
+        for stage in program:
+            noise = max((getattr(c, "noise", 0.0) for c in stage.recipe.channel), default=0.0)
+            if noise < self.min_noise:
+                raise MessageError(
+                    f"this site's policy wants a noise multiplier of {self.min_noise:g} at least "
+                    f"(min_noise), and the recipe has {noise:g}."
+                )
 
 
 def read_policy(path: str) -> Policy:

@@ -27,9 +27,12 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
     yield "hello, once:"
     for name, value in hello(examples).items():
         yield f"  {name}: {value}"
-    if examples.pending.scale == "pooled":
-        d = shape.features[0]
-        yield f"sums for scaling, once: the number of training rows, {d} sums, {d} sums of squares"
+    d = shape.features[0]
+    if examples.pending.columns:
+        yield f"for filling gaps, once: how often {d} levels and numbers occur in training rows,"
+        yield "  and if a number is missing anywhere, 33 times how many values are below a bound"
+    if examples.pending.scale != "none":
+        yield f"for scaling, once: {d} sums and {d} sums of squares over training rows"
     made = task(config, shape.blank())
     w = made.init(rng.key(0))
     stages, _ = program(config, made, shape)

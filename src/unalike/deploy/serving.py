@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -17,6 +18,7 @@ from unalike.deploy.agreement import Agreement, agree, welcome
 from unalike.deploy.desk import Desk
 from unalike.deploy.joining import refuse_simulated
 from unalike.deploy.messages import MessageError, fitted, message
+from unalike.deploy.preparing import learned
 from unalike.deploy.remote import Remote
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
@@ -116,12 +118,15 @@ def _known(folder: Path, config: Config, names: Sequence[str]) -> str:
 def _played(
     config: Config, agreed: Agreement, run: str, folder: Path, desk: Desk, say: Say, seconds: float
 ) -> None:
+    scale = _learned(agreed, run, desk, seconds)
+    if "keep" in scale:
+        kept = (int(scale["keep"].sum()),)
+        agreed = agreed._replace(shape=agreed.shape._replace(features=kept))
     made = task(config, agreed.shape.blank())
     judging = config.evaluation
     made.refuse(judging.select, judging.ensemble, judging.target)
     stages, _ = program(config, made, agreed.shape)
     w = made.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
-    scale = _learned(agreed, run, desk, seconds)
     remote = Remote(
         desk,
         run,
@@ -206,30 +211,21 @@ def _line(record: dict[str, Any], made: Experiment) -> str:
 
 
 def _learned(agreed: Agreement, run: str, desk: Desk, seconds: float) -> Tree:
-    """Mean and spread of every feature over all sites' training rows, from sums alone."""
-    if agreed.scale != "pooled":
-        return ()
+    """What sites are told to prepare their features; asks them what that takes."""
+    numbers = count(1 << 41)
 
-    def ask(number: int, tensors: Tree, like: Tree) -> list[Tree]:
-        m = message("learn", run, number, "coordinator", tensors)
+    def ask(tensors: Tree, like: Tree) -> list[Tree]:
+        m = message("learn", run, next(numbers), "coordinator", tensors)
         got = []
         for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
             if isinstance(answer, str) or answer.kind == "refusal":
                 why = answer if isinstance(answer, str) else answer.note.get("why")
-                raise RunError(f"site '{site}' did not tell the sums that scaling takes: {why}")
+                raise RunError(f"site '{site}' did not tell what scaling and filling take: {why}")
             try:
-                got.append(fitted(answer.tensors, like, "a sum"))
+                got.append(fitted(answer.tensors, like, "an answer"))
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
         return got
 
-    d = torch.zeros(agreed.shape.features[0], dtype=torch.float64)
-    one = torch.zeros((), dtype=torch.float64)
-    sums = ask(1 << 41, (), {"n": one, "sum": d, "dummy": d > 0})
-    n = torch.stack([s["n"] for s in sums]).sum()
-    mean = torch.stack([s["sum"] for s in sums]).sum(0) / n
-    dummy = torch.stack([s["dummy"] for s in sums]).all(0)
-    squares = ask((1 << 41) + 1, {"mean": mean}, {"squares": d})
-    spread = (torch.stack([s["squares"] for s in squares]).sum(0) / n).sqrt()
-    flat = dummy | (spread <= 1e-6 * mean.abs())
-    return {"mean": torch.where(dummy, 0.0, mean), "spread": torch.where(flat, 1.0, spread)}
+    shape = agreed.shape
+    return learned(agreed.pending, shape.features, shape.dtype, ask)

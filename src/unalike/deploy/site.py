@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from unalike import channel, rng, tree
+from unalike.deploy import preparing
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
@@ -23,8 +24,11 @@ from unalike.engine.loop import messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
+from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
-from unalike.recipe import Kept, Recipe
+from unalike.recipe import Kept, Program, Recipe
+from unalike.run.build import program, task
+from unalike.run.shape import Shape
 from unalike.tree import Params
 
 
@@ -34,11 +38,10 @@ class Site:
     def __init__(self, name: str, joined: Joined, folder: Path, policy: Policy) -> None:
         """``folder`` is where it keeps its state."""
         self.name, self.joined, self.policy = name, joined, policy
-        self.config, self.program = joined.config, joined.program
+        self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
         self.keeping = Keeping(folder)
-        self.federation = joined.federation
-        self.w0 = joined.w
+        self.raw = self.federation = joined.federation
         self._handlers: dict[str, Callable[[Message], Message]] = {
             "learn": self._learn,
             "prepare": self._prepare,
@@ -59,7 +62,7 @@ class Site:
         try:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
-            self.policy.check(question, self.program)
+            self.policy.check(question)
             return self._handlers[question.kind](question)
         except KeyError:
             return self._said(question, "refusal", why=f"a site is not asked '{question.kind}'.")
@@ -71,30 +74,33 @@ class Site:
         return message(kind, head.run, head.number, self.name, tensors, note)  # type: ignore[arg-type]
 
     def _learn(self, question: Message) -> Message:
-        """Sums over training rows that scaling takes: of a column, or of squares from a mean."""
-        rows = self.federation.rows(TRAIN).order
-        x = self.federation.examples.x[rows].double()
-        axes = [0, *range(2, x.ndim)]
-        count = torch.tensor(float(x.numel() / x.shape[1]), dtype=torch.float64)
-        if "mean" not in question.tensors:
-            dummy = ((x == 0) | (x == 1)).all(0) if x.ndim == 2 else torch.zeros(x.shape[1]) > 0
-            return self._said(question, tensors={"n": count, "sum": x.sum(axes), "dummy": dummy})
-        mean = fitted(question.tensors, {"mean": x[0].mean(axes[:-1] or None)}, "a mean")["mean"]
-        shape = (1, -1, *[1] * (x.ndim - 2))
-        return self._said(question, tensors={"squares": ((x - mean.reshape(shape)) ** 2).sum(axes)})
+        """Counts and sums over training rows, as far as features are prepared already."""
+        so_far = "['so_far_"
+        told = {f"['{k[len(so_far) :]}": v for k, v in question.tensors.items() if so_far in k}
+        asked = {k: v for k, v in question.tensors.items() if so_far not in k}
+        rows = self.raw.rows(TRAIN).order
+        x = preparing.prepared(self.raw.examples.x, rows, told)
+        return self._said(question, tensors=preparing.counted(x[rows], asked))
 
     def _prepare(self, question: Message) -> Message:
-        """Features on the scale that all sites share."""
-        e = self.federation.examples
-        blank = torch.zeros(e.x.shape[1], dtype=torch.float64)
-        told = fitted(question.tensors, {"mean": blank, "spread": blank}, "a scale")
-        shape = (1, -1, *[1] * (e.x.ndim - 2))
-        mean, spread = (told[k].to(e.x.dtype).reshape(shape) for k in ("mean", "spread"))
-        self.federation = replace(self.federation, examples=replace(e, x=(e.x - mean) / spread))
+        """Features as all sites prepare them."""
+        e = self.raw.examples
+        x = preparing.prepared(e.x, self.raw.rows(TRAIN).order, question.tensors)
+        examples = replace(e, x=x, pending=NOTHING)
+        self.federation = replace(self.raw, examples=examples)
         return self._said(question)
+
+    def _build(self) -> None:
+        """The recipe, once it is known what features look like."""
+        shape = Shape.of(self.federation)._replace(n_clients=self.joined.clients)
+        made = task(self.config, shape.blank())
+        self.program, _ = program(self.config, made, shape)
+        self.policy.agree(self.program)
+        self.w0 = made.init(rng.fold_in(rng.stream(self.config.seed, "init"), -2))
 
     def _begin(self, question: Message) -> Message:
         """A stage: the recipe of it, and what this site keeps before its first round."""
+        self._build()
         stage, model = int(question.note["stage"]), None
         if not 0 <= stage < len(self.program):
             raise MessageError(f"the recipe has no stage {stage + 1}.")

@@ -1,0 +1,106 @@
+"""Tables with gaps and text at sites that know nothing of each other's rows."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from unalike.deploy.audit import Audit
+from unalike.deploy.desk import Desk
+from unalike.deploy.network import Line, Listener
+from unalike.deploy.policy import Policy
+from unalike.deploy.preparing import counted, learned
+from unalike.deploy.serving import serve
+from unalike.deploy.working import work
+from unalike.federation.build import federate
+from unalike.federation.datasets.own import Files
+from unalike.federation.partition.natural import Natural
+from unalike.federation.readers.columns import Column, Pending
+from unalike.run.build import assemble, task
+from unalike.run.config import parse
+
+SITES = ("coast", "hills", "town")
+
+
+def table(site: str, seed: int) -> pl.DataFrame:
+    """Ages with gaps, a constant, a ward that only some sites have, and an outcome."""
+    rng = np.random.default_rng(seed)
+    n = 40 + 20 * seed
+    age = rng.normal(50 + 10 * seed, 12, n).round(1)
+    wards = np.array(["a", "b", "c", "d"])[: 2 + seed]
+    ward = rng.choice(wards, n)
+    return pl.DataFrame(
+        {
+            "site": [site] * n,
+            "age": [None if rng.random() < 0.1 else float(v) for v in age],
+            "smoker": rng.integers(0, 2, n),
+            "ward": [None if rng.random() < 0.05 else str(w) for w in ward],
+            "ill": (age + 5 * (ward == "b") + rng.normal(0, 5, n) > 60).astype(int),
+        }
+    )
+
+
+@pytest.mark.parametrize("scale", ["pooled", "client"])
+def test_a_messy_table_gives_the_simulated_model(scale: str, tmp_path: Path) -> None:
+    tables = {site: table(site, seed) for seed, site in enumerate(SITES)}
+    pl.concat(tables.values()).write_csv(tmp_path / "all.csv")
+    for site, held in tables.items():
+        held.drop("site").write_csv(tmp_path / f"{site}.csv")
+    settings: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": scale}
+    config = parse({"rounds": 3, "model": {"name": "logistic"}, "local": {"lr": 0.2}, "seed": 1})
+
+    data = federate(
+        Files(path=str(tmp_path / "all.csv"), client="site", **settings), Natural(), seed=1
+    )
+    near = assemble(config, data, task(config, data.examples))
+    progress = near.course.begin()
+    for t in range(3):
+        progress, _, _ = near.course.advance(progress, t)
+
+    desk = Desk(SITES, Audit(tmp_path / "run" / "audit.jsonl"))
+    listener = Listener(desk, "127.0.0.1:0", None)
+    threads = []
+    for site in SITES:
+        examples = Files(path=str(tmp_path / f"{site}.csv"), **settings).load()
+        line = Line(site, f"127.0.0.1:{listener.port}", None)
+        given = (site, examples, line, tmp_path / site, Policy(), print, 30.0)
+        threads.append(threading.Thread(target=work, args=given, daemon=True))
+        threads[-1].start()
+    serve(config, SITES, tmp_path / "run", desk, print, seconds=60, arrive=60)
+    for thread in threads:
+        thread.join(20)
+    listener.close()
+    found = load_file(tmp_path / "run" / "model.safetensors")
+    model = near.course.model(progress)
+    assert model is not None
+    for name, x in model.items():
+        assert torch.allclose(x, found[name], atol=1e-5), name
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(width=32, allow_nan=True, allow_infinity=False), min_size=1, max_size=9),
+        min_size=1,
+        max_size=4,
+    ).filter(lambda sites: any(not np.isnan(v) for site in sites for v in site))
+)
+@settings(max_examples=60, deadline=None)
+def test_medians_are_found_by_counting(sites: list[list[float]]) -> None:
+    held = [torch.tensor(site, dtype=torch.float32)[:, None] for site in sites]
+    gap = torch.full((1, 1), torch.nan)  # so that there is something to fill
+    held.append(gap)
+
+    def ask(told: Any, like: Any) -> list[Any]:
+        named = {f"['{k}']": v for k, v in dict(told).items()}
+        return [counted(rows, named) for rows in held]
+
+    found = learned(Pending((Column("age"),)), (1,), "float32", ask)
+    wanted = np.nanmedian(torch.cat(held).double().numpy())
+    assert float(found["fill"]) == pytest.approx(float(np.float32(wanted)), rel=1e-6, abs=1e-38)
