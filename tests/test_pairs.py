@@ -22,12 +22,14 @@ from unalike.errors import ConfigError
 from unalike.federation.data import Rows
 from unalike.models import MODELS
 from unalike.network import Network
+from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Sgd
 from unalike.recipe import Recipe
 from unalike.tasks import Autoencoding, MultiClass, Task
 from unalike.tree import Params
 
 CLIENTS, ROUNDS = 12, 2
+CLOCK = Clock(Rate(10.0, 1.5), Rate(1e6), Rate(1e6))
 SHAPE = (1, 2, 2)
 
 # Settings at which a method does much in few rounds; those that are not here are as they come.
@@ -51,6 +53,7 @@ STRONG: dict[str, dict[str, Any]] = {
     "random_mask": {"share": 0.5, "feedback": True},
     "stc": {"share": 0.3},
     "eight_bit": {"feedback": True},
+    "fedbuff": {"buffer": 4, "concurrency": 7},
     "afl": {"rate": 1.0},
     "fedavgm": {"momentum": 0.5},
     "trimmed_mean": {"trim": 0.2},
@@ -130,7 +133,7 @@ def draft(*methods: Named, data: Data = RAGGED, on: Task | None = None) -> Draft
     names = [m[0] for m in methods]
     rounds = ROUNDS + ("finetune" in names)  # which needs one for itself
     made = task(*names) if on is None else on
-    return drafted(made, data, *methods, rounds=rounds, opt=Sgd(0.3), read=read)
+    return drafted(made, data, *methods, rounds=rounds, opt=Sgd(0.3), read=read, clock=CLOCK)
 
 
 def recipes(*methods: Named) -> list[Recipe]:

@@ -56,6 +56,8 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "trimmed_mean": ({"trim": 0.34}, HALF),
     "dp": ({"delta": 0.01}, HALF),
     "local_dp": ({"delta": 0.01}, HALF),
+    "tifl": ({"tiers": 2}, HALF),
+    "fedbuff": ({"buffer": 2, "concurrency": 3}, sampled(1.0, 1.5)),
     "local_only": ({}, {**HALF, **MOMENTUM}),
 }
 TRIED = sorted(METHODS.keys() - {"latent_disco"})  # which measures a VAE's latent variables

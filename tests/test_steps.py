@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
     "fedevg in chains": (("fedevg", {"per_class": 30, "chain": 3}),),
     "krum": (("krum", {"attackers": 1, "select": 2}),),
     "trimmed_mean": (("trimmed_mean", {"trim": 0.34}),),
+    "fedbuff": (("fedbuff", {"buffer": 2, "concurrency": 3}),),
     "dp": (("dp", {"delta": 0.01}),),
     "local_dp": (("local_dp", {"delta": 0.01}),),
     "lg_fedavg in turns": (("lg_fedavg", {"step": "sequential"}),),

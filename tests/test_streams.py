@@ -74,6 +74,7 @@ def test_the_method_changes_neither_cohorts_nor_minibatches(
 
 # One client, a queue, an autoencoder, everybody: these cannot have the plan of the others.
 OWN_PLAN = {"pooled", "phase_shift", "latent_disco", "aaggff_s"}
+OWN_PLAN |= {"by_size", "power_of_choice", "tifl", "fedbuff"}  # and those that choose clients
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - OWN_PLAN))

@@ -17,10 +17,12 @@ from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
 from unalike.channel import Channel, encode, keys
 from unalike.cohort import Cohort
+from unalike.parts.clock import Clock
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
+from unalike.parts.selection import Choosing
 from unalike.parts.topology import Star, Topology
 from unalike.parts.transform import Transform
 from unalike.tree import Params, Tree
@@ -78,11 +80,13 @@ class Recipe:
     batch_size: int = 32
     decay: Decay = Decay()
     fits: tuple[Callable[[Tensor], str], ...] = ()
+    clock: Clock | None = None
 
     @property
     def needs(self) -> frozenset[str]:
         """The statistics clients report, and those of uploads that the server measures itself."""
-        return self.mixing.needs | self.algorithm.needs
+        chosen = self.schedule.needs if isinstance(self.schedule, Choosing) else frozenset()
+        return self.mixing.needs | self.algorithm.needs | chosen
 
     @property
     def looks(self) -> bool:

@@ -24,6 +24,7 @@ Purpose = Literal[
     "server",
     "survey",
     "evaluation",
+    "clock",
 ]
 
 

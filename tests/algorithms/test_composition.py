@@ -260,6 +260,8 @@ EXPECTED: dict[str, set[Trait]] = {
     "ditto": {Trait.OWN_MODELS},
     "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
+    **{key: {Trait.CHOOSES_COHORTS} for key in ("by_size", "power_of_choice", "tifl")},
+    "fedbuff": {Trait.CHOOSES_COHORTS, Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},
     "fedaug": set(),
     "fedevg": {*OWN, Trait.SENDS_NO_MODEL},
     **{key: {Trait.FILTERS_UPDATES} for key in ("median", "trimmed_mean", "krum", "norm_clip")},

@@ -16,6 +16,7 @@ from unalike.algorithm import Algorithm
 from unalike.algorithms.fedavg import Apart, FedAvg, Step
 from unalike.channel import Channel
 from unalike.errors import ConfigError
+from unalike.parts.clock import Clock
 from unalike.parts.compression.codec import NONE, Compression
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
@@ -23,7 +24,7 @@ from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.private import SHARED, Private
-from unalike.parts.schedule import Late, Participation, Phased, Sampled, Schedule
+from unalike.parts.schedule import Fewest, Late, Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.parts.transform import Transform
 from unalike.recipe import Decay, Filter, Program, Recipe, Stage
@@ -94,6 +95,8 @@ class Draft:
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
     phases: int = 0
+    schedule: Callable[["Draft"], Schedule] | None = None  # who works when, if not a plain sample
+    clock: Clock | None = None
     pooled: bool = False
     before: Before | None = None
     after: After | None = None
@@ -116,6 +119,8 @@ class Draft:
         usual = Sampled(self.participation, self.epochs, self.late)
         rounds = (0, self.late.first) if self.late else (0,)
         planned = min(usual.size(t, self.n_clients) for t in rounds) // max(self.phases, 1)
+        if self.schedule is not None and isinstance(made := self.schedule(self), Fewest):
+            planned = made.fewest(self.n_clients)
         return min(planned, int(self.topology.home(self.n_clients).bincount().min()))
 
     @property
@@ -133,6 +138,8 @@ class Draft:
     def recipe(self) -> Recipe:
         """The recipe of the draft itself, without stages before and after."""
         schedule: Schedule = Sampled(self.participation, self.epochs, self.late)
+        if self.schedule is not None:
+            schedule = self.schedule(self)
         if self.phases:
             schedule = Phased(self.phases, self.participation, self.epochs)
         return Recipe(
@@ -147,6 +154,7 @@ class Draft:
             self.batch_size,
             self.decay,
             self.fits,
+            self.clock,
         )
 
     def program(self) -> Program:

@@ -224,7 +224,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.ALTERS_UPLOADS: lambda d: d.channel,
     Trait.SENDS_SOME_ENTRIES: lambda d: d.compression.select,
     Trait.WRITES_FEW_BITS: lambda d: d.compression.values,
-    Trait.CHOOSES_COHORTS: lambda d: d.phases,
+    Trait.CHOOSES_COHORTS: lambda d: (d.phases, d.schedule),
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
     Trait.OWN_MODELS: lambda d: (d.personal, d.after),

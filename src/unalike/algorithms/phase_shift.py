@@ -178,7 +178,9 @@ class PhaseShiftMethod(Method):
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
 
     def objection(self, draft: Draft) -> str:
-        """Groups must be equal."""
+        """Groups must be equal, and nobody is invited in vain."""
+        if draft.participation.extra:
+            return "method 'phase_shift' waits for a whole group; leave participation.extra out."
         active = draft.participation.count(draft.n_clients)
         if active % self.phases == 0:
             return ""

@@ -4,12 +4,14 @@ from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
 from unalike.algorithms.apfl import ApflMethod
+from unalike.algorithms.by_size import BySizeMethod
 from unalike.algorithms.ditto import DittoMethod
 from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.eight_bit import EightBitMethod
 from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
 from unalike.algorithms.fedbn import FedBn
+from unalike.algorithms.fedbuff import FedBuff
 from unalike.algorithms.feddisco import FedDisco
 from unalike.algorithms.feddyn import FedDynMethod
 from unalike.algorithms.fedep import FedEp
@@ -33,6 +35,7 @@ from unalike.algorithms.per_fedavg import PerFedAvgMethod
 from unalike.algorithms.pfedme import PFedMeMethod
 from unalike.algorithms.phase_shift import PhaseShiftMethod
 from unalike.algorithms.pooled import Pooled
+from unalike.algorithms.power_of_choice import PowerOfChoiceMethod
 from unalike.algorithms.propfair import PropFair, PropFairLoss
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.random_mask import RandomMaskMethod
@@ -41,6 +44,7 @@ from unalike.algorithms.sign import SignMethod
 from unalike.algorithms.stc import Stc
 from unalike.algorithms.superfed import SuPerFedLM, SuPerFedMM
 from unalike.algorithms.term import Term
+from unalike.algorithms.tifl import Tifl
 from unalike.algorithms.topk import TopKMethod
 from unalike.algorithms.trimmed_mean import TrimmedMean
 
@@ -84,6 +88,10 @@ METHODS: dict[str, type[Method]] = {
     "ditto": DittoMethod,
     "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,
+    "by_size": BySizeMethod,
+    "power_of_choice": PowerOfChoiceMethod,
+    "tifl": Tifl,
+    "fedbuff": FedBuff,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,
     "median": Median,

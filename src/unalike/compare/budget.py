@@ -14,7 +14,8 @@ from unalike import channel, tree
 from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import Traffic, opening, traffic
-from unalike.engine.loop import Loop, Messages, State
+from unalike.engine.loop import Loop, State
+from unalike.engine.messages import Messages
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from unalike import rng, tree
 from unalike.deploy.joining import hello, refuse_simulated
-from unalike.engine.loop import messages_of
+from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.run.build import program, task
 from unalike.run.config import Config

@@ -14,7 +14,7 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.deploy.exchange import AGAIN, Exchange
 from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
-from unalike.engine.loop import messages_of
+from unalike.engine.messages import messages_of
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
 from unalike.metrics.calibration import Reliability, ece, mce, pool

@@ -20,7 +20,7 @@ from unalike.deploy.keeping import Keeping
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
 from unalike.deploy.policy import Policy
 from unalike.engine.examine import Examiner
-from unalike.engine.loop import messages_of
+from unalike.engine.messages import messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN

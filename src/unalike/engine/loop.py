@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from unalike import channel, rng, tree
+from unalike import rng, tree
 from unalike.cohort import Cohort
 from unalike.engine import links
 from unalike.engine.alone import adapted
@@ -16,14 +16,15 @@ from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running
 from unalike.engine.guard import Guard, Longest
 from unalike.engine.ledger import STATISTIC, Traffic, survey_traffic, traffic
+from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.timing import Known, Timing
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
 from unalike.parts.mixing.base import Proportional, checked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
-from unalike.rng import Key
 from unalike.tree import Params, Tree
 from unalike.uploads import NotSummed, Stacked
 
@@ -40,6 +41,7 @@ class State(NamedTuple):
     stack: Any  # the servers, one row each
     mixing: tuple[Any, ...]  # what the rule of each server remembers
     survey: dict[str, Tensor]  # every client's answers
+    known: Known = Known()
 
     @property
     def servers(self) -> tuple[Any, ...]:
@@ -61,24 +63,7 @@ class Round(NamedTuple):
     stats: Mapping[str, Tensor] = MappingProxyType({})  # what the clients reported
     mixed: Mapping[int, dict[int, float]] = MappingProxyType({})  # server -> neighbour -> weight
     load: links.Load = links.Load()
-
-
-class Messages(NamedTuple):
-    """One message of each kind, to count bytes and to decode them before anybody trained."""
-
-    down: Tree
-    up: Tree  # as a server uses it
-    wire: Tree  # as it travels
-    handed: Tree  # what every client is sent when the stage begins
-
-
-def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
-    """One of each, from the recipe and the shapes of a model alone."""
-    algorithm, members = recipe.algorithm, recipe.channel
-    down = algorithm.broadcast(algorithm.server_init(w, key))
-    up = algorithm.upload_like(down)
-    wire = channel.wire_like(members, up) if members else up
-    return Messages(down, up, wire, algorithm.handed(w))
+    seconds: float | None = None  # by the simulated clock, if there is one
 
 
 class Loop:
@@ -101,6 +86,7 @@ class Loop:
         self.asked = Traffic()
         self.sent: list[links.Sent] = []  # in the last round
         self.longest = Longest()
+        self.timing = Timing(recipe, transport.clients, span, seed)
 
     def begin(self, w: Params) -> State:
         """Every server with the same initial model; the survey is asked."""
@@ -115,7 +101,8 @@ class Loop:
         device = next(iter(w.values())).device
         server = tree.to(self.recipe.algorithm.server_init(w, key), device)
         stack = tree.map(lambda x: x.expand(k, *x.shape), server)
-        return State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {})
+        known = self.timing.blank(self.recipe.algorithm.broadcast(server))
+        return State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {}, known)
 
     def messages(self, w: Params) -> Messages:
         """One of each."""
@@ -130,20 +117,27 @@ class Loop:
 
     def advance(self, state: State, t: int) -> tuple[State, Round]:
         """Round ``t``: train, check, adapt, combine."""
-        plan = self.recipe.schedule.plan(t, self.span, self.n, self.cohorts)
         downs = self.downs(state)
+        plan = self.timing.plan(t, state.known, downs)
+        work, seconds = self.timing.in_time(t, plan, downs)
         try:
-            after, done = self._played(state, t, plan, downs)
+            after, done = self._played(state, t, plan, work, downs)
         except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
             self.holds = True
             self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
-            after, done = self._played(state, t, plan, downs)
-        return after, done._replace(load=links.load(self.sent))
+            after, done = self._played(state, t, plan, work, downs)
+        known = self.timing.after(state.known, downs, done.ids, done.stats)
+        done = done._replace(load=links.load(self.sent), seconds=seconds)
+        return after._replace(known=known), done
 
-    def _played(self, state: State, t: int, plan: Plan, downs: Tree) -> tuple[State, Round]:
+    def _played(
+        self, state: State, t: int, plan: Plan, work: Plan, downs: Tree
+    ) -> tuple[State, Round]:
+        """The round of those that were planned, of whom some are in time to do their work."""
         scale = self.longest(state.stack.x)
-        gathered = self._gathering(plan, downs, scale)
-        for part in self.transport.train(t, plan, downs, self.home):
+        gathered = self._gathering(work, downs, scale)
+        given = self.timing.versions(work, state.known, downs, self.home)
+        for part in self.transport.train(t, work, *given) if len(work.ids) else ():
             gathered.take(part)
         ids, norms, stats = gathered.numbers()
         usable, rejected = self.guard.check(ids, norms, scale)
@@ -156,8 +150,9 @@ class Loop:
         up = gathered.bytes + STATISTIC * len(stats)
         self.sent += links.of_clients(self.recipe.topology, t, self.n, plan.ids, ids, down, up)
         if len(got) < self.guard.min_replies:
-            return self._skipped(state, t, plan, got, rejected, cost, gathered)
+            return self._skipped(state, t, work, got, rejected, cost, gathered)
         self.transport.refuse(list(rejected))
+        stats |= self.timing.ages(work, got)
         return self._adapted(state, t, got, stats, rejected, cost, gathered)
 
     def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running:

@@ -1,8 +1,9 @@
 """Who works in round t, in which role, and who answers."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,10 +32,18 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Participation:
-    """How many clients take part in a round: a fraction of all, or a number."""
+    """How many clients take part in a round: a fraction of all, or a number.
+
+    A share ``extra`` of them is invited beside them; the round ends with the answers it needs.
+    """
 
     fraction: float = 1.0
     number: int | None = None
+    extra: float = 0.0
+
+    def invited(self, n: int) -> int:
+        """ceil((1 + extra) count), at most all."""
+        return min(n, math.ceil((1 + self.extra) * self.count(n) - 1e-9))
 
     def count(self, n: int) -> int:
         """max(1, floor(C n)); the guard keeps 0.29 x 100 from becoming 28."""
@@ -55,6 +64,15 @@ class Late:
     clients: int
     first: int  # the round, counted from 0, that they join in
     others: float | None = None  # the share of the others from then on; None: as before, 0: nobody
+
+
+@runtime_checkable
+class Fewest(Protocol):
+    """A schedule whose rounds may have fewer answers than clients take part."""
+
+    def fewest(self, n: int) -> int:
+        """The fewest of a round."""
+        ...
 
 
 def _same(ids: Tensor, epochs: float) -> Tensor:
@@ -84,9 +102,14 @@ class Sampled:
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """The cohort depends on the key and the round alone, never on the method."""
         settled = n if self.late is None else n - self.late.clients
-        ids = rng.permutation(rng.fold_in(key, t), settled)[: self.drawn(t, settled)].sort().values
+        m = self.drawn(t, settled) if self.late is not None else self.participation.invited(n)
+        ids = rng.permutation(rng.fold_in(key, t), settled)[:m].sort().values
         if self.late is not None and t >= self.late.first:
             ids = torch.cat([ids, torch.arange(settled, n)])
+        return self.planned(ids)
+
+    def planned(self, ids: Tensor) -> Plan:
+        """These clients, who all answer."""
         everyone = torch.ones_like(ids, dtype=torch.bool)
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 

@@ -33,6 +33,7 @@ from unalike.federation.shift.base import Shift
 from unalike.generator import seeded
 from unalike.models.base import Model
 from unalike.parts.augmentation import Augmentation, Augmented
+from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
@@ -46,7 +47,7 @@ from unalike.run.explain import check
 from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
 from unalike.run.late import joining, refuse_late
 from unalike.run.protected import blind
-from unalike.run.sections import Local
+from unalike.run.sections import ClockSettings, Local
 from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
@@ -158,11 +159,31 @@ def _method(named: Named) -> tuple[str, Method]:
     return made.attribute, found
 
 
+def clock(settings: ClockSettings) -> Clock | None:
+    """The simulated clock, if there is one."""
+    if settings.kind == "none":
+        return None
+    s, kind = settings, settings.distribution
+    return Clock(
+        Rate(s.speed, s.speed_spread, kind),
+        Rate(s.down, s.network_spread, kind),
+        Rate(s.up, s.network_spread, kind),
+        s.latency,
+        s.jitter,
+        s.deadline,
+    )
+
+
 def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     """The method with everything combined with it, from the configuration and shapes alone."""
-    participation = Participation(config.participation.fraction, config.participation.number)
+    asked = config.participation
+    participation = Participation(asked.fraction, asked.number, asked.extra)
     late = joining(config, shape.n_clients)
     participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
+    if asked.extra and config.clock.kind == "none":
+        raise ConfigError(
+            "participation.extra needs to know who is late; set clock.kind = 'simulated'."
+        )
     draft = Draft(
         made,
         shape.n_clients,
@@ -178,6 +199,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         decay=decay(config.local, config.rounds),
         read=read_model,
         protected=len(shape.protected),
+        clock=clock(config.clock),
     )
     methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":

@@ -13,6 +13,7 @@ from unalike.run.explain import check, shown
 from unalike.run.overrides import LISTS, override
 from unalike.run.sections import (
     SECTIONS,
+    ClockSettings,
     EngineSettings,
     EvaluationSettings,
     FaultSettings,
@@ -77,6 +78,7 @@ class Config(Settings):
     augment: Named = Field(description="how training rows are altered")
     local: Local = Local()
     participation: ParticipationSettings = ParticipationSettings()
+    clock: ClockSettings = ClockSettings()
     faults: FaultSettings = FaultSettings()
     attack: Named = Field(description="clients that lie")
     evaluation: EvaluationSettings = EvaluationSettings()

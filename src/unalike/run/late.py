@@ -31,6 +31,8 @@ def refuse_late(draft: Draft) -> None:
         return
     reasons = {
         "phases have a queue of their own": draft.phases,
+        "a method chooses the clients of a round": draft.schedule is not None,
+        "those that are late may answer first": draft.participation.extra,
         "a pooled run has one client": draft.pooled,
         "privacy is counted for cohorts that are drawn": draft.guarantee,
         "others than a star draw cohorts of every server": Trait.MANY_SERVERS

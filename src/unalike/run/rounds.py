@@ -115,6 +115,7 @@ def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[s
         "bytes_at_once": report.load.at_once,
         "bytes_link": report.load.link,
         "messages": traffic.messages,
+        **({} if report.seconds is None else {"clock": round(report.seconds, 6)}),
         **report.worked,
         "metrics": None if judged is None else judged.spread,
     }

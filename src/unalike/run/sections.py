@@ -75,6 +75,12 @@ class ParticipationSettings(Settings):
         le=1,
         description="share of the other clients from then on, 0: none; if left out, as before",
     )
+    extra: float = Field(
+        default=0.0,
+        ge=0,
+        description="share invited beyond those that are needed; the first answers count, by the "
+        "simulated clock",
+    )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -82,6 +88,53 @@ class ParticipationSettings(Settings):
             raise ValueError("set either fraction or number, not both")
         if not self.late and (self.joins != 2 or self.others is not None):
             raise ValueError("joins and others belong to late clients; set late, or leave them out")
+        return self
+
+
+class ClockSettings(Settings):
+    """A simulated clock: how fast devices and networks are; no part of it is measured."""
+
+    kind: Literal["none", "simulated"] = Field(
+        default="none", description="simulated: rounds take time, and clients may be late"
+    )
+    speed: float = setting(
+        1000.0, "examples a second on the median device", gt=0, only={"kind": "simulated"}
+    )
+    speed_spread: float = setting(
+        0.5,
+        "of devices: deviation of the logarithm, or half the width",
+        ge=0,
+        only={"kind": "simulated"},
+    )
+    down: float = setting(
+        1e6, "bytes a second to the median client", gt=0, only={"kind": "simulated"}
+    )
+    up: float = setting(
+        2.5e5, "bytes a second from the median client", gt=0, only={"kind": "simulated"}
+    )
+    network_spread: float = setting(0.5, "of networks, both ways", ge=0, only={"kind": "simulated"})
+    distribution: Literal["lognormal", "uniform", "constant"] = setting(
+        "lognormal", "of speeds and bandwidths over clients", only={"kind": "simulated"}
+    )
+    latency: float = setting(0.05, "seconds of a message", ge=0, only={"kind": "simulated"})
+    jitter: float = setting(
+        0.0,
+        "deviation of the logarithm of a client's time from round to round",
+        ge=0,
+        only={"kind": "simulated"},
+    )
+    deadline: float | None = setting(
+        None,
+        "seconds after which a round ends, whoever is missing",
+        gt=0,
+        only={"kind": "simulated"},
+    )
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        widest = max(self.speed_spread, self.network_spread)
+        if self.distribution == "uniform" and widest >= 1:
+            raise ValueError("a uniform spread of 1 or more would make some clients stand still")
         return self
 
 
@@ -241,6 +294,7 @@ SECTIONS: dict[str, type[Settings]] = {
     "split": Split,
     "local": Local,
     "participation": ParticipationSettings,
+    "clock": ClockSettings,
     "faults": FaultSettings,
     "evaluation": EvaluationSettings,
     "engine": EngineSettings,

@@ -67,6 +67,9 @@ def summarise(
     played = [r for r in records if "regret" in r]
     if played:
         out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}
+    timed = {r["round"]: r["clock"] for r in records if "clock" in r}
+    if timed:
+        out["clock"] = round(sum(timed.values()), 6)
     if settings.target is not None:
         section = "global" if "global" in judged[-1]["metrics"] else "local"
         value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}
@@ -78,6 +81,10 @@ def summarise(
             "round": rounds_to_target(value, settings.target, higher(main)),
             "bytes": bytes_to_target(value, sent, settings.target, higher(main)),
         }
+        first = out["target"]["round"]
+        if timed:
+            reached = sum(s for t, s in timed.items() if first is not None and t <= first)
+            out["target"]["clock"] = None if first is None else round(reached, 6)
     return out
 
 

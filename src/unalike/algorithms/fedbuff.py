@@ -1,0 +1,115 @@
+"""FedBuff (Nguyen et al. 2022, Alg. 1): asynchronous rounds with a buffer of K answers.
+
+clients train from the model they started with, version s;   tau = versions since then
+with K answers:  x <- x + server_opt(1/K sum_k s(tau_k) u_k),   s(tau) = (1 + tau)^(-a)
+
+Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a round is a step of
+the server. An update is the difference from the model its client was given, however old.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import FOR_UPDATES, Method, Slot
+from unalike.algorithms.selecting import unforeseen
+from unalike.cohort import Cohort
+from unalike.parts.asynchronous import Buffered
+from unalike.parts.clock import CUSTOMARY
+from unalike.parts.mixing.base import Gauge, Mixing, Weighed
+from unalike.parts.mixing.examples import Uniform
+from unalike.parts.mixing.questions import Question
+from unalike.parts.schedule import Participation, Schedule
+from unalike.settings import setting
+from unalike.traits import Trait
+
+
+@dataclass(frozen=True)
+class Stale:
+    """p_k (1 + tau_k)^(-power), with p_k of another rule."""
+
+    power: float
+    rule: Mixing
+    fixed: ClassVar[bool] = False
+    scaled: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The rule's."""
+        return self.rule.needs
+
+    @property
+    def survey(self) -> tuple[Question, ...]:
+        """The rule's."""
+        return self.rule.survey
+
+    @property
+    def gauges(self) -> Mapping[str, Gauge]:
+        """The rule's."""
+        return self.rule.gauges
+
+    def init(self, n_clients: int) -> Any:
+        """The rule's memory."""
+        return self.rule.init(n_clients)
+
+    def weights(self, state: Any, cohort: Cohort) -> Weighed:
+        """Weights that sum to less than one where answers are stale."""
+        found, tau = self.rule.weights(state, cohort), cohort.stats["staleness"].double()
+        p = found.p * (1 + tau) ** -self.power
+        return found._replace(p=p, logged={**found.logged, "staleness": tau})
+
+
+class FedBuff(Method):
+    """The server steps with every K answers that arrive; slow clients answer with old models."""
+
+    slot: ClassVar[Slot] = "schedule"
+    traits = frozenset({Trait.STEP_IN_WEIGHTS})
+    refuses = {
+        **FOR_UPDATES,
+        Trait.MOVING_SERVER: "the server holds the versions that clients still work on",
+        Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",
+        Trait.WEIGHTS_FOLLOW_LOSSES: "losses of different versions of the model do not compare",
+    }
+    paper: ClassVar[str] = "Nguyen et al. 2022, arXiv 2106.06639"
+
+    buffer: int = setting(10, "answers K in a step of the server", ge=1, source="text: K = 10")
+    concurrency: int = setting(
+        20, "clients that work at any time", ge=1, source="our choice: twice the buffer"
+    )
+    power: float = setting(
+        0.5, "a of the weight (1 + tau)^(-a); 0: age is of no account", ge=0, source="text: 1/2"
+    )
+    max_staleness: int = setting(
+        20, "answers older than that are thrown away", ge=0, source="our choice"
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Take over the schedule, weigh by age; there is a clock, whether one was set or not."""
+        clock = draft.clock or CUSTOMARY
+        parts = {"schedule": self._schedule, "work": self._work, "clock": clock}
+        return replace(draft, mean=Uniform(), **parts)
+
+    def objection(self, draft: Draft) -> str:
+        """It needs as many clients, and nobody is late."""
+        if self.buffer + self.concurrency > draft.n_clients:
+            return (
+                f"buffer = {self.buffer} and concurrency = {self.concurrency} of 'fedbuff' need as "
+                f"many clients together, but there are {draft.n_clients}; lower one of them."
+            )
+        if draft.clock is not None and draft.clock.deadline is not None:
+            return "method 'fedbuff' waits for nobody in particular; leave clock.deadline out."
+        if draft.participation != Participation():
+            return "concurrency of 'fedbuff' says who takes part; leave participation out."
+        return unforeseen(draft)
+
+    def _schedule(self, draft: Draft) -> Schedule:
+        return Buffered(
+            epochs=draft.epochs,
+            buffer=self.buffer,
+            concurrency=self.concurrency,
+            stalest=self.max_staleness,
+        )
+
+    def _work(self, rule: Mixing, draft: Draft) -> Mixing:
+        return Stale(self.power, rule)

@@ -1,0 +1,48 @@
+"""Power of choice (Cho et al. 2020, the variant without extra messages, rpow-d).
+
+candidates A: d clients without replacement, each next one with chance n_k
+cohort: the m of A with the highest loss, as each last reported it;   x <- x + mean of the updates
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.selecting import SelectionMethod, unforeseen
+from unalike.parts.mixing.examples import Uniform
+from unalike.parts.schedule import Schedule
+from unalike.parts.selection import PowerOfChoice, Selected
+from unalike.settings import setting
+from unalike.traits import Trait
+
+
+class PowerOfChoiceMethod(SelectionMethod):
+    """Of some candidates those with the highest loss are asked: faster, but biased towards them."""
+
+    refuses = {Trait.SENDS_NO_MODEL: "there is no model whose loss clients could report"}
+    paper: ClassVar[str] = "Cho et al. 2020, arXiv 2010.01243"
+
+    candidates: float = setting(
+        2.0,
+        "d as a multiple of the clients that take part; 1 is sampling by size",
+        ge=1,
+        source="text: d = 2m is the first above m in the experiments",
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Choose by losses; everybody counts the same."""
+        return replace(draft, mean=Uniform(), schedule=self._schedule)
+
+    def objection(self, draft: Draft) -> str:
+        """There must be somebody to leave out."""
+        if draft.participation.count(draft.n_clients) == draft.n_clients:
+            return (
+                "method 'power_of_choice' has nothing to choose if all clients take part; set "
+                "participation.fraction below 1."
+            )
+        return unforeseen(draft)
+
+    def _schedule(self, draft: Draft) -> Schedule:
+        m = draft.participation.count(draft.n_clients)
+        rule = PowerOfChoice(min(draft.n_clients, round(self.candidates * m)))
+        return Selected(draft.participation, draft.epochs, selection=rule)

@@ -1,0 +1,26 @@
+"""What the methods that select clients share."""
+
+from typing import ClassVar
+
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import Method, Slot
+
+
+class SelectionMethod(Method):
+    """A method that is nothing but a choice of clients."""
+
+    slot: ClassVar[Slot] = "schedule"
+
+    def objection(self, draft: Draft) -> str:
+        """What must be known beforehand, or cannot be chosen."""
+        return unforeseen(draft)
+
+
+def unforeseen(draft: Draft) -> str:
+    """The objection of methods whose cohorts are not known before the run."""
+    if draft.guarantee is None:
+        return ""
+    return (
+        "epsilon is counted for cohorts that are drawn beforehand, and here they follow from sizes "
+        "or losses or speeds; drop differential privacy or the method that selects clients."
+    )

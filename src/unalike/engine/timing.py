@@ -1,0 +1,147 @@
+"""When things happen: who is asked in a round, who is in time, how long it takes.
+
+Only schedules that look at what is known, and runs with a clock, need any of this; for all others a
+plan is a function of the round and the key.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unalike import channel, rng, tree
+from unalike.batches import work
+from unalike.engine.messages import wire
+from unalike.engine.transport import Clients
+from unalike.parts.asynchronous import Buffered, Timeline
+from unalike.parts.schedule import Plan, Sampled
+from unalike.parts.selection import Choosing, Seen
+from unalike.recipe import Recipe
+from unalike.tree import Tree
+
+
+class Known(NamedTuple):
+    """What a server remembers beside its model; a part of its state."""
+
+    losses: Tensor | tuple[()] = ()  # [n] last reported, where a selection asks for them
+    past: Tree = ()  # downloads of earlier rounds, the newest first, where clients may be stale
+
+
+class Timing:
+    """The time of one recipe's rounds."""
+
+    def __init__(self, recipe: Recipe, clients: Clients, span: range, seed: int) -> None:
+        """Nothing is drawn yet."""
+        self.recipe, self.clients, self.span = recipe, clients, span
+        self.cohorts, self.key = rng.stream(seed, "cohort"), rng.stream(seed, "clock")
+        self.events: Timeline | None = None
+        self.sizes: tuple[int, int] | None = None  # bytes of a download and an upload
+
+    def blank(self, down: Tree) -> Known:
+        """Before the first round; ``down`` is what a client would get."""
+        schedule = self.recipe.schedule
+        past: Tree = ()
+        losses: Tensor | tuple[()] = ()
+        if isinstance(schedule, Choosing) and "loss" in schedule.needs:
+            losses = torch.full((self.clients.n,), torch.inf, dtype=torch.float64)
+        if isinstance(schedule, Buffered):
+            past = tree.map(lambda x: x.expand(schedule.stalest, *x.shape), down)
+        return Known(losses, past)
+
+    def plan(self, t: int, known: Known, downs: Tree) -> Plan:
+        """Who is asked."""
+        schedule, n = self.recipe.schedule, self.clients.n
+        if isinstance(schedule, Buffered):
+            return schedule.arrived(t - self.span.start, self._timeline(downs).step(self._at(t)))
+        if not isinstance(schedule, Choosing):
+            return schedule.plan(t, self.span, n, self.cohorts)
+        losses = known.losses if isinstance(known.losses, Tensor) else torch.full((n,), torch.inf)
+        seen = Seen(self.clients.sizes, losses, self._usual(downs))
+        return schedule.choose(t, self.span, self.cohorts, seen)
+
+    def in_time(self, t: int, plan: Plan, downs: Tree) -> tuple[Plan, float | None]:
+        """(those whose answers the server waits for, the seconds of the round)."""
+        clock, schedule = self.recipe.clock, self.recipe.schedule
+        if clock is None:
+            return plan, None
+        if isinstance(schedule, Buffered):
+            events, i = self._timeline(downs), self._at(t)
+            return plan, events.step(i).at - (events.step(i - 1).at if i else 0.0)
+        took = self._seconds(t, plan.ids, plan.epochs, downs)
+        wanted = self._wanted(t, plan)
+        there = torch.zeros_like(plan.reply)
+        there[took.argsort(stable=True)[:wanted]] = True
+        if clock.deadline is not None:
+            there &= took <= clock.deadline
+        ends = float(took[there].max()) if there.any() else 0.0
+        if clock.deadline is not None and int(there.sum()) < wanted:
+            ends = clock.deadline  # the server waited in vain
+        return Plan(*(field[there] for field in plan)), ends
+
+    def versions(self, plan: Plan, known: Known, downs: Tree, home: Tensor) -> tuple[Tree, Tensor]:
+        """(downloads, stacked; which of them each client got)."""
+        if not isinstance(self.recipe.schedule, Buffered):
+            return downs, home
+        given = tree.map(lambda x, old: torch.cat([x, old]), downs, known.past)
+        return given, torch.zeros_like(home).index_put((plan.ids,), plan.role)
+
+    def ages(self, plan: Plan, ids: Tensor) -> dict[str, Tensor]:
+        """How stale the answers of some planned clients are, where they may be."""
+        if not isinstance(self.recipe.schedule, Buffered):
+            return {}
+        return {"staleness": plan.role[torch.searchsorted(plan.ids, ids)].double()}
+
+    def after(self, known: Known, downs: Tree, ids: Tensor, stats: Mapping[str, Tensor]) -> Known:
+        """What is known after a round."""
+        losses, past = known
+        if isinstance(losses, Tensor) and "loss" in stats:
+            losses = losses.index_put((ids,), stats["loss"].double())
+        if isinstance(self.recipe.schedule, Buffered):
+            past = tree.map(lambda x, old: torch.cat([x, old])[:-1], downs, past)
+        return Known(losses, past)
+
+    def _wanted(self, t: int, plan: Plan) -> int:
+        """How many answers end a round."""
+        schedule = self.recipe.schedule
+        if isinstance(schedule, Sampled):
+            return min(schedule.size(t, self.clients.n), len(plan.ids))
+        return len(plan.ids)
+
+    def _at(self, t: int) -> int:
+        return t - self.span.start
+
+    def _timeline(self, downs: Tree) -> Timeline:
+        if self.events is None:
+            schedule, clock = self.recipe.schedule, self.recipe.clock
+            usual = self._usual(downs)
+            assert isinstance(schedule, Buffered)
+            assert clock is not None, "checked by the method"
+            assert usual is not None
+            self.events = schedule.timeline(rng.fold_in(self.key, -2), usual, clock.jitter)
+        return self.events
+
+    def _usual(self, downs: Tree) -> Tensor | None:
+        """[n] what a round usually takes each client."""
+        if self.recipe.clock is None:
+            return None
+        everybody = torch.arange(self.clients.n)
+        schedule = self.recipe.schedule
+        epochs = schedule.epochs if isinstance(schedule, Sampled) else 1.0
+        each = torch.full((self.clients.n,), epochs, dtype=torch.float64)
+        return self._seconds(-1, everybody, each, downs)
+
+    def _seconds(self, t: int, ids: Tensor, epochs: Tensor, downs: Tree) -> Tensor:
+        clock = self.recipe.clock
+        assert clock is not None
+        if self.sizes is None:
+            self.sizes = self._bytes(downs)
+        examples = work(self.clients.sizes[ids], epochs)
+        return clock.seconds(self.key, t, ids, examples, *self.sizes)
+
+    def _bytes(self, downs: Tree) -> tuple[int, int]:
+        """Of a client's two messages; a client that is its own server sends itself nothing."""
+        if self.recipe.topology.local or not tree.leaves(downs):
+            return 0, 0
+        down = tree.row(downs, 0)
+        return tree.size_bytes(down), channel.size_bytes(wire(self.recipe, down))
