@@ -127,8 +127,9 @@ def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     own = dict(raw.get("topology", {})).get("name") == "graph"
     if own or "compare" in raw or dict(raw.get("data", {})).get("name") in ("files", "hub"):
         pytest.skip("a comparison, or the reader's own files")
-    model = dict(raw.get("model", {})).get("name")
-    raw |= {"data": {"name": "digits"}, "model": {"name": "vae" if model == "vae" else "mlp"}}
+    model = dict(raw.get("model", {}))
+    plain = model if model.get("name") in ("vae", "mlp") else {"name": "mlp"}
+    raw |= {"data": {"name": "digits"}, "model": plain}
     config = parse(raw)
     data = federation(config)
     program(config, task(config, data.examples), Shape.of(data))
