@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from unalike.compare.labels import combined
-from unalike.federation.data import Examples
+from unalike.federation.data import TEST, Examples, Federation
 from unalike.metrics.catalogue import TESTS, head
 from unalike.report.outcome import main_metric
 from unalike.report.skew import cell
@@ -71,6 +72,8 @@ class View:
             self._say(str(outcome))
         if made.federation.unused:
             self._say(f"{made.federation.unused:,} examples are held by no client")
+        if untested := _untested(made.federation):
+            self._say(untested)
         for question in sim.recipe.mixing.survey:
             self._say(f"clients reveal once: {question.reveals}")
         if made.attackers:
@@ -108,6 +111,17 @@ class View:
     def _say(self, text: str, wrap: bool = True) -> None:
         """As it is: brackets in an error or a path are not markup."""
         self.console.print(Text(text), soft_wrap=not wrap)
+
+
+def _untested(federation: Federation) -> str:
+    """Which clients have nothing to be tested on, where others have."""
+    bare = np.flatnonzero(federation.sizes(TEST)[: federation.n_clients] == 0)
+    if not len(bare) or len(bare) == federation.n_clients:
+        return ""
+    first = federation.names[bare[0]] if federation.names else f"client {bare[0]}"
+    more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+    have = "have" if more else "has"
+    return f"{first}{more} {have} no test row and enter{'' if more else 's'} no mean over clients"
 
 
 def _read(examples: Examples) -> str:

@@ -195,6 +195,17 @@ class TestNatural:
         owner = self.assign(min_size=4, small="join")
         assert np.bincount(owner).tolist() == [8, 9]
 
+    def test_small_groups_are_left_out(self) -> None:
+        owner = self.assign(min_size=4, small="drop")
+        assert np.array_equal(owner, np.repeat([0, -1, -1, 1], [5, 1, 2, 9]))
+        labels = Labels(self.labels, 1, self.groups, ("a", "b", "unused", "d", "e"))
+        given = Natural(min_size=4, small="drop").assign(labels, np.random.default_rng(0))
+        assert sorted(given.names) == ["a", "e"]
+        with pytest.raises(DataError, match=r"no group has min_size = 10 .*largest has 9"):
+            self.assign(min_size=10, small="drop")
+        with pytest.raises(ConfigError, match="set clients to 0"):
+            self.assign(min_size=4, small="drop", clients=2)
+
     def test_small_groups_are_refused_by_default(self) -> None:
         with pytest.raises(DataError, match="2 of 4 clients have fewer than min_size = 3"):
             self.assign(min_size=3)

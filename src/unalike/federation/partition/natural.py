@@ -8,6 +8,7 @@ from pydantic import Field
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.partition.base import (
+    UNUSED,
     Labels,
     Partition,
     Partitioner,
@@ -25,9 +26,10 @@ class Natural(Partitioner):
         description="0: one client per group; else the smallest groups are joined to this many",
     )
     min_size: int = Field(default=1, ge=1, description="fewest examples of a client")
-    small: Literal["error", "join"] = Field(
+    small: Literal["error", "join", "drop"] = Field(
         default="error",
-        description="what to do with groups below min_size: refuse, or join the smallest",
+        description="what to do with groups below min_size: refuse, join the smallest, or leave "
+        "their examples out",
     )
 
     def assign(self, labels: Labels, rng: np.random.Generator) -> Partition:
@@ -35,7 +37,8 @@ class Natural(Partitioner):
         owner = self.draw(labels, rng)
         names: tuple[str, ...] = ()
         if labels.groups is not None and labels.group_names:
-            names = client_names(owner, labels.groups, labels.group_names)
+            held = owner != UNUSED
+            names = client_names(owner[held], labels.groups[held], labels.group_names)
         return numbered(owner, int(owner.max()) + 1, rng, names)
 
     def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
@@ -53,12 +56,30 @@ class Natural(Partitioner):
             )
         require_examples(len(labels), max(self.clients, 1), self.min_size)
         present, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        if self.small == "drop":
+            return self._without_small(group, sizes)
         if self.clients > len(present):
             raise ConfigError(
                 f"natural: the data have {len(present)} groups and clients is {self.clients}; "
                 f"set clients to at most {len(present)}, or 0 for one client per group."
             )
         return self._client_of_group(sizes)[group].astype(np.int64)
+
+    def _without_small(self, group: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Clients of the groups that are large enough; nobody holds what the others had."""
+        if self.clients:
+            raise ConfigError(
+                f"natural: small = 'drop' leaves as many clients as are large enough, and clients "
+                f"is {self.clients}; set clients to 0."
+            )
+        kept = sizes >= self.min_size
+        if not kept.any():
+            raise DataError(
+                f"natural: no group has min_size = {self.min_size} examples (the largest has "
+                f"{sizes.max()}); lower min_size."
+            )
+        number = np.where(kept, np.cumsum(kept) - 1, UNUSED)
+        return number[group].astype(np.int64)
 
     def _client_of_group(self, sizes: np.ndarray) -> np.ndarray:
         """The client of each group: the two smallest are joined while the settings ask for it."""
@@ -83,7 +104,7 @@ class Natural(Partitioner):
         if self.small == "join" and not self.clients:
             return True
         below = sum(size < self.min_size for size, _ in heap)
-        fix = "set clients lower or to 0" if self.clients else "set small = 'join'"
+        fix = "set clients lower or to 0" if self.clients else "set small = 'join' or 'drop'"
         raise DataError(
             f"natural: {below} of {len(heap)} clients have fewer than min_size = {self.min_size} "
             f"examples (the smallest has {heap[0][0]}); {fix}, or lower min_size."

@@ -19,7 +19,11 @@ from unalike.federation.readers.columns import Column, Csv, Normalise, Pending
 from unalike.federation.readers.labels import code_clients
 from unalike.federation.readers.lines import complaint, line_of
 from unalike.federation.readers.rows import RowError, Where, counted, placed
-from unalike.federation.readers.traps import warn_of_features, warn_of_labels
+from unalike.federation.readers.traps import (
+    warn_of_features,
+    warn_of_labels,
+    warn_of_rare_classes,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,6 +121,7 @@ def from_frame(
     warn_of_features(train, used, where)
     if classes is None:
         warn_of_labels(train[label])
+        warn_of_rare_classes(train[label])
     filled = missing == "impute"
     reading = examples.reading._replace(form="table", label=label, client=client, gaps=filled)
     units = code_clients(train[together].to_numpy()).codes if together else None

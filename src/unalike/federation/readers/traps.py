@@ -13,15 +13,35 @@ MOSTLY = 0.9  # share of numbers from which text looks like a number column with
 MANY = 50  # texts or classes
 FEW = 5  # rows of a class
 SCORES = 20  # numbers that may well be classes, such as marks
+ENOUGH = 20  # rows from which on a pattern is hardly chance
+_DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})\b"
 
 
 def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where) -> None:
     """Say which text columns look like numbers with a slip, and which like names of rows."""
     import polars as pl
 
+    columns = list(columns)
+    _warn_of_copies(table, columns)
     for name in columns:
         column = table[name]
+        if column.n_unique() == 1 and len(column) >= ENOUGH:
+            warn_once(
+                f"column '{name}' is the same in all {len(column)} rows, so nothing can be learned "
+                f"from it; set data.drop = ['{name}']."
+            )
+        elif column.dtype.is_integer() and _counts_rows(column):
+            warn_once(
+                f"column '{name}' counts the rows, which a model may learn by heart; set "
+                f"data.drop = ['{name}'] unless the order means something."
+            )
         if column.dtype != pl.String:
+            continue
+        if _dates(column):
+            warn_once(
+                f"column '{name}' holds dates as text, and each becomes a feature; turn them into "
+                f"numbers, such as days, or set data.drop = ['{name}']."
+            )
             continue
         levels, slip = column.drop_nulls().n_unique(), _slip(column)
         if slip is not None:
@@ -49,6 +69,44 @@ def warn_of_labels(label: "pl.Series") -> None:
             "each becomes a class; measurements are not learned as such, so name a column of "
             "classes by data.label."
         )
+
+
+def warn_of_rare_classes(label: "pl.Series") -> None:
+    """Name classes with a single row: it trains or it tests, but not both."""
+    counts = label.value_counts()
+    rare = counts.filter(counts["count"] == 1)[label.name].sort().to_list()
+    if rare and len(label) >= ENOUGH:
+        more = f" and {len(rare) - 1} more" if len(rare) > 1 else ""
+        warn_once(
+            f"the class '{rare[0]}'{more} occurs in a single row, which either trains or tests; "
+            "join it with another class or leave the row out."
+        )
+
+
+def _warn_of_copies(table: "pl.DataFrame", columns: list[str]) -> None:
+    """Say which columns are the same as one before them."""
+    seen: dict[tuple[str, int], str] = {}
+    for name in columns:
+        column = table[name]
+        key = str(column.dtype), int(column.hash(seed=0).sum() or 0)
+        first = seen.setdefault(key, name)
+        if first != name and len(column) >= ENOUGH and column.equals(table[first]):
+            warn_once(
+                f"columns '{first}' and '{name}' are the same in all rows; set "
+                f"data.drop = ['{name}']."
+            )
+
+
+def _counts_rows(column: "pl.Series") -> bool:
+    steps = column.diff().drop_nulls()
+    whole = len(column) >= ENOUGH and column.null_count() == 0
+    return whole and bool((steps == 1).all())
+
+
+def _dates(column: "pl.Series") -> bool:
+    present = column.drop_nulls()
+    share = present.str.contains(_DATE).mean() if len(present) else None
+    return isinstance(share, float) and share >= MOSTLY
 
 
 def _slip(column: "pl.Series") -> int | None:
