@@ -184,14 +184,14 @@ def main() -> None:
         "--methods", nargs="+", default=["fedavg", "scaffold", "fedprox", "superfed_mm"]
     )
     options.add_argument("--precisions", nargs="+", default=["tf32", "bf16"])
+    options.add_argument("--cudnn", action="store_true", help="also without our kernels")
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--profile", type=Path)
     chosen = options.parse_args()
     for name in chosen.only:
-        dense = name.startswith("twonn")
         for method in chosen.methods:
             for precision in chosen.precisions:
-                for kernels in (False,) if dense else (True, False):
+                for kernels in (True, False) if chosen.cudnn else (True,):
                     how = {"precision": precision, "kernels": kernels}
                     line = measured(name, method, chosen.rounds, chosen.profile, **how)
                     print(json.dumps(line), flush=True)

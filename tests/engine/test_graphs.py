@@ -14,6 +14,7 @@ from unalike.batches import Batch, Batches, Draw, Extent
 from unalike.engine.calls import Calls
 from unalike.engine.graphs import Graphs
 from unalike.engine.simulate import Simulation
+from unalike.errors import RunWarning
 from unalike.parts.optim import Adam
 
 
@@ -105,6 +106,19 @@ def test_rounds_share_recordings(monkeypatch):
         play(recipe, data, rounds, batch_size=3)
         counts.append(watch.recorded - before)
     assert counts[0] == counts[1] > 0
+
+
+def test_what_cannot_be_recorded_is_computed(monkeypatch):
+    """Said once, after some tries."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", rounds=3, **sampled(1.0, 3.0))
+    looped = play(recipe, data, 3, batch_size=3)
+    monkeypatch.setattr(Again, "__call__", lambda self, body: None)
+    replayed(monkeypatch)
+    with pytest.warns(RunWarning, match="cannot be recorded as a CUDA graph") as said:
+        repeated = play(recipe, data, 3, batch_size=3)
+    assert len(said) == 1
+    assert same(looped.states[-1].servers, repeated.states[-1].servers)
 
 
 def test_too_many_kinds_are_forgotten(monkeypatch):

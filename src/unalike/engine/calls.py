@@ -39,12 +39,13 @@ class Calls:
     def __call__(self, f: Callable[..., Tree], args: tuple[Any, ...], kind: Hashable) -> Tree:
         """``f(*args)``, or None for a kind of call that has not come before.
 
-        Functions of one ``kind`` do the same to tensors of the same shapes.
+        Functions of one ``kind`` take the same tree and do the same to tensors of the same shapes.
         """
         which = kind, _form(args)
-        if which in self._kinds:
+        known = self._kinds.get(which)
+        if known is not None:
             self._kinds.move_to_end(which)
-            return self._kinds[which](args)
+            return known(args)
         if self._refused or which not in self._seen:
             self._seen[which] = None
             if len(self._seen) > SEEN:
@@ -54,7 +55,7 @@ class Calls:
             return None
         found = Recorded(f, args, self._record)
         if found.replay is None:
-            self._refused = True
+            self._refused = True  # steps may be recorded all the same
             return None
         self._kinds[which] = found
         if len(self._kinds) > KINDS:
@@ -84,9 +85,5 @@ class Recorded:
 
 
 def _form(t: Tree) -> Hashable:
-    """Structure, shapes and types."""
-
-    def leaf(x: Any) -> Hashable:
-        return (tuple(x.shape), x.dtype) if isinstance(x, Tensor) else x
-
-    return tree.structure(t), tuple(map(leaf, tree.leaves(t)))
+    """Shapes and types; a structure would take longer to look up than all of it to compute."""
+    return tuple((x.shape, x.dtype) if isinstance(x, Tensor) else x for x in tree.leaves(t))

@@ -6,46 +6,47 @@ from contextlib import suppress
 
 import torch
 
-from unalike.errors import RunWarning
-
 
 class Capture:
     """Recordings on one device, which share one pool of memory: one is replayed after another."""
 
-    def __init__(self, device: torch.device, *, quiet: bool = False) -> None:
-        """``quiet`` where it does not matter much that something cannot be recorded."""
-        self.device, self.quiet = device, quiet
+    def __init__(self, device: torch.device) -> None:
+        """Nothing is recorded yet."""
+        self.device = device
         self.stream = torch.cuda.Stream(device)
-        self.pool = torch.cuda.graph_pool_handle()
+        self.why = ""  # the last thing could not be recorded
+        self._begin()
 
-    def __call__(self, body: Callable[[], None]) -> Callable[[], None] | None:
+    def _begin(self) -> None:
+        """A pool lives as long as a graph uses it, so one that does next to nothing is kept."""
+        self.pool = torch.cuda.graph_pool_handle()
+        nothing = torch.zeros((), device=self.device)
+        self.keeper, _ = self._recorded(nothing.zero_)
+
+    def __call__(self, body: Callable[[], object]) -> Callable[[], None] | None:
         """What ``body`` would launch, none of it done yet; None if it needs the host in between."""
-        graph = torch.cuda.CUDAGraph()
+        graph, error = self._recorded(body)
+        if error is None:
+            return graph.replay
+        self.why = str(error).splitlines()[0]
+        self._begin()
+        return None
+
+    def _recorded(
+        self, body: Callable[[], object]
+    ) -> tuple[torch.cuda.CUDAGraph, RuntimeError | None]:
+        graph, error = torch.cuda.CUDAGraph(), None
         here = torch.cuda.current_stream(self.device)
         self.stream.wait_stream(here)
         with torch.cuda.stream(self.stream):
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
                 body()
-            except RuntimeError as error:
-                self._refuse(graph, error)
-                return None
-            graph.capture_end()
+                graph.capture_end()
+            except RuntimeError as wrong:
+                error = wrong
+                with suppress(RuntimeError), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that the graph is empty
+                    graph.capture_end()
         here.wait_stream(self.stream)
-        return graph.replay
-
-    def _refuse(self, graph: torch.cuda.CUDAGraph, error: RuntimeError) -> None:
-        """Give the recording up, and say so."""
-        with suppress(RuntimeError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that the graph is empty
-            graph.capture_end()
-        self.pool = torch.cuda.graph_pool_handle()
-        if self.quiet:
-            return
-        warnings.warn(
-            "a local step of this model or method cannot be recorded as a CUDA graph, so steps run "
-            "one by one, which is slower; engine.graphs = false hides this "
-            f"({str(error).splitlines()[0]})",
-            RunWarning,
-            stacklevel=2,
-        )
+        return graph, error

@@ -34,6 +34,9 @@ def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]
     """
     order = np.argsort(-steps, kind="stable")
     tall, n = steps[order].astype(float), len(steps)
+    if 0 < n <= largest and tall[0] == tall[-1]:  # nothing to gain by a cut
+        yield torch.from_numpy(order)
+        return
     cost, cut = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     cost[0] = 0.0
     for end in range(1, n + 1):

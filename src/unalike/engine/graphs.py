@@ -5,6 +5,7 @@ step reads nothing but its arguments, so all of them are copied into fixed place
 recorded of a step there serves every later fold of its kind.
 """
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from unalike import mapped, rng, tree
 from unalike.batches import Batches, Draw
+from unalike.errors import RunWarning
 from unalike.gradient import counted
 
 Replay = Callable[[], None]
@@ -22,6 +24,7 @@ Record = Callable[[Replay], Replay | None]  # None: it cannot be recorded
 LENGTHS = (16, 4, 1)  # steps in one recording: what is between them stays where it was computed
 WORTH = 6  # steps for which a fold is recorded at once; a shorter one when it comes again
 KINDS = 64  # that are remembered
+TRIES = 3  # to record something: a library may want to load a kernel, which a first run does
 
 
 class Reads(NamedTuple):
@@ -69,10 +72,21 @@ class Graphs:
             done = 0
         done = known.run(done, fewest, masked=False)
         known.run(done, most, masked=True)
-        if known.refused:
-            self._refused = True
-            self.clear()
+        if known.failures >= TRIES:
+            self._refuse()
         return known.result(), known.passes
+
+    def _refuse(self) -> None:
+        """Give recording up, and say so."""
+        self._refused = True
+        self.clear()
+        warnings.warn(
+            "a local step of this model or method cannot be recorded as a CUDA graph, so steps run "
+            "one by one, which is slower; engine.graphs = false hides this "
+            f"({getattr(self._record, 'why', 'it needs the host')})",
+            RunWarning,
+            stacklevel=2,
+        )
 
     def _remember(self, kind: Hashable, found: "Recorded") -> None:
         """Also forgets what was not used for long, where there is too much."""
@@ -94,7 +108,7 @@ class Recorded:
         self.step, self.batches, self.record, self.data = step, batches, record, data
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = step(carry, data.seen(0, batches), reads.given)
-        self.passes, self.refused = sum(passes), False
+        self.passes, self.failures = sum(passes), 0
         self.start = mapped.Places(carry)  # clients may share it, until their first step
         self.carry = mapped.Places(tree.where(reads.own > 0, new, carry))
         self.reads = mapped.Places(reads)
@@ -151,9 +165,11 @@ class Recorded:
             def steps() -> None:
                 self._steps(length, masked, first)
 
-            recorded = None if self.refused else self.record(steps)
-            self.refused = recorded is None
-            self.replays[which] = steps if recorded is None else recorded
+            recorded = self.record(steps) if self.failures < TRIES else None
+            if recorded is None:
+                self.failures += 1
+                return steps
+            self.replays[which] = recorded
         return self.replays[which]
 
     def _steps(self, length: int, masked: bool, first: bool = False) -> None:
