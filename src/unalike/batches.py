@@ -200,7 +200,6 @@ class Batches:
                 carry, times = found
                 self._taken.append(times * self._rows(most, batches))
                 return carry
-
         own = self.own(batches)
         if self.keys is None:  # all at once: a key is a dozen operations, whatever their number
             self.keys = self.keys_of(torch.arange(len(self.draw.row), device=self.key.device))

@@ -82,7 +82,9 @@ class Program(NamedTuple):
 class Traced:
     """Runs folds as traced loops and remembers the loops, for all threads of a simulation."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: bool = True) -> None:
+        """``said`` is whether a refusal is a warning too."""
+        self.said = said
         self.programs: dict[Hashable, Program | None] = {}  # None: this step is run by Python
         self.refusals: list[str] = []
         self._lock = threading.Lock()
@@ -128,10 +130,11 @@ class Traced:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         if why not in self.refusals:
             self.refusals.append(why)
-            warn_once(
-                "a local step of this model or method cannot be traced, so Python runs every step, "
-                f"which is slower; engine.traced = false hides this ({why})."
-            )
+            if self.said:
+                warn_once(
+                    "a local step of this model or method cannot be traced, so Python runs every "
+                    f"step, which is slower; engine.traced = false hides this ({why})."
+                )
 
 
 class _Call(NamedTuple):
