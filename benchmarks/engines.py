@@ -201,7 +201,8 @@ def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
         nonlocal state
         took.clear()
         begun = time.perf_counter()
-        state, _ = loop.advance(state, t)
+        with simulation.lone():
+            state, _ = loop.advance(state, t)
         if len(state.mixing) > 1:
             took["beyond"] = time.perf_counter() - begun - took["training"]
         return took

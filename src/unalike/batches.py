@@ -137,11 +137,16 @@ class Batches:
         alone, whose extent has ``rows``.
         """
         self.x, self.y, self.draw = x, y, draw
-        self.key = rng.fold_in(key, ClientStream.BATCHES)
+        self.root = key
         self.extent, self.transform, self.repeat = extent, transform, repeat
         self.first: int | Tensor = 0  # the number of the first of these minibatches
         self.keys: Key | None = None  # those of all minibatches, where they are known
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
+
+    @cached_property
+    def key(self) -> Key:
+        """What the keys of its minibatches are made of."""
+        return rng.fold_in(self.root, ClientStream.BATCHES)
 
     @cached_property
     def steps(self) -> Tensor:
@@ -189,14 +194,13 @@ class Batches:
         fewest, most = self.extent.folds(batches)
         if not most:
             return carry
-        own = self.own(batches)
         if self.repeat is not None:
             found = self.repeat(self, step, carry, given, batches)
             if found is not None:
                 carry, times = found
-                self._taken.append(times * self._rows(own, most, batches))
+                self._taken.append(times * self._rows(most, batches))
                 return carry
-
+        own = self.own(batches)
         if self.keys is None:  # all at once: a key is a dozen operations, whatever their number
             self.keys = self.keys_of(torch.arange(len(self.draw.row), device=self.key.device))
 
@@ -205,7 +209,7 @@ class Batches:
 
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = after(carry, 0)
-        self._taken.append(sum(passes) * self._rows(own, most, batches))
+        self._taken.append(sum(passes) * self._rows(most, batches))
         # A mask costs one pass over all parameters, so steps real for everyone go without.
         carry = new if fewest else tree.where(own > 0, new, carry)
         for s in range(1, most):
@@ -245,17 +249,17 @@ class Batches:
             places = [p % own for p in places]
         return tuple(map(self.batch, places))
 
-    def _rows(self, own: Tensor, most: int, batches: int) -> Tensor:
+    def _rows(self, most: int, batches: int) -> Tensor:
         """Over how many rows a client's steps go, by one minibatch of each."""
         if known := self.extent.rows:
-            seen = (known[s % len(known)] for s in range(most * batches))
-            return torch.tensor(sum(seen) / batches, device=self.x.device)
+            total = sum(known[s % len(known)] for s in range(most * batches))
+            return torch.tensor(total / batches, device=self.x.device)
         rows = self.draw.real.sum(1)
         if batches == 1:
             return rows.sum()
         place = torch.arange(most * batches, device=rows.device)
         seen = rows.index_select(0, place % self.steps.clamp(min=1))
-        return (seen * (place < own * batches)).sum() / batches
+        return (seen * (place < self.own(batches) * batches)).sum() / batches
 
     def batch(self, s: int | Tensor) -> Batch:
         """The minibatch at place ``s``."""
@@ -273,17 +277,8 @@ class Batches:
         key = self.keys_of(s) if self.keys is None else at(self.keys)
         return self._made(self.x, self.y, key, index, real, altered, epoch, self.first + s)
 
-    def _made(
-        self,
-        x: Tensor,
-        y: Tensor,
-        key: Key,
-        index: Tensor,
-        real: Tensor,
-        altered: Tensor | None,
-        epoch: Tensor,
-        t: int | Tensor,
-    ) -> Batch:
+    def _made(self, x: Tensor, y: Tensor, key: Key, *now: Any) -> Batch:
+        index, real, altered, epoch, t = now
         x, y = x[index], y[index]
         if self.transform is not None and altered is not None:
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
@@ -299,9 +294,10 @@ class Batches:
         return [f[place].reshape(most, batches, *f.shape[1:]) for f in (*self.draw, t)]
 
     def shown(
-        self, x: Tensor, y: Tensor, key: Key, now: Sequence[Tensor], batches: int
+        self, x: Tensor, y: Tensor, root: Key, now: Sequence[Tensor], batches: int
     ) -> Batch | tuple[Batch, ...]:
         """What a step sees, from its part of what ``by_step`` gives."""
+        key = rng.fold_in(root, ClientStream.BATCHES)
 
         def one(*fields: Tensor) -> Batch:
             return self._made(x, y, rng.fold_in(key, fields[-1]), *fields)

@@ -151,6 +151,8 @@ def client(
             stats[name] = gauge(task, received, whole)
         looks = ("loss" in recipe.needs) + len(recipe.mixing.gauges)
         stats["looked"] += looks * whole.draw.real.sum()
+    if not recipe.channel:
+        return up, stats, Kept(mine, kept.channel)
     key = rng.fold_in(ctx.key, rng.ClientStream.CHANNEL)
     wire, memory = encode(recipe.channel, up, kept.channel, keys(recipe.channel, key))
     if recipe.channel:  # what is not sent is not accounted for

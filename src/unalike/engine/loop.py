@@ -32,7 +32,7 @@ from unalike.uploads import NotSummed, Stacked
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
 INSANE = 1e6  # times its own length that a model may grow in a round
 ENORMOUS = 1e15  # the length that no trained model has, however slowly it got there
-HELD = 256 << 20  # bytes of uploads that are held rather than summed as they come
+HELD = 32 << 20  # bytes of uploads that are held rather than summed as they come
 
 
 class State(NamedTuple):

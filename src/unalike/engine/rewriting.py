@@ -47,6 +47,7 @@ def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
     for node in _calls(graph):
         if node.target in _SAME:
             _replace(node, node.args[0])
+    _shapes_alone(graph)
     _transposed_twice(graph)
     graph.eliminate_dead_code()
     _rows_by_number(graph)
@@ -89,6 +90,17 @@ def _like(a: fx.Node, b: fx.Node) -> bool:
     """Whether two results have the same shape and type."""
     x, y = a.meta["val"], b.meta["val"]
     return x.shape == y.shape and x.dtype == y.dtype  # type: ignore[no-any-return]
+
+
+def _shapes_alone(graph: fx.Graph) -> None:
+    """What is filled with one number needs the shape of another tensor and not the tensor."""
+    for node in _calls(graph, ATEN.ones_like.default, ATEN.zeros_like.default):
+        like, value = node.meta["val"], float(node.target is ATEN.ones_like.default)
+        if like.is_contiguous():
+            with graph.inserting_before(node):
+                args = (list(like.shape), value)
+                new = graph.call_function(ATEN.full.default, args, {"dtype": like.dtype})
+                _replace(node, _noted(new, node))
 
 
 def _transposed_twice(graph: fx.Graph) -> None:

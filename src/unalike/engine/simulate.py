@@ -1,7 +1,10 @@
 """One process, many clients: one at a time on every core, or a whole cohort in one vmapped call."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -45,7 +48,10 @@ from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
-AT_ONCE = 64  # clients whose answers wait for one another in the sequential engine
+AT_ONCE = 64  # the most clients whose answers wait for one another in the sequential engine,
+AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
+
+Answers = tuple[Tree, dict[str, Tensor], Kept, int]  # wire, statistics, what is kept, places
 
 
 class Simulation:
@@ -117,6 +123,8 @@ class Simulation:
         fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)
         fast = 1024 if self.device.type == "cuda" else 64
         self.chunk = min(self._largest or fast, fits)
+        fitting = AT_ONCE_BYTES // max(tree.size_bytes(self.w), 1)
+        self._at_once = min(AT_ONCE, max(fitting, self.workers))
         self.states.begin(self._first)
         self._examiner = None if self.federation is None else self._made_examiner(self.federation)
 
@@ -215,11 +223,8 @@ class Simulation:
         """Run every planned client, some at a time."""
         self.states.settle()
         self._now = t
-        run = self._vmapped if self.engine == "vectorized" else self._watched
         done: list[tuple[Tensor, Tree]] = []
-        for some in self._chunks(plan):
-            part = Plan(*(field[some] for field in plan))
-            wire, stats, kept, slots = run(t, part, downs, home[part.ids])
+        for part, (wire, stats, kept, slots) in self._computed(t, plan, downs, home):
             stats = tree.on_host(stats)  # numbers, exact in double precision
             work = self._work(part, stats, slots)
             done.append((part.ids, kept))
@@ -231,20 +236,32 @@ class Simulation:
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
 
-    def _watched(
+    def _computed(
         self, t: int, plan: Plan, downs: Tree, home: Tensor
-    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
-        """``_each``; a module that drew numbers which no seed decides is noticed."""
-        before = states()
-        answers = self._each(t, plan, downs, home)
-        drawn = drawn_since(before)
-        if drawn and not (drawn == TORCH and self.recipe.algorithm.task.network.seeds_global):
-            raise RunError(
-                f"something drew from {drawn} in round {t + 1}, though the model did not when it "
-                "was tried, so the run cannot be repeated; draw in every forward pass, or with "
-                "nn.Dropout."
-            )
-        return answers
+    ) -> Iterator[tuple[Plan, Answers]]:
+        """What clients of each part of a plan answer; workers are one part ahead of the server."""
+        ahead = deque[tuple[Plan, Callable[[], Answers]]]()
+        for some in self._chunks(plan):
+            part = Plan(*(field[some] for field in plan))
+            args = t, part, downs, home[part.ids]
+            together = self.engine == "vectorized"
+            ahead.append((part, partial(self._vmapped, *args) if together else self._each(*args)))
+            if len(ahead) > 1:
+                first, answers = ahead.popleft()
+                yield first, answers()
+        for part, answers in ahead:
+            yield part, answers()
+
+    @contextmanager
+    def lone(self) -> Iterator[None]:
+        """For a round: while workers have all cores, the server's thread goes without helpers."""
+        threads = torch.get_num_threads()
+        try:
+            if self.engine == "sequential":
+                torch.set_num_threads(1)
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
     def _work(self, plan: Plan, stats: dict[str, Tensor], slots: int) -> Work:
         """What clients did, taken out of what they report."""
@@ -261,15 +278,13 @@ class Simulation:
 
     def _chunks(self, plan: Plan) -> Iterator[Tensor]:
         if self.engine == "sequential":
-            return iter(torch.arange(len(plan.ids)).split(AT_ONCE))
+            return iter(torch.arange(len(plan.ids)).split(self._at_once))
         steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
         return (some.sort().values for some in chunks(steps, self.chunk, overhead))
 
-    def _vmapped(
-        self, t: int, plan: Plan, downs: Tree, home: Tensor
-    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
+    def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
         down = tree.row(downs, 0) if shared else tree.row(downs, home)
         work, whole, ctx = self._turns(t, plan)
@@ -306,9 +321,8 @@ class Simulation:
         lists = Lists(i, self.order, self.altered, starts, lengths, sizes)
         return turns(self.recipe, t, lists, plan, self.keys, self.batch_size)
 
-    def _each(
-        self, t: int, plan: Plan, downs: Tree, home: Tensor
-    ) -> tuple[Tree, dict[str, Tensor], Kept, int]:
+    def _each(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
+        """Begin at once; a module that drew numbers which no seed decides is noticed at the end."""
         kept, todo = self.states.get(plan.ids), apart(self._turns(t, plan))
         stateless, servers = not tree.leaves(kept), tree.leaves(downs)
         several = bool(servers) and len(servers[0]) > 1
@@ -319,9 +333,21 @@ class Simulation:
             mine = kept if stateless else tree.row(kept, j)
             return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
 
-        answers = self.each(one, list(range(len(todo))))
-        wire, stats, after = (tree.stack(list(part)) for part in zip(*answers, strict=True))
-        return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
+        before = states()
+        replies = self._pool.map(one, range(len(todo)))
+
+        def answers() -> Answers:
+            wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
+            drawn = drawn_since(before)
+            if drawn and not (drawn == TORCH and self.recipe.algorithm.task.network.seeds_global):
+                raise RunError(
+                    f"something drew from {drawn} in round {t + 1}, though the model did not when "
+                    "it was tried, so the run cannot be repeated; draw in every forward pass, or "
+                    "with nn.Dropout."
+                )
+            return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
+
+        return answers
 
     def own(self, i: int) -> Own:
         """A client's number and its training examples."""

@@ -40,11 +40,9 @@ class Form(NamedTuple):
 class _Loop(nn.Module):
     """The step, so many times; compiled by TorchScript."""
 
-    owned: list[int]  # said here for TorchScript, which cannot tell of an empty one
-
-    def __init__(self, before: nn.Module, step: nn.Module, owned: list[int]) -> None:
+    def __init__(self, before: nn.Module, step: nn.Module) -> None:
         super().__init__()
-        self.before, self.step, self.owned = before, step, owned
+        self.before, self.step = before, step
 
     def forward(
         self,
@@ -53,9 +51,6 @@ class _Loop(nn.Module):
         fixed: list[Tensor],
         now: list[Tensor],
     ) -> list[Tensor]:
-        carry = list(carry)
-        for i in self.owned:  # what a step writes into must be nobody else's
-            carry[i] = carry[i].clone()
         same = self.before(fixed)
         for s in range(times):
             carry = self.step(carry, same, [x.select(0, s) for x in now])
@@ -66,6 +61,7 @@ class Program(NamedTuple):
     """A loop over one traced step."""
 
     loop: Callable[[int, list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
+    owned: list[int]  # leaves of the carry that a step writes into
     now: list[int]  # which inputs of the moment it reads
     passes: int  # gradients that one step takes
 
@@ -73,15 +69,22 @@ class Program(NamedTuple):
         self, times: int, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
     ) -> list[Tensor]:
         """The carry after so many steps."""
+        held = list(carry)
+        for i in self.owned:  # must be nobody else's
+            held[i] = held[i].clone()
+        read = [now[i] for i in self.now]
         # Optimized, TorchScript would compute the first calls in another way than later ones.
-        with torch.no_grad(), torch.jit.optimized_execution(False):
-            return self.loop(times, carry, fixed, [now[i] for i in self.now])
+        with torch.inference_mode(), torch.jit.optimized_execution(False):
+            found = self.loop(times, held, fixed, read)
+        return [x.clone() if x.is_inference() else x for x in found]  # for any use
 
 
 class Traced:
     """Runs folds as traced loops and remembers the loops, for all threads of a simulation."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: bool = True) -> None:
+        """``said`` is whether a refusal is a warning too."""
+        self.said = said
         self.programs: dict[Hashable, Program | None] = {}  # None: this step is run by Python
         self.refusals: list[str] = []
         self._lock = threading.Lock()
@@ -94,20 +97,20 @@ class Traced:
         For one client alone. Whether a step is traced depends on it and on shapes, never on values.
         """
         (held, form), (more, shape) = _parted(carry), _parted(given)
-        now, fixed = data.by_step(batches), [*more, data.x, data.y, data.key]
-        inner = [*(x[0] for x in now), data.x[0], data.y[0]]
-        kind = (step, batches, data.transform, form, shape, *map(_kind, (*held, *more, *inner)))
+        now, fixed = data.by_step(batches), [*more, data.x, data.y, data.root]
+        rows = ((x.shape[1:], x.dtype) for x in (*now, data.x, data.y))
+        kind = (step, batches, data.transform, form, shape, *map(_kind, (*held, *more)), *rows)
         try:
-            known = kind in self.programs
+            program = self.programs.get(kind, False)
         except TypeError:  # not hashable
             return self._refused(Untraceable("it is not the same from one round to the next"))
-        if not known:
+        if program is False:
             with self._lock:
                 if kind not in self.programs:
                     call = _Call(data, step, form, shape, len(held), len(more), batches)
                     self.programs[kind] = self._made(call, held, fixed, now)
-        program = self.programs[kind]
-        if program is None:
+                program = self.programs[kind]
+        if not program:
             return None
         return _joined(program(len(now[0]), held, fixed, now), form), program.passes
 
@@ -127,10 +130,11 @@ class Traced:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         if why not in self.refusals:
             self.refusals.append(why)
-            warn_once(
-                "a local step of this model or method cannot be traced, so Python runs every step, "
-                f"which is slower; engine.traced = false hides this ({why})."
-            )
+            if self.said:
+                warn_once(
+                    "a local step of this model or method cannot be traced, so Python runs every "
+                    f"step, which is slower; engine.traced = false hides this ({why})."
+                )
 
 
 class _Call(NamedTuple):
@@ -147,10 +151,10 @@ class _Call(NamedTuple):
     def __call__(self, *flat: Tensor) -> tuple[list[Tensor], int]:
         """(the next carry, how many gradients were taken)."""
         a, b = self.n_carry, self.n_carry + self.n_given
-        x, y, key, *now = flat[b:]
+        x, y, root, *now = flat[b:]
         carry, given = _joined(flat[:a], self.form), _joined(flat[a:b], self.given)
         with counted() as passes:
-            new = self.step(carry, self.data.shown(x, y, key, now, self.batches), given)
+            new = self.step(carry, self.data.shown(x, y, root, now, self.batches), given)
         found, form = _parted(new)
         if form != self.form or any(map(_unlike, found, flat)):
             raise Untraceable("what it hands on has another form than what it was handed")
@@ -173,7 +177,7 @@ def _program(call: _Call, carry: list[Tensor], fixed: list[Tensor], now: list[Te
         graph = _traced(pure, tuple(x.detach() for x in (*carry, *fixed, *first)))
         parts = Parts(len(carry), len(fixed), len(now))
         before, step, owned, read = rewritten(graph, parts)
-        program = Program(torch.jit.script(_Loop(before, step, owned)), read, passes)
+        program = Program(torch.jit.script(_Loop(before, step)), owned, read, passes)
         found = program(times, carry, fixed, now)
         if not _near(carry, wanted, found):
             raise Untraceable("its trace gives other numbers")

@@ -21,7 +21,7 @@ from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.simulate import Simulation
 from unalike.engine.states import OnDisk
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError, UnalikeError, warn_once
@@ -38,13 +38,14 @@ from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
 from unalike.recipe import Decay, Program, Recipe
+from unalike.run.choice import engine
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
 from unalike.run.earlier import COUNTED, read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
-from unalike.run.fit import fit, misfit, outputs, refusal_of_vmap
+from unalike.run.fit import fit, misfit, outputs
 from unalike.run.late import joining, refuse_late
 from unalike.run.protected import blind
 from unalike.run.sections import ClockSettings, Local
@@ -237,23 +238,6 @@ def _augmented(config: Config, draft: Draft, shape: Shape) -> Draft:
     return replace(draft, transform=Augmented(how, draft.transform))
 
 
-def engine(config: Config, made: Task, examples: Examples, on: torch.device) -> tuple[Engine, str]:
-    """(the engine, why it was taken); 'auto' vectorizes where that works and pays."""
-    kind = config.engine.kind
-    if kind == "sequential":
-        return kind, "as set"
-    if kind == "auto" and on.type == "cpu" and not made.network.dense:
-        return "sequential", "convolutions and recurrent layers are faster this way on a CPU"
-    why = refusal_of_vmap(made, examples)
-    if why and kind == "vectorized":
-        raise ConfigError(
-            f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
-        )
-    if why:
-        return "sequential", f"the model cannot be vectorized: {why}"
-    return "vectorized", "as set" if kind == "vectorized" else "matrix products batch well"
-
-
 def experiment(config: Config) -> Experiment:
     """Everything a run needs, checked as far as it can be before the first round."""
     device(config.engine.device)  # refuse early: the data may take a while
@@ -274,7 +258,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
     liars = attack.attackers(draft.n_clients, config.seed)
-    chosen_engine, reason = engine(config, made, data.examples, on)
+    chosen_engine, reason = engine(config, made, data, on)
     simulation = Simulation(
         stages[0].recipe,
         attack.poison(data.examples, rows.order[torch.isin(rows.owner, liars)]),
@@ -286,6 +270,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         device=on,
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
+        traced=config.engine.traced,
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
         federation=data,

@@ -42,7 +42,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         with blamed(named(made.config), f"round {t + 1}"):
             if progress is None:
                 progress = course.begin()
-            progress, report, before = course.advance(progress, t)
+            with made.simulation.lone():
+                progress, report, before = course.advance(progress, t)
         refused = refused + 1 if report.skipped and report.rejected else 0
         if refused == min(HOPELESS, course.rounds):
             raise RunError(_diverged(t, report))

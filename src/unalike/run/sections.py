@@ -230,7 +230,8 @@ class EngineSettings(Settings):
     """How clients are computed; never what they compute."""
 
     kind: Literal["auto", "sequential", "vectorized"] = Field(
-        default="auto", description="auto: vectorized for dense nets and on GPUs, else sequential"
+        default="auto",
+        description="auto: vectorized on GPUs and where clients have little to do, else sequential",
     )
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     workers: int = Field(
@@ -246,6 +247,10 @@ class EngineSettings(Settings):
     graphs: bool = Field(
         default=True,
         description="on a GPU, vectorized: record local steps once and replay them; same numbers",
+    )
+    traced: bool = Field(
+        default=True,
+        description="on a CPU, sequential: trace local steps once and run them without Python",
     )
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"

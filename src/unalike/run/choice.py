@@ -1,0 +1,75 @@
+"""Which engine computes the clients, and why."""
+
+import math
+
+import numpy as np
+import torch
+
+from unalike import rng
+from unalike.batches import Batches, Draw, Extent
+from unalike.engine.simulate import Engine
+from unalike.engine.traced import Traced
+from unalike.errors import ConfigError
+from unalike.federation.data import TRAIN, Examples, Federation
+from unalike.parts.descent import Loss, descend
+from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation
+from unalike.run.config import Config
+from unalike.run.fit import refusal_of_vmap
+from unalike.tasks import Task
+
+# Milliseconds on two cores, of rounds of the 2NN and of small perceptrons (benchmarks/engines.py).
+CLIENT, STEP, WEIGHT = 0.7, 0.03, 0.5e-6  # one by one: a client, a step, a weight in a step
+CALL, TOGETHER = 3.0, 4.2e-6  # in one call: a step of all, a weight in a step of a client
+
+
+def engine(config: Config, made: Task, data: Federation, on: torch.device) -> tuple[Engine, str]:
+    """(the engine, why it was taken); 'auto' takes what should be faster."""
+    kind, examples = config.engine.kind, data.examples
+    if kind == "sequential":
+        return kind, "as set"
+    if kind == "auto" and on.type == "cpu":
+        if not made.network.dense:
+            return "sequential", "convolutions and recurrent layers are faster this way on a CPU"
+        small = _small(config, made, data)
+        if config.engine.traced and not small and not refusal_of_tracing(made, examples):
+            return "sequential", "its steps are traced and need no Python on a CPU"
+    why = refusal_of_vmap(made, examples)
+    if why and kind == "vectorized":
+        raise ConfigError(
+            f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
+        )
+    if why:
+        return "sequential", f"the model cannot be vectorized: {why}"
+    if kind == "vectorized":
+        return kind, "as set"
+    together = "clients have little to do each, and matrix products batch well"
+    return "vectorized", together if on.type == "cpu" else "many clients fill a GPU"
+
+
+def _small(config: Config, made: Task, data: Federation) -> bool:
+    """Whether clients have so little to do that one call for many is faster than one for each."""
+    sizes = data.sizes(TRAIN)[: data.n_clients]
+    if not len(sizes):
+        return False
+    each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
+    participation = Participation(config.participation.fraction, config.participation.number)
+    n = participation.count(len(sizes))
+    steps, w = n * float(each.mean()), made.network.given()
+    weights = sum(math.prod(w[name].shape) for name in made.network.weights)
+    alone = n * CLIENT + steps * (STEP + WEIGHT * weights)
+    return float(each.max()) * CALL + steps * TOGETHER * weights < alone
+
+
+def refusal_of_tracing(made: Task, examples: Examples) -> str:
+    """Why a step of plain training cannot be traced; empty if it can."""
+    row, real = torch.arange(2)[None], torch.ones(1, 2, dtype=torch.bool)
+    draw = Draw(row, real, ~real, torch.zeros(1, dtype=torch.int64))
+    traced = Traced(said=False)
+    extent = Extent(np.ones((1, 1), dtype=np.int64), (2,))
+    x, y = examples.x[:2], examples.y[:2]
+    data = Batches(x, y, draw, rng.key(0), extent, repeat=traced)
+    if made.network.seeds_global:
+        return "it draws from PyTorch's generator"
+    descend(Loss(made), Sgd(0.1), *made.split(made.network.given()), data, torch.tensor(1.0))
+    return next(iter(traced.refusals), "")
