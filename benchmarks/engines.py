@@ -171,6 +171,7 @@ def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
         device=device,
         workers=options.threads,
         graphs=graphs,
+        traced=True,
     )
     loop = Loop(recipe, simulation, range(10**6), 0, Guard())
     state = loop.begin(simulation.w)

@@ -98,8 +98,8 @@ def both(task: Task, data: Data, *methods: Named, **parts: Any) -> float:
     names = {m if isinstance(m, str) else m[0] for m in methods}
     if "pooled" in names:
         data = Data(data.examples, type(data.rows)(data.rows.order, data.rows.start[[0, -1]]))
-    plain = play(recipe, data, engine="sequential", traced=False, batch_size=16)
-    fast = play(recipe, data, engine="sequential", batch_size=16)
+    plain = play(recipe, data, engine="sequential", batch_size=16)
+    fast = play(recipe, data, engine="sequential", traced=True, batch_size=16)
     all_ = play(recipe, data, engine="vectorized", batch_size=16)
     assert moved(plain) or "local_only" in names
     assert fast.simulation.traced is not None

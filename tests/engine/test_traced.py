@@ -102,10 +102,10 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(torch.autograd, "grad", differentiated)
     task, data = network_task("dense")
     recipe = composed(task, data, method, **sampled(1.0, 1.5))
-    play(recipe, data, 1, engine="sequential")
+    play(recipe, data, 1, engine="sequential", traced=True)
     first = made[0], tapes[0]
     assert first[0] <= 8  # few shapes of minibatches, though no two clients are alike
-    play(recipe, data, 4, engine="sequential")
+    play(recipe, data, 4, engine="sequential", traced=True)
     assert (made[0], tapes[0]) == (2 * first[0], 2 * first[1])
 
 
@@ -113,7 +113,7 @@ def test_it_can_be_repeated_bit_for_bit() -> None:
     """Another trace of the same step computes the same in the same order."""
     task, data = network_task("conv")
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
-    one, two = (play(recipe, data, 3, engine="sequential", workers=n).x for n in (1, 2))
+    one, two = (play(recipe, data, 3, engine="sequential", traced=True, workers=n).x for n in (1, 2))
     assert same(one, two)
 
 
@@ -135,8 +135,8 @@ def test_what_cannot_be_traced_runs_as_ever_and_says_so() -> None:
     recipe = composed(task, data, "fedavg", **sampled(0.5))
     warn_once.cache_clear()
     with pytest.warns(RunWarning, match=r"cannot be traced.*engine\.traced = false"):
-        played = play(recipe, data, 2, engine="sequential")
-    plain = play(recipe, data, 2, engine="sequential", traced=False)
+        played = play(recipe, data, 2, engine="sequential", traced=True)
+    plain = play(recipe, data, 2, engine="sequential")
     assert same(played.x, plain.x)
 
 

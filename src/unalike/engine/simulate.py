@@ -70,7 +70,7 @@ class Simulation:
         device: torch.device = torch.device("cpu"),
         workers: int = 1,
         graphs: bool = True,  # on a GPU: record a local step and replay it
-        traced: bool = True,  # on a CPU, one by one: trace a local step and loop without Python
+        traced: bool = False,  # on a CPU, one by one: trace a local step and loop without Python
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
         federation: Federation | None = None,  # whose rows are for testing, where any are

@@ -38,7 +38,7 @@ from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
 from unalike.recipe import Decay, Program, Recipe
-from unalike.run.choice import engine
+from unalike.run.choice import engine, worth_tracing
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
@@ -270,7 +270,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         device=on,
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
-        traced=config.engine.traced,
+        traced=worth_tracing(config, data),
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
         federation=data,

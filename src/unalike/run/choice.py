@@ -18,6 +18,8 @@ from unalike.run.config import Config
 from unalike.run.fit import refusal_of_vmap
 from unalike.tasks import Task
 
+ENOUGH = 500  # local steps of a run; tracing one takes as long as hundreds
+
 # Milliseconds on two cores, of rounds of the 2NN and of small perceptrons (benchmarks/engines.py).
 CLIENT, STEP, WEIGHT = 0.7, 0.03, 0.5e-6  # one by one: a client, a step, a weight in a step
 CALL, TOGETHER = 3.0, 4.2e-6  # in one call: a step of all, a weight in a step of a client
@@ -47,18 +49,31 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> tu
     return "vectorized", together if on.type == "cpu" else "many clients fill a GPU"
 
 
-def _small(config: Config, made: Task, data: Federation) -> bool:
-    """Whether clients have so little to do that one call for many is faster than one for each."""
+def worth_tracing(config: Config, data: Federation) -> bool:
+    """Whether a run has so many local steps that tracing one is soon paid back.
+
+    By the configuration alone, so that a resumed run computes as it did before.
+    """
+    return config.engine.traced and config.rounds * _steps(config, data)[1] >= ENOUGH
+
+
+def _steps(config: Config, data: Federation) -> tuple[float, float]:
+    """(the most steps that a client has in a round, those of all in a round)."""
     sizes = data.sizes(TRAIN)[: data.n_clients]
-    if not len(sizes):
-        return False
     each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
     participation = Participation(config.participation.fraction, config.participation.number)
     n = participation.count(len(sizes))
-    steps, w = n * float(each.mean()), made.network.given()
+    return float(each.max()), n * float(each.mean())
+
+
+def _small(config: Config, made: Task, data: Federation) -> bool:
+    """Whether clients have so little to do that one call for many is faster than one for each."""
+    most, steps = _steps(config, data)
+    participation = Participation(config.participation.fraction, config.participation.number)
+    n, w = participation.count(data.n_clients), made.network.given()
     weights = sum(math.prod(w[name].shape) for name in made.network.weights)
     alone = n * CLIENT + steps * (STEP + WEIGHT * weights)
-    return float(each.max()) * CALL + steps * TOGETHER * weights < alone
+    return most * CALL + steps * TOGETHER * weights < alone
 
 
 def refusal_of_tracing(made: Task, examples: Examples) -> str:
