@@ -45,6 +45,7 @@ STRONG: dict[str, dict[str, Any]] = {
     "pfedme": {"lr": 0.05},
     "per_fedavg": {"alpha": 0.2, "adapt": 0},
     "feddyn": {"alpha": 0.5},
+    "moon": {"mu": 5.0},
     "latent_disco": {"encoder": "given", "a": 0.02},
     "norm_clip": {"bound": "fixed", "norm": 0.02},
     "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
@@ -74,6 +75,7 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "superfed_mm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
     "superfed_lm": {"start": 1.0, "mu": 0.0, "nu": 0.0, "at": 0.0},
     "apfl": {"alpha": 0.0},
+    "moon": {"mu": 0.0},
     "per_fedavg": {
         "alpha": 0.0,
         "gradients": "first_order",
@@ -91,6 +93,7 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "random_mask": {"share": 1.0},
 }
 EXACT = {
+    "moon",
     "apfl",
     "per_fedavg",
     "fedprox",
@@ -215,7 +218,7 @@ def test_each_part_acts(a: str, b: str) -> None:
             assert gap == 0
         else:
             assert gap > 1e-9, f"'{missing}' does nothing beside '{left}'"
-    if not {"latent_disco", "fedevg"} & {a, b}:  # whose networks are compared by identity
+    if not {"latent_disco", "fedevg", "moon"} & {a, b}:  # whose networks are compared by identity
         assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
 
 

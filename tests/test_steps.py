@@ -176,7 +176,14 @@ LOOKS = {"afl", "aaggff_d", "aaggff_s", "qfedavg", "term", "propfair", "fedprox 
 LOOKS |= {"latent_disco"}
 
 
-RATES = {"ditto": 2, "fedrep": 2, "apfl": 2, "pfedme": 5, "per_fedavg": 4}  # gradients of a row
+RATES = {
+    "ditto": 2,
+    "fedrep": 2,
+    "apfl": 2,
+    "pfedme": 5,
+    "per_fedavg": 4,
+    "moon": 2,
+}  # gradients of a row
 
 
 @ways

@@ -256,6 +256,7 @@ EXPECTED: dict[str, set[Trait]] = {
     **{key: PERSONAL for key in ("superfed_mm", "superfed_lm", "apfl", "pfedme")},
     "per_fedavg": PERSONAL | {Trait.ENDS_WITH_A_STAGE},
     "feddyn": OWN,
+    "moon": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER},
     **{key: {Trait.KEEPS_LEAVES} for key in ("fedper", "fedrep", "fedbn")},
     "ditto": {Trait.OWN_MODELS},
     "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},

@@ -32,6 +32,7 @@ from unalike.parts.schedule import Participation, Sampled
 from unalike.recipe import Recipe
 
 FIVE, SIZES = [0.0, 10.0, 3.0, -4.0, 8.0], [1, 2, 3, 4, 5]
+SIX = (5, 9, 16, 20, 30, 40)  # clients of the networks' federation
 CLOSE = {"abs": 5e-6, "rel": 5e-6}
 
 
@@ -109,7 +110,7 @@ def test_without_a_penalty_clients_train_as_fedavgs_do(opt: Any) -> None:
     assert distance(task.weights(tree.sub(one.x, first)), tree.scale(2.0, change)) < 1e-5
     buffers = [k for k in first if "running" in k]
     assert all(bool((one.x[k] == other.x[k]).all()) for k in buffers)
-    kept = sum(n * m["6.bias"] for n, m in zip((5, 9, 16, 20, 30, 40), one.kept[0].values()))
+    kept = sum(n * m["6.bias"] for n, m in zip(SIX, one.kept[0].values(), strict=True))
     assert distance({"b": kept / 120}, {"b": change["6.bias"]}) < 1e-5
 
 

@@ -30,6 +30,7 @@ from unalike.algorithms.local_dp import LocalDp
 from unalike.algorithms.local_only import LocalOnly
 from unalike.algorithms.median import Median
 from unalike.algorithms.method import Method
+from unalike.algorithms.moon import MoonMethod
 from unalike.algorithms.norm_clip import NormClip
 from unalike.algorithms.per_fedavg import PerFedAvgMethod
 from unalike.algorithms.pfedme import PFedMeMethod
@@ -60,6 +61,7 @@ METHODS: dict[str, type[Method]] = {
     "fedprox": FedProx,
     "scaffold": ScaffoldMethod,
     "feddyn": FedDynMethod,
+    "moon": MoonMethod,
     "fednova": FedNova,
     "fedavgm": FedAvgM,
     "fedadam": FedAdam,

@@ -1,0 +1,152 @@
+"""MOON (Li, He, Song 2021, Alg. 1): local representations stay near those of the shared model.
+
+minimise F_k(w) + mu l(w);   z, z_g, z_p are the representations by w, by the received model and by
+the one that the client ended its last round with
+l = -log( exp(cos(z, z_g) / tau) / (exp(cos(z, z_g) / tau) + exp(cos(z, z_p) / tau)) )      (eq. 3)
+
+A representation is what goes into the network's head. mu = 0 is FedAvg, and so is a client's first
+round, in which the received and the last model are the same.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from unalike import tree
+from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithms.draft import Draft, fedavg
+from unalike.algorithms.fedavg import Down, FedAvg, Up
+from unalike.algorithms.method import Method, Slot
+from unalike.batches import Batch, Batches
+from unalike.network import Network
+from unalike.parts.descent import descend
+from unalike.parts.representation.cut import comes_last, tapped
+from unalike.rng import Key
+from unalike.settings import setting
+from unalike.tasks import Task
+from unalike.traits import Trait
+from unalike.tree import Params
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The task's loss and the contrast; given are the received and the client's last model."""
+
+    task: Task
+    tap: Network
+    mu: float
+    temperature: float
+    passes: ClassVar[int] = 2  # it goes over a minibatch for the loss, and for the representation
+
+    def __call__(
+        self, theta: Params, buffers: Params, batch: Batch, given: tuple[Params, Params]
+    ) -> tuple[Tensor, Params]:
+        """Their sum on the minibatch; the pass for the representation makes the same draws."""
+        w = {**theta, **buffers}
+        loss, buffers = self.task.loss(w, batch)
+        (_, z), _ = self.tap.train(_inner(w), batch.x, batch.key, batch.real)
+        near, far = (cosines(z, self._seen(other, batch)) for other in given)
+        each = F.softplus((far - near) / self.temperature)
+        mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
+        return loss + self.mu * mean, buffers
+
+    def _seen(self, w: Params, batch: Batch) -> Tensor:
+        """Representations by a model that does not train."""
+        z: Tensor
+        _, z = self.tap.eval(_inner(w), batch.x, batch.real)
+        return z
+
+
+def cosines(a: Tensor, b: Tensor) -> Tensor:
+    """The cosine between each two rows; a row of zeros is at right angles to all others."""
+    a, b = a.flatten(1), b.flatten(1)
+    lengths = (a.square().sum(1) * b.square().sum(1)).clamp(min=1e-16).sqrt()
+    return (a * b).sum(1) / lengths
+
+
+def _inner(w: Params) -> Params:
+    return {f"inner.{name}": leaf for name, leaf in w.items()}
+
+
+@dataclass(frozen=True)
+class Moon(Wrapper):
+    """FedAvg around clients that remember their last model; they are judged by the shared one."""
+
+    base: FedAvg
+    tap: Network
+    mu: float = 1.0
+    temperature: float = 0.5
+
+    @property
+    def personal_models(self) -> bool:
+        """The last model is for training only."""
+        return False
+
+    def client_init(self, w: Params, key: Key) -> Any:
+        """The initial model."""
+        return self.base.first(w, self.task.weights(w))
+
+    def handed(self, w: Params) -> Params:
+        """All of it."""
+        return w
+
+    def client(
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
+        """Descend on both losses; remember where that ended."""
+        last, state = self.base.kept(mine)
+        w = self.task.split(down.x if start is None else start)
+        contrast = Contrast(self.task, self.tap, self.mu, self.temperature)
+        given = down.x, last
+        end = descend(contrast, self.base.opt, *w, data, ctx.rate, given, state=state)
+        own = {**end.theta, **end.buffers}
+        return Up(tree.sub(own, down.x)), {}, self.base.keep(own, end.opt)
+
+    def personal(self, down: Down, mine: Any) -> Params:
+        """The shared model."""
+        return down.x
+
+    def received(self, down: Down, mine: Any) -> Params:
+        """The shared model."""
+        return down.x
+
+
+class MoonMethod(Method):
+    """Local representations are drawn to the shared model's, away from the client's last ones."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    traits = frozenset({Trait.FEDAVG_SERVER})
+    paper: ClassVar[str] = "Li et al. 2021, arXiv 2103.16257"
+
+    mu: float = setting(
+        1.0,
+        "weight of the contrast; 0 is FedAvg",
+        ge=0,
+        source="text: the best on two of three datasets; it tries 0.1, 1, 5 and 10",
+    )
+    temperature: float = setting(0.5, "temperature tau", gt=0, source="text")
+
+    def change(self, draft: Draft) -> Draft:
+        """Wrap FedAvg."""
+
+        def base(d: Draft) -> Moon:
+            tap = tapped(d.task.network, d.task.network.head)
+            return Moon(fedavg(d), tap, self.mu, self.temperature)
+
+        return replace(draft, base=base) if self._cut(draft) else draft
+
+    def objection(self, draft: Draft) -> str:
+        """There must be a representation that goes into a head."""
+        if self._cut(draft):
+            return ""
+        return (
+            "method 'moon' compares what goes into the model's head, and this model has no head "
+            "after a body; choose one with hidden layers, or give the module an attribute "
+            "head = ('layer.',)."
+        )
+
+    def _cut(self, draft: Draft) -> bool:
+        network = draft.task.network
+        return bool(network.head) and comes_last(network, network.head)
