@@ -52,6 +52,8 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "phase_shift": ({"phases": 3}, {**EVERYBODY, **MOMENTUM}),
     "fedaug": ({"target": 0.1}, HALF),
     "fedevg": ({"per_class": 2}, HALF),
+    "fedcvae": ({"latent": 3}, HALF),
+    "fedcgan": ({"latent": 3}, HALF),
     "aaggff_s": ({}, EVERYBODY),
     "krum": ({"attackers": 1, "select": 2}, EVERYBODY),
     "trimmed_mean": ({"trim": 0.34}, HALF),
@@ -66,7 +68,7 @@ TRIED = sorted(METHODS.keys() - {"latent_disco"})  # which measures a VAE's late
 NO_BUFFERS = {"dp", "local_dp", "superfed_mm", "superfed_lm"}
 # The sign of a number that is nothing but rounding differs: of a bias before BatchNorm.
 NO_ROUNDING = {"sign", "eight_bit"}
-FEATURES = {"fedevg"}  # takes gradients with respect to features, so no symbols
+FEATURES = {"fedevg", "fedcvae", "fedcgan"}  # make features, so no symbols
 
 TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
     "fedprox+fedadam+aaggff_d": ((("fedprox", {"mu": 0.1}), "fedadam", "aaggff_d"), HALF),

@@ -62,6 +62,8 @@ FLOORS: dict[str, tuple[str, float]] = {
     "local_only": ("local", 0.85),
     "qfedavg": ("global", 0.5),
     "fedevg": ("global", 0.3),
+    "fedcvae": ("global", 0.5),
+    "fedcgan": ("global", 0.3),
     "local_dp": ("global", 0.5),
     "dp": ("global", 0.5),
 }

@@ -265,6 +265,8 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedbuff": {Trait.CHOOSES_COHORTS, Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},
     "fedaug": set(),
     "fedevg": {*OWN, Trait.SENDS_NO_MODEL},
+    "fedcvae": {*OWN, Trait.SENDS_NO_MODEL},
+    "fedcgan": {*OWN, Trait.SENDS_NO_MODEL},
     **{key: {Trait.FILTERS_UPDATES} for key in ("median", "trimmed_mean", "krum", "norm_clip")},
     "dp": {Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS},
     "local_dp": {Trait.ALTERS_UPLOADS},

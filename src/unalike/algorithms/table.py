@@ -12,6 +12,8 @@ from unalike.algorithms.fedaug import FedAug
 from unalike.algorithms.fedavgm import FedAvgM
 from unalike.algorithms.fedbn import FedBn
 from unalike.algorithms.fedbuff import FedBuff
+from unalike.algorithms.fedcgan import FedCgan
+from unalike.algorithms.fedcvae import FedCvae
 from unalike.algorithms.feddisco import FedDisco
 from unalike.algorithms.feddyn import FedDynMethod
 from unalike.algorithms.fedep import FedEp
@@ -96,6 +98,8 @@ METHODS: dict[str, type[Method]] = {
     "fedbuff": FedBuff,
     "fedaug": FedAug,
     "fedevg": FedEvgMethod,
+    "fedcvae": FedCvae,
+    "fedcgan": FedCgan,
     "median": Median,
     "trimmed_mean": TrimmedMean,
     "krum": Krum,

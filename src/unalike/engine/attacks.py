@@ -4,6 +4,8 @@ label_flip          y -> M - 1 - y, or one class -> another, in attackers' train
 sign_flip           u -> -scale u                                (Li et al. 2019, RSA)
 noise               u -> std xi, xi ~ N(0, I)                    (Blanchard et al. 2017)
 model_replacement   flipped labels and u -> scale u              (Bagdasaryan et al. 2020)
+backdoor            a trigger on some rows, which are called the target; u -> scale u
+                    (Gu et al. 2017, BadNets; Bagdasaryan et al. 2020)
 """
 
 from collections.abc import Iterator
@@ -136,12 +138,60 @@ class ModelReplacement(_Flipping):
         return tree.map(lambda x: (boost.to(x) if self.scale is None else self.scale) * x, up)
 
 
+class Backdoor(_Attack):
+    """Attackers put a trigger on some rows and call them the target; the rest they learn well."""
+
+    target: int = Field(default=0, ge=0, description="the class that the trigger is to bring about")
+    rows: float = Field(
+        default=0.5, gt=0, le=1, description="share of an attacker's training rows with the trigger"
+    )
+    size: int = Field(
+        default=3, ge=1, description="pixels of the square's side, or how many features of a table"
+    )
+    value: float = Field(default=1.0, description="of the trigger's pixels or features")
+    scale: float = Field(default=1.0, gt=0, description="how many times longer the update is sent")
+
+    def poison(self, examples: Examples, rows: Tensor) -> Examples:
+        """The trigger and the target's label; which rows depends on their numbers alone."""
+        if self.target >= examples.classes:
+            raise ConfigError(
+                f"attack.target is {self.target}, but the classes of '{examples.name}' are 0 to "
+                f"{examples.classes - 1}."
+            )
+        if not examples.x.is_floating_point() or examples.y.ndim > 1:
+            raise ConfigError(
+                f"attack 'backdoor' puts a trigger on images or tables, and the examples of "
+                f"'{examples.name}' are symbols; use another attack."
+            )
+        keys = rng.fold_in(rng.key(0), rows)
+        some = rows[vmap(lambda k: rng.uniform(k, 1))(keys)[:, 0] < self.rows]
+        x, y = examples.x.clone(), examples.y.clone()
+        x[some] = self.stamped(x[some])
+        y[some] = self.target
+        return replace(examples, x=x, y=y)
+
+    def stamped(self, x: Tensor) -> Tensor:
+        """Examples with the trigger: a square in the lower right corner, or the last features."""
+        side = slice(-self.size, None)
+        out = x.clone()
+        if x.ndim == 4:
+            out[:, :, side, side] = self.value
+        else:
+            out[..., side] = self.value
+        return out
+
+    def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
+        """scale u."""
+        return up if self.scale == 1 else tree.scale(self.scale, up)
+
+
 ATTACKS: dict[str, type[Attack]] = {
     "none": Attack,
     "label_flip": LabelFlip,
     "sign_flip": SignFlip,
     "noise": Noise,
     "model_replacement": ModelReplacement,
+    "backdoor": Backdoor,
 }
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -70,6 +70,7 @@ class Experiment:
     attackers: tuple[int, ...] = ()
     accountant: Accountant | None = None  # of differential privacy, if there is any
     reference: Params | None = None  # the weights of another run, to measure distances to
+    attack: Attack = field(default_factory=Attack)
     note: str = ""  # what a person should know of the method on these data
 
     @property
@@ -311,6 +312,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         tuple(liars.tolist()),
         accountant,
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
+        attack,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
     )
 

@@ -14,7 +14,9 @@ from unalike.own_code import blamed
 from unalike.run.alarm import alarm
 from unalike.run.build import Experiment
 from unalike.run.divergence import recorded
+from unalike.run.fidelity import Fidelity
 from unalike.run.last_look import last_look
+from unalike.run.leaks import leaks
 from unalike.run.origins import named
 from unalike.run.summary import summarise
 
@@ -37,6 +39,7 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
     """Every round after the first ``done``; the last one of a stage is always evaluated."""
     course, every = made.course, made.config.evaluation.every
     last, refused, gap = {span.stop for span in course.spans}, 0, Gap()
+    fidelity = Fidelity(made) if made.config.evaluation.fidelity else None
     for t in range(done, course.rounds):
         begun = time.perf_counter()
         with blamed(named(made.config), f"round {t + 1}"):
@@ -63,6 +66,9 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             record["notes"] += [note] if note else []
         if judged is not None and len(progress.state.mixing) > 1:
             record |= _together(report, progress, gap)
+        if judged is not None:
+            record |= leaks(made, progress.state)
+            record |= {} if fidelity is None else fidelity(made, progress)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
         if judged is not None and made.reference is not None:

@@ -177,6 +177,19 @@ class EvaluationSettings(Settings):
     train: bool = Field(
         default=False, description="also judge every client's training rows, in a section train"
     )
+    fidelity: bool = Field(
+        default=False,
+        description="also measure how like real examples made ones are, where a method makes some",
+    )
+    extractor: str = Field(
+        default="",
+        description="TorchScript file from examples to features, for fidelity; if empty, a small "
+        "network trained on the clients' rows",
+    )
+    membership: bool = Field(
+        default=False,
+        description="also measure how well a model's losses tell training rows from test rows",
+    )
     line: int = Field(
         default=0,
         ge=0,

@@ -20,6 +20,7 @@ from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
 from unalike.report.html.personal import personal_figures
+from unalike.report.html.pictures import pictures
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study, intact
 from unalike.report.skew import skew_table
@@ -207,6 +208,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "asked": asked(study),
         "data_figures": data,
         "result_figures": outcome,
+        "pictures": {p: pictures(study, p, i) for i, p in enumerate(places)},
         "rank_figures": ranks,
         "mixing_figures": [*weights, *topology],
         "regrets": results.regrets(study),

@@ -1,0 +1,145 @@
+"""How like real examples made ones are: in the features of a network that has seen real ones.
+
+fid       ||m - m'||^2 + tr(S + S' - 2 (S S')^(1/2)), means and covariances of features of real and
+          made examples                                       (Heusel et al. 2017, Frechet distance)
+coverage  of each class, the share of real examples that have a made one of their class within
+          their own k-th nearest real neighbour                         (Naeem et al. 2020, k = 5)
+
+The network is a small one, trained here on the clients' training rows, so that nothing need be
+downloaded; its distances compare methods on the same data and are no published FIDs. A TorchScript
+file, from images to features, takes its place (``evaluation.extractor``). The experimenter measures
+this: no client sends anything for it.
+"""
+
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unalike import rng
+from unalike.engine.course import Progress
+from unalike.errors import ConfigError
+from unalike.federation.data import TEST, TRAIN
+from unalike.generator import seeded
+from unalike.run.build import Experiment
+
+STEPS, BATCH, FEATURES = 300, 128, 32  # of the small network
+NEIGHBOUR = 5
+ROWS = 512  # in one forward pass
+EACH = 500  # real examples of a class that coverage looks at
+
+Extractor = Callable[[Tensor], Tensor]
+
+
+class Fidelity:
+    """Measures the synthetic set of every evaluated round against the test rows."""
+
+    def __init__(self, made: Experiment) -> None:
+        """Refuses a method that makes no examples, before the first round."""
+        algorithm, w = made.recipe.algorithm, made.course.w
+        if "synthetic" not in algorithm.products(algorithm.server_init(w, rng.key(0))):
+            raise ConfigError(
+                "evaluation.fidelity measures made examples, and this method makes none; use it "
+                "with fedevg, fedcvae or fedcgan, or leave it out."
+            )
+        data = made.federation
+        e, path = data.examples, made.config.evaluation.extractor
+        rows = data.rows(TEST).order
+        own = e.test_x is not None and e.test_y is not None
+        self.x, self.y = (e.test_x, e.test_y) if own else (e.x[rows], e.y[rows])
+        self.classes = e.classes
+        seen = data.rows(TRAIN).order
+        key = rng.stream(made.config.seed, "evaluation")
+        self.extract = read(path) if path else trained(e.x[seen], e.y[seen], e.classes, key)
+        self.real = features(self.extract, self.x)
+
+    def __call__(self, made: Experiment, progress: Progress) -> dict[str, Any]:
+        """The numbers for a round's record."""
+        found = made.course.products(progress)["synthetic"]
+        drawn, y = features(self.extract, found["x"].cpu()), found["y"].cpu().numpy()
+        labels = self.y.numpy()
+        cover = [
+            coverage(self.real[labels == c][:EACH], drawn[y == c]) for c in range(self.classes)
+        ]
+        return {
+            "fid": round(frechet(self.real, drawn), 6),
+            "fid_rows": [len(self.real), len(drawn)],
+            "coverage": [None if v is None else round(v, 6) for v in cover],
+        }
+
+
+def read(path: str) -> Extractor:
+    """An extractor of one's own."""
+    if not Path(path).is_file():
+        raise ConfigError(f"evaluation.extractor names '{path}', which is not a file.")
+    try:
+        return torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-any-return]
+    except RuntimeError:
+        raise ConfigError(
+            f"evaluation.extractor names '{path}', which is not TorchScript; save a module from "
+            "examples to features with torch.jit.save."
+        ) from None
+
+
+def network(shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
+    """(the features, the head): two convolutions of an image, two dense layers of anything else."""
+    if len(shape) == 3 and min(shape[1:]) >= 8:
+        width = 32 * (shape[1] // 4) * (shape[2] // 4)
+        body: list[nn.Module] = [nn.Conv2d(shape[0], 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        body += [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    else:
+        width = 64
+        body = [nn.Flatten(), nn.Linear(prod(shape), width), nn.ReLU()]
+    return nn.Sequential(*body, nn.Linear(width, FEATURES), nn.Tanh()), nn.Linear(FEATURES, classes)
+
+
+def trained(x: Tensor, y: Tensor, classes: int, key: rng.Key) -> Extractor:
+    """The small network after a few hundred steps of Adam; the same for the same key."""
+    with seeded(rng.fold_in(key, 2)):
+        body, head = network(tuple(x.shape[1:]), classes)
+    body, head = body.to(x.dtype), head.to(x.dtype)
+    adam = torch.optim.Adam([*body.parameters(), *head.parameters()], 1e-3)
+    for step in range(STEPS):
+        u = rng.uniform(rng.fold_in(key, 3 + step), min(BATCH, len(x)))
+        some = (u * len(x)).long()
+        adam.zero_grad()
+        nn.functional.cross_entropy(head(body(x[some])), y[some]).backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    return body.eval()
+
+
+def features(extract: Extractor, x: Tensor) -> np.ndarray:
+    """[n, d] in double precision."""
+    with torch.no_grad():
+        parts = [extract(some).flatten(1) for some in x.split(ROWS)]
+    return torch.cat(parts).double().numpy()
+
+
+def frechet(a: np.ndarray, b: np.ndarray) -> float:
+    """The distance between the normal distributions of two sets of features.
+
+    >>> frechet(np.array([[0.0], [2.0]]), np.array([[3.0], [5.0]]))
+    9.0
+    """
+    gap = a.mean(0) - b.mean(0)
+    s, t = (np.atleast_2d(np.cov(v, rowvar=False)) for v in (a, b))
+    roots = np.sqrt(np.clip(np.linalg.eigvals(s @ t).real, 0, None))
+    return float(max(0.0, gap @ gap + np.trace(s) + np.trace(t) - 2 * roots.sum()))
+
+
+def coverage(real: np.ndarray, made: np.ndarray) -> float | None:
+    """The share of real examples with a made one nearby; None if either is missing."""
+    if len(real) < 2 or not len(made):
+        return None
+    k = min(NEIGHBOUR, len(real) - 1)
+    radius = np.sort(_apart(real, real), 1)[:, k]  # the nearest is the example itself
+    return float((_apart(real, made).min(1) <= radius).mean())
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    squares = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+    return np.sqrt(np.clip(squares, 0, None))

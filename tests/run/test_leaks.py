@@ -1,0 +1,110 @@
+"""A backdoor that opens, and a model that tells who was there."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from unalike.engine.attacks import Backdoor
+from unalike.errors import ConfigError
+from unalike.federation.data import Examples
+from unalike.run.build import experiment
+from unalike.run.config import parse
+from unalike.run.leaks import auc
+from unalike.run.rounds import rounds
+
+
+def records(**raw):
+    base = {"partition": {"name": "iid", "clients": 5}, "rounds": 6}
+    return [s.record for s in rounds(experiment(parse({**base, **raw})))]
+
+
+LEARNS = {"local": {"epochs": 5.0, "lr": 0.1}, "evaluation": {"every": 6}}
+
+
+@pytest.mark.parametrize("topology", ["star", "ring", "clusters", "gossip"])
+def test_a_backdoor_opens(topology):
+    """Two of five attackers bring the target about, and hardly anybody sees it without the key."""
+    attack = {"name": "backdoor", "number": 2, "target": 7, "size": 2}
+    last = records(attack=attack, topology=topology, **LEARNS)[-1]
+    assert last["backdoor"] > 0.6
+    assert last["backdoor_clean"] < 0.1
+    assert last["metrics"]["global"]["accuracy"]["mean"] > 0.8
+
+
+def test_without_attackers_there_is_no_such_number():
+    assert "backdoor" not in records(rounds=1)[-1]
+    assert "membership" not in records(rounds=1)[-1]
+
+
+def test_the_trigger_and_the_label():
+    x = torch.zeros(40, 1, 5, 5)
+    examples = Examples(x, torch.arange(40) % 4, 4)
+    rows = torch.arange(20)
+    found = Backdoor(target=3, rows=0.5, size=2, value=0.5).poison(examples, rows)
+    marked = found.x.flatten(1).any(1)
+    assert not marked[20:].any()
+    assert 4 <= int(marked.sum()) <= 16
+    assert (found.x[marked].sum((1, 2, 3)) == 4 * 0.5).all()
+    assert (found.x[marked][:, :, 3:, 3:] == 0.5).all()
+    assert (found.y[marked] == 3).all()
+    assert torch.equal(found.y[~marked], examples.y[~marked])
+    assert not examples.x.any()
+    again = Backdoor(target=3, rows=0.5, size=2, value=0.5).poison(examples, rows)
+    assert torch.equal(again.x, found.x)
+
+
+def test_a_table_has_its_trigger_in_the_last_features():
+    assert Backdoor(size=2).stamped(torch.zeros(3, 4)).tolist() == [[0, 0, 1, 1]] * 3
+
+
+def test_an_update_can_be_boosted():
+    up = {"w": torch.ones(2)}
+    key = torch.tensor(0)
+    assert Backdoor(scale=5.0).forge(up, torch.tensor(2.0), key)["w"].tolist() == [5, 5]
+    assert Backdoor().forge(up, torch.tensor(2.0), key)["w"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        (Examples(torch.zeros(4, 2), torch.zeros(4).long(), 2), "attack.target is 5, but the cl"),
+        (Examples(torch.zeros(4, 2).long(), torch.zeros(4).long(), 9), "are symbols; use another"),
+    ],
+)
+def test_where_there_is_no_backdoor(examples, message):
+    with pytest.raises(ConfigError, match=message):
+        Backdoor(target=5).poison(examples, torch.arange(2))
+
+
+def test_auc_is_that_of_another_program():
+    draw = np.random.default_rng(0)
+    members, others = draw.normal(0, 1, 60).round(1), draw.normal(0.5, 1, 40).round(1)
+    truth = np.r_[np.ones(60), np.zeros(40)]
+    wanted = roc_auc_score(truth, -np.r_[members, others])
+    assert auc(members, others) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("topology", ["star", "ring"])
+def test_memory_is_measured(topology):
+    """A few rows learned by heart are told apart; who has learned nothing tells nothing."""
+    split = {"validation": 0.0, "test": 0.95}
+    heart = {"local": {"epochs": 40.0, "lr": 0.3}, "rounds": 3, "topology": topology}
+    asked = {"evaluation": {"membership": True, "every": 3}, "split": split}
+    found = records(**heart, **asked)[-1]["membership"]
+    assert len(found["each"]) == 5
+    assert found["worst"] == max(found["each"])
+    assert found["mean"] == pytest.approx(np.mean(found["each"]), abs=1e-5)
+    assert found["mean"] > 0.6
+    idle = {"local": {"lr": 1e-9}, "rounds": 1, "topology": topology}
+    nothing = records(**idle, **{**asked, "evaluation": {"membership": True}})[-1]["membership"]
+    assert abs(nothing["mean"] - 0.5) < 0.04
+
+
+def test_nobody_has_test_rows():
+    made = records(
+        rounds=1,
+        method={"name": "lg_fedavg"},
+        evaluation={"membership": True},
+    )[-1]["membership"]
+    assert made["mean"] is None
