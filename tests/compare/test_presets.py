@@ -20,6 +20,7 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "cifar10": ((3, 32, 32), 10, 0, 12_000),
     "berka": ((15,), 2, 7, 621),
     "heart": ((13,), 2, 4, 920),
+    "adult": ((90,), 2, 0, 12_000),
 }
 
 
@@ -38,7 +39,7 @@ def stand_in(name: str):
         kind = "binary" if classes == 2 else "multiclass"
         natural = np.arange(n) // classes % groups if groups else None
         titles = tuple(f"client {i}" for i in range(groups))
-        test = None if groups else (x[:100], y[:100])
+        test = None if groups or name == "adult" else (x[:100], y[:100])
         return Examples(
             x,
             y,
@@ -48,6 +49,7 @@ def stand_in(name: str):
             titles,
             *(test or (None, None)),
             tuple(f"class {i}" for i in range(classes)),
+            protected=tuple(getattr(self, "protected", ())),
         )
 
     return load
@@ -61,12 +63,17 @@ def test_there_is_one_for_every_experiment():
         "fedep-mixed",
         "lg-fedavg-mnist",
         "lg-fedavg-cifar",
+        "lg-fedavg-late",
+        "lg-fedavg-fair",
         "emd-samplers",
         "phase-shift",
         "fedaug",
         "phase-shift-fedaug",
         "superfed-mnist",
         "superfed-cifar",
+        "superfed-start",
+        "superfed-mu-nu",
+        "superfed-label-noise",
         "aaggff-berka",
         "aaggff-heart",
         "fedevg-mnist",

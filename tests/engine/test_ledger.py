@@ -7,7 +7,16 @@ import torch
 from federations import composed, federation, network_task, play, sampled
 
 from unalike import rng, tree
+from unalike.algorithms.fedavg import FedAvg
+from unalike.engine.ledger import Traffic, parameters
+from unalike.models import MODELS
+from unalike.network import Network
+from unalike.parts.private import Private
 from unalike.parts.topology import Clusters, Complete, Ring, Topology
+from unalike.run.build import experiment
+from unalike.run.config import parse
+from unalike.run.rounds import conclusion, rounds
+from unalike.tasks import MultiClass
 
 FULL = sampled(1.0)
 
@@ -129,3 +138,32 @@ def test_precision_counts() -> None:
     data = federation(dtype=torch.float64)
     found = play(composed(task, data, "fedavg"), data, 1).rounds[0].traffic
     assert found.down == 6 * 2 * model_bytes()
+
+
+def test_parameters_by_both_rules() -> None:
+    """LG-FedAvg's perceptron, 10 of 100 devices: 20 messages a round, or 110 (O-16's two rules)."""
+    task = MultiClass(Network(MODELS["lg_mlp"]().build((1, 28, 28), 10)))
+    w = task.network.given()
+    lg = FedAvg(task, private=Private(("classifier.",), others=True))
+    for algorithm, numbers in ((FedAvg(task), 633_226), (lg, 99_978)):
+        down = algorithm.broadcast(algorithm.server_init(w, rng.key(0)))
+        cost = Traffic(down=10 * tree.size_bytes(down))
+        found = parameters(algorithm, tree.stack([down]), cost, 100, 10)
+        assert found == {"parameters": 20 * numbers, "parameters_all": 110 * numbers}
+    assert parameters(lg, tree.stack([down]), Traffic(), 100, 10)["parameters_all"] == 0
+
+
+def test_a_run_sums_both() -> None:
+    raw = {
+        "rounds": 2,
+        "data": {"name": "digits"},
+        "partition": {"name": "iid", "clients": 4},
+        "participation": {"number": 1},
+        "model": {"name": "mlp", "hidden": []},
+    }
+    made = experiment(parse(raw))
+    records = [step.record for step in rounds(made)]
+    summary = conclusion(made, records)
+    numbers = 64 * 10 + 10
+    assert summary["parameters"] == 2 * 2 * numbers
+    assert summary["parameters_all"] == 2 * 5 * numbers

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from unalike import tree
+from unalike.algorithm import Algorithm
 from unalike.parts.topology import Topology
+from unalike.tree import Tree
 
 STATISTIC = 4  # bytes of one reported number
 
@@ -53,6 +55,27 @@ def traffic(
     each = torch.as_tensor(up).expand(len(answered)) + STATISTIC * statistics
     sent = int(to.sum()) * down, int(each[back].sum())
     return Traffic(*sent, 0, int(to.sum()) + int(back.sum()))
+
+
+def parameters(
+    algorithm: Algorithm, downs: Tree, cost: Traffic, clients: int, answers: int
+) -> dict[str, float]:
+    """Numbers of models that were sent, by two rules.
+
+    ``parameters`` counts a download to every client of the round, ``parameters_all`` one to all
+    ``clients``, as published tables do that let everybody hear of every new model. Either counts
+    the uploads that came, as if they were not encoded. ``downs`` is stacked over the servers.
+    """
+    if not cost.down:
+        return {"parameters": 0, "parameters_all": 0}
+    down = tree.row(downs, 0)
+    up = algorithm.upload_like(down)
+    one, other = (sum(x.numel() for x in tree.leaves(t)) for t in (down, up))
+    cohort = cost.down // tree.size_bytes(down)
+    return {
+        "parameters": cohort * one + answers * other,
+        "parameters_all": clients * one + answers * other,
+    }
 
 
 def opening(topology: Topology, n: int, handed: int) -> Traffic:

@@ -15,7 +15,7 @@ from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running
 from unalike.engine.guard import Guard, Longest
-from unalike.engine.ledger import STATISTIC, Traffic, survey_traffic, traffic
+from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.timing import Known, Timing
@@ -127,6 +127,7 @@ class Loop:
             self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
             after, done = self._played(state, t, plan, work, downs)
         known = self.timing.after(state.known, downs, done.ids, done.stats)
+        done.worked.update(self.counted)
         done = done._replace(load=links.load(self.sent), seconds=seconds)
         return after._replace(known=known), done
 
@@ -145,6 +146,7 @@ class Loop:
         down = tree.size_bytes(downs) // len(state.mixing)
         host = self.recipe.topology.host(t, self.n)
         cost = traffic(self.recipe.topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
+        self.counted = parameters(self.recipe.algorithm, downs, cost, self.n, len(ids))
         cost += self.moved(t, state)
         self.sent = links.handed_on(self.recipe.topology, t, self.n, tree.size_bytes(state.stack))
         up = gathered.bytes + STATISTIC * len(stats)

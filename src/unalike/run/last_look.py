@@ -6,6 +6,7 @@ from unalike import tree
 from unalike.engine.cross import cross
 from unalike.engine.loop import State
 from unalike.run.build import Experiment
+from unalike.run.latents import histograms
 from unalike.run.selecting import selection_metric
 
 
@@ -16,6 +17,7 @@ def last_look(made: Experiment, state: State) -> dict[str, Any]:
         downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])
         metric = selection_metric(made.config)
         found["cross"] = cross(made.simulation.examiner, downs, asked.cross, metric)
+    found["latents"] = histograms(made, state)
     if asked.landscape:
         found["landscape"] = made.evaluator.landscape(state, asked.landscape)
     return {name: value for name, value in found.items() if value}

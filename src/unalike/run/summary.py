@@ -47,6 +47,7 @@ def summarise(
         "bytes_at_once": max(r.get("bytes_at_once", 0) for r in records),
         "bytes_link": max(r.get("bytes_link", 0) for r in records),
         "messages": sum(r["messages"] for r in records),
+        **{k: sum(r.get(k, 0) for r in records) for k in ("parameters", "parameters_all")},
         "samples": sum(r.get("samples", 0) for r in records),
         "rejected": sum(len(r["rejected"]) for r in records),
         "skipped": sum(bool(r["skipped"]) for r in records),

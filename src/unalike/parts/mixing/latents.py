@@ -18,6 +18,7 @@ from torch import Tensor
 from unalike import rng
 from unalike.batches import Batches
 from unalike.errors import ConfigError
+from unalike.generator import seeded
 from unalike.models.autoencoder import Encoder
 from unalike.network import Network
 from unalike.parts.mixing.questions import Own
@@ -84,11 +85,15 @@ class Latents:
     def encoder(self) -> Network:
         """The module that the weights belong to."""
         inputs, hidden, latent = architecture(self.payload)
-        return Network(Encoder(inputs, hidden, latent))
+        with seeded(rng.key(0)):  # a new module draws; what is drawn is not used
+            return Network(Encoder(inputs, hidden, latent))
 
     def answer(self, own: Own, key: Key) -> np.ndarray:
         """[1], from the features of all training examples of one client."""
-        x = own.features()
+        return self.gauge.mean(self.latents(own.features(), key)).cpu().numpy()[None]
+
+    def latents(self, x: Tensor, key: Key) -> Tensor:
+        """[m, L]: the latent variables of examples, sampled or at their means."""
         w = {k: v.to(x.device) for k, v in self.payload.items()}
         with torch.no_grad():
             parts = [self.encoder.eval(w, part) for part in torch.split(x, AT_ONCE)]
@@ -96,7 +101,7 @@ class Latents:
             if self.gauge.embed == "sample":
                 noise = rng.normal(key.to(x.device), *z.shape).to(z.dtype)
                 z = z + log_sigma.exp() * noise
-            return self.gauge.mean(z).cpu().numpy()[None]
+        return z
 
 
 def architecture(encoder: Params) -> tuple[int, list[int], int]:

@@ -19,7 +19,7 @@ from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
-from unalike.report.html.personal import personal_figures
+from unalike.report.html.personal import latent_figures, personal_figures
 from unalike.report.html.pictures import pictures
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study, intact
@@ -194,6 +194,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         for i, p in enumerate(places)
     }
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]
+    weights += [f for i, p in enumerate(places) for f in latent_figures(study, p, i)]
     network = [f for i, p in enumerate(places) for f in figures.network_figures(study, p, i)]
     topology = [*network, *figures.topology_figures(study)]
     ranks = figures.rank_figures(study.methods, found.analysis.ranks if found.analysis else None)

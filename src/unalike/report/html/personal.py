@@ -8,6 +8,24 @@ from unalike.report.records import Study
 MOST = 4  # squares of one kind for a partition
 
 
+def latent_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """What clients look like in the latent space that they are weighed by."""
+    found = [
+        figure(
+            f"latents-{number}-{i}",
+            f"Latent variables: {method}",
+            f"{partition}, first seed. Each line is the histogram of one client's training "
+            "examples in the encoder's latent space; dotted is what the encoder was trained to "
+            "make of all of them. A simulation sees it, a server hears the distances alone.",
+            lambda got=got: plots.latent_plot(
+                *(got[k] for k in ("edges", "shares", "d", "clients"))
+            ),  # type: ignore[misc]
+        )
+        for i, (method, got) in enumerate(personal.squares(study, partition, "latents")[:MOST])
+    ]
+    return [f for f in found if f is not None]
+
+
 def personal_figures(study: Study, partition: str, number: int) -> list[Figure]:
     """Those that there is anything to draw of."""
     metric, among = study.metric, study.methods

@@ -7,6 +7,7 @@ from unalike.report.plots.along import line_plot, steps_plot
 from unalike.report.plots.canvas import save
 from unalike.report.plots.curves import cost_curves, learning_curves
 from unalike.report.plots.frontier import fairness_frontier
+from unalike.report.plots.latents import latent_plot
 from unalike.report.plots.nodes import consensus_plot, mixing_plot, node_curves
 from unalike.report.plots.partition import partition_plot
 from unalike.report.plots.ranks import rank_plot
@@ -25,6 +26,7 @@ __all__ = [
     "cross_plot",
     "fairness_frontier",
     "landscape_plot",
+    "latent_plot",
     "learning_curves",
     "line_plot",
     "mixing_plot",
