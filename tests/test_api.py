@@ -307,3 +307,22 @@ class TestInOneLine:
             unalike.train(data, "logistic", label="x")
         with pytest.raises(unalike.ConfigError, match="'data' is settled"):
             unalike.train("digits", "logistic", data="digits")
+
+    def test_a_report_of_results_in_memory(self, tmp_path: Path):
+        named = {m: unalike.train("digits", "logistic", m, rounds=2) for m in ("fedavg", "fedprox")}
+        path = unalike.write_report(named, tmp_path / "both.html")
+        text = path.read_text()
+        assert "fedprox" in text
+        assert "2 runs" in text
+        assert unalike.write_report(named["fedavg"], tmp_path / "one.html").exists()
+        with pytest.raises(unalike.ConfigError, match="must be a result of train, got int"):
+            unalike.write_report([3])
+
+    def test_a_comparison(self, tmp_path: Path):
+        raw = {"rounds": 2, "data": "digits", "model": "logistic"}
+        raw["partition"] = {"name": "iid", "clients": 3}
+        raw["compare"] = {"methods": ["fedavg", "fedprox"], "seeds": 2}
+        found = unalike.comparison(raw, tmp_path / "c", processes=1)
+        assert [t.title for t in found.tables]
+        assert "<table" in found._repr_html_()
+        assert unalike.write_report(found).name == "report.html"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unalike.api import train
+    from unalike.comparing import Compared, comparison, write_report
     from unalike.errors import ConfigError, DataError, RunError, UnalikeError
     from unalike.federating import dataset, federate, partitioner
     from unalike.federation.data import Federation
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from unalike.track.running import resume, start
 
 __all__ = [
+    "Compared",
     "ConfigError",
     "DataError",
     "Federation",
@@ -26,6 +28,7 @@ __all__ = [
     "RunError",
     "Trained",
     "UnalikeError",
+    "comparison",
     "dataset",
     "federate",
     "from_arrays",
@@ -38,10 +41,12 @@ __all__ = [
     "resume",
     "start",
     "train",
+    "write_report",
 ]
 
 _HOMES = {
     "unalike.api": ("train",),
+    "unalike.comparing": ("Compared", "comparison", "write_report"),
     "unalike.errors": ("ConfigError", "DataError", "RunError", "UnalikeError"),
     "unalike.federating": ("dataset", "federate", "partitioner"),
     "unalike.federation.data": ("Federation",),

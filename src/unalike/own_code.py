@@ -7,6 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb, format_list
+from types import ModuleType
 from typing import Any
 
 from unalike.errors import ConfigError, OwnCodeError, UnalikeError
@@ -19,6 +20,15 @@ _NOT_OWN = (  # folders in which no code of the user's lies
 
 def load(key: str, file: str, attribute: str) -> Any:
     """Run the file and take what it defines; ``key`` is the table that names both."""
+    if not callable(found := getattr(run(key, file), attribute, None)):
+        raise ConfigError(
+            f"'{Path(file)}' has no function or class '{attribute}'; name it by {key}.attribute."
+        )
+    return found
+
+
+def run(key: str, file: str) -> ModuleType:
+    """Run the file, as a module of its own."""
     path = Path(file)
     if not path.is_file():
         raise ConfigError(f"{key}.file names '{path}', which does not exist in '{Path.cwd()}'.")
@@ -35,11 +45,7 @@ def load(key: str, file: str, attribute: str) -> Any:
         raise
     except BaseException as error:  # sys.exit is no way to end somebody else's program
         raise ConfigError(f"{key}.file '{path}' fails when it is run: {reason(error)}.") from error
-    if not callable(found := getattr(code, attribute, None)):
-        raise ConfigError(
-            f"'{path}' has no function or class '{attribute}'; name it by {key}.attribute."
-        )
-    return found
+    return code
 
 
 def reason(error: BaseException) -> str:

@@ -39,10 +39,32 @@ def test_a_folder_of_runs_tells_them_apart(tmp_path):
     assert set(study.methods) == {"fedavg", "fedprox mu=0.1", "fedprox mu=1"}
 
 
-def test_runs_that_differ_elsewhere_are_known_by_their_folder(tmp_path):
+def test_runs_that_differ_elsewhere_are_conditions_of_their_own(tmp_path):
     for lr in (0.1, 0.2):
         write_run(config(tmp_path / f"lr{lr}", local={"lr": lr}))
-    assert Reader(tmp_path).read().methods == ["lr0.1", "lr0.2"]
+    study = Reader(tmp_path).read()
+    assert study.methods == ["fedavg"]
+    assert study.partitions == ["dirichlet lr=0.1", "dirichlet lr=0.2"]
+
+
+def test_files_and_models_are_never_mixed(tmp_path):
+    for path in ("a/north.csv", "a/south.csv"):
+        for model in ("mlp", "logistic"):
+            name = f"{path[2:]}-{model}"
+            data = {"name": "files", "path": path}
+            write_run(config(tmp_path / name, data=data, model=model))
+    study = Reader(tmp_path).read()
+    assert study.methods == ["fedavg"]
+    assert len(set(study.partitions)) == 4
+    begin = ("north: dirichlet model=", "south: dirichlet model=")
+    assert all(p.startswith(begin) for p in study.partitions)
+    assert study.title == "4 runs on north, south"
+
+
+def test_the_same_settings_twice_are_known_by_their_folder(tmp_path):
+    for name in ("one", "two"):
+        write_run(config(tmp_path / name))
+    assert Reader(tmp_path).read().methods == ["one", "two"]
 
 
 def test_an_unfinished_run_is_summed_up_so_far(tmp_path):

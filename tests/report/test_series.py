@@ -66,11 +66,11 @@ def test_bins_are_pooled_by_their_counts():
 
 
 def test_methods_that_weight_alike_share_a_picture(study, tmp_path):
-    for name in ("a", "b"):
-        write_run(config(tmp_path / name, local={"lr": 0.1 if name == "a" else 0.2}))
+    for mu in (0.1, 1.0):
+        write_run(config(tmp_path / f"{mu}", method={"name": "fedprox", "mu": mu}))
     write_run(config(tmp_path / "c", method={"name": "scaffold"}))
     found = series.weights(Reader(tmp_path).read(), "dirichlet")
-    assert [sorted(w.methods) for w in found] == [["a", "b"], ["c"]]
+    assert [sorted(w.methods) for w in found] == [["fedprox mu=0.1", "fedprox mu=1"], ["scaffold"]]
 
 
 def test_a_missing_section_falls_back_to_one_that_is_there(study):

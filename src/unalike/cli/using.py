@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from unalike.cli.app import app
-from unalike.cli.options import Flag
+from unalike.cli.options import Flag, Overrides
 
 
 @app.command
@@ -90,3 +90,24 @@ def export(
     from unalike.cli.predicting import export as export_model
 
     export_model(run, to, client, round_, out, trust)
+
+
+@app.command
+def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None:
+    """Check a method of your own: that it trains, repeats, resumes, and keeps to its shapes.
+
+    ```sh
+    unalike check mymethod.py
+    unalike check mymethod.py InverseLoss --set power=2.0
+    ```
+
+    Parameters
+    ----------
+    file
+        The Python file.
+    name
+        Its class; if left out, every method that the file defines.
+    """
+    from unalike.cli.checking import check as check_method
+
+    check_method(file, name, set_ or [])

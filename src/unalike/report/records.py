@@ -15,12 +15,16 @@ from unalike.compare.spec import Comparison
 from unalike.errors import RunError, UnalikeError
 from unalike.report.outcome import main_metric
 from unalike.run.folder import read_json, read_lines
+from unalike.run.place import data_name
 from unalike.run.sections import EvaluationSettings
 from unalike.run.selecting import headline
 from unalike.run.summary import summarise
 from unalike.run.verify import verify
 
 Record = dict[str, Any]
+
+# What does not make runs differ in what they are a repetition of.
+NOT_CONDITIONS = ("method", "plus", "seed", "data", "run", "engine", "track", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -261,10 +265,7 @@ def _stamp(folder: Path) -> tuple[Any, ...]:
 
 def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
     methods = labels([run.name for run in runs], [_settings(run, "method") for run in runs])
-    partitions = labels(
-        [str(run.config["partition"]["name"]) for run in runs],
-        [{**_settings(run, "partition"), "data": run.config["data"]["name"]} for run in runs],
-    )
+    partitions = _conditions(runs)
     seeds = [int(run.config.get("seed", 0)) for run in runs]
     found = list(zip(methods, partitions, seeds, strict=True))
     if len(set(found)) < len(found):  # they differ in something else
@@ -273,7 +274,7 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
         Place(run.folder.name, m, p, s, run)
         for run, m, p, s in zip(runs, methods, partitions, seeds, strict=True)
     ]
-    data = ", ".join(dict.fromkeys(run.config["data"]["name"] for run in runs))
+    data = ", ".join(dict.fromkeys(data_name(run.config["data"]) for run in runs))
     if kind == "run":
         title = f"{runs[0].name} on {data}"
         question = (
@@ -286,6 +287,35 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
     judged = [m for run in runs for r in run.evaluated for m in r["metrics"].values()]
     metric = main_metric(judged[0]) if judged else "accuracy"
     return Study(folder, kind, title, question, places, metric=metric)
+
+
+def _conditions(runs: Sequence[Run]) -> list[str]:
+    """What each run was made under: partition, data, model and every setting that is no method's.
+
+    Runs that differ in any of them are not repetitions of one another, so they get names apart.
+    """
+    datas = [data_name(run.config["data"]) for run in runs]
+    several = len(set(datas)) > 1
+    names = [
+        f"{data}: {run.config['partition']['name']}" if several else run.config["partition"]["name"]
+        for data, run in zip(datas, runs, strict=True)
+    ]
+    return labels(names, [_circumstances(run) for run in runs])
+
+
+def _circumstances(run: Run) -> Record:
+    """The settings of a run that are no method's, by dotted key."""
+    told: Record = _settings(run, "partition")
+    told |= {f"data.{k}": v for k, v in _settings(run, "data").items() if k != "path"}
+    for section, value in run.config.items():
+        if section in NOT_CONDITIONS or section == "partition":
+            continue
+        if isinstance(value, dict):
+            own = {f"{section}.{k}": v for k, v in value.items() if k not in ("name", "path")}
+            told |= {section: value["name"], **own} if "name" in value else own
+        else:
+            told[section] = value
+    return told
 
 
 def _settings(run: Run, section: str) -> Record:

@@ -219,12 +219,13 @@ def client_rows(run: Run) -> list[Record]:
     line: dict[str, Any] = {}
     if run.evaluated:
         line = (run.clients(run.evaluated[-1]["round"]) or {}).get("local", {})
-    distance = emd_per_client(counts)
+    distance, tested = emd_per_client(counts), line.get("n", [])
     rows = [
         {
             "client": (run.data.get("names") or range(n))[k],
             **({"mark": ", ".join(marks[k])} if marks else {}),
             "examples": int(counts[k].sum()),
+            **({"test rows": int(tested[k])} if len(tested) == n else {}),
             "largest class": names[int(counts[k].argmax())],
             "EMD": float(distance[k]),
             "rounds": int(taken[k]),

@@ -1,7 +1,9 @@
 """Where a run lives: a folder of its own, made only when everything else is known to be right."""
 
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 from shutil import rmtree
+from typing import Any
 
 from unalike.errors import RunError
 from unalike.run.config import Config
@@ -52,10 +54,21 @@ def clear(folder: Path) -> None:
         folder.rmdir()
 
 
+def data_name(data: Mapping[str, Any]) -> str:
+    """The dataset of a configuration's table; a file of one's own by the file's name.
+
+    >>> data_name({"name": "files", "path": "data/patients.csv"}), data_name({"name": "digits"})
+    ('patients', 'digits')
+    """
+    if data["name"] != "files" or not data.get("path"):
+        return str(data["name"])
+    return PurePath(data["path"]).name.partition(".")[0] or "files"
+
+
 def _numbered(config: Config) -> Path:
     """A folder named by the settings; of runs with the same name each has a number."""
     name = "+".join([config.method.name, *(m.name for m in config.plus)])
-    name += f"-{config.data.name}-{config.partition.name}-seed{config.seed}"
+    name += f"-{data_name(config.data.resolved())}-{config.partition.name}-seed{config.seed}"
     runs, number = Path("runs"), 1
     runs.mkdir(exist_ok=True)
     while True:

@@ -15,13 +15,13 @@ SHOWN = "shown"  # the parameter that holds the names of the methods to draw
 
 
 def colours(n: int) -> list[str]:
-    """A colour for each of n methods; from the eighth on they repeat, with other dashes."""
+    """A colour for each of n methods; from the thirteenth on they repeat, with other dashes."""
     return [PALETTE[i % len(PALETTE)] for i in range(n)]
 
 
 def dashes(n: int) -> list[list[int]]:
-    """A dash pattern for each of n methods."""
-    return [DASHES[i % len(DASHES)] for i in range(n)]
+    """A dash pattern for each of n methods, another one where colours begin to repeat."""
+    return [DASHES[(i + i // len(PALETTE)) % len(DASHES)] for i in range(n)]
 
 
 def shapes(n: int) -> list[str]:
