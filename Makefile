@@ -1,11 +1,12 @@
 # Two commands on a bare machine with python3, pip and make: `make demo` and `make test`.
 PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 OK     := $(VENV)/.installed
 DOCS   := $(VENV)/.docs
 
-.PHONY: demo test test-quick test-slow test-gpu test-break check format docs help
+.PHONY: demo test test-quick test-slow test-gpu test-break check format docs lock wheel help
 
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
@@ -16,13 +17,13 @@ help:
 	@echo "make test-break inputs, folders and code that try to break it, about twenty minutes"
 	@echo "make docs       the documentation site, in site/"
 
-$(OK): pyproject.toml constraints.txt
+$(OK): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) -e '.[dev]'
 	touch $@
 
 $(DOCS): $(OK)
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) -e '.[docs]'
 	touch $@
 
 demo: $(OK)
@@ -58,3 +59,15 @@ format: $(OK)
 
 docs: $(DOCS)
 	$(BIN)/zensical build --clean --strict
+
+# The versions that are installed, as those to install; run it in an environment that passed.
+lock: $(OK)
+	@echo "# What \`make test\` installs: the upper end of the bounds in pyproject.toml, tested together." > constraints.txt
+	@echo "# \`make lock\` writes it from the environment that passed." >> constraints.txt
+	$(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
+		| sed 's/+[a-z0-9]*$$//' >> constraints.txt
+
+# A wheel, and beside it the software bill of materials: every package it runs with, by version.
+wheel: $(OK)
+	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+	$(BIN)/python tools/sbom.py dist

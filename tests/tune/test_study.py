@@ -275,3 +275,9 @@ def test_a_damaged_journal_is_named(damage, tmp_path):
     journal.write_bytes(damage(journal.read_bytes()))
     with pytest.raises(RunError, match=r"study\.jsonl' is damaged"):
         search(made(trials=4), tmp_path)
+
+
+def test_a_lock_that_a_killed_process_left_behind(tmp_path):
+    search(made(), tmp_path)
+    (tmp_path / "study.jsonl.lock").symlink_to("study.jsonl")
+    assert len(search(made(trials=4), tmp_path)) == 4

@@ -116,6 +116,8 @@ def _question(tuning: Tuning) -> dict[str, Any]:
 
 
 def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "Study":
+    for stale in folder.glob("study.jsonl.lock*"):  # of a killed process: this one is alone here
+        stale.unlink()
     backend = library.storages.journal.JournalFileBackend(str(folder / "study.jsonl"))
     startup = library.pruners.MedianPruner(n_startup_trials=STARTUP)
     try:

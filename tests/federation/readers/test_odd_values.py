@@ -100,6 +100,12 @@ class TestBytesAndLongDoubles:
 
 
 class TestRoles:
+    def test_two_columns_of_one_name(self, tmp_path: Path) -> None:
+        path = table(tmp_path / "t.csv")
+        path.write_text(path.read_text().replace("a,b,y,c", "c,b,y,c"))
+        with pytest.raises(DataError, match="two columns are called 'c'; rename one"):
+            read_table(path, "y", "c")
+
     def test_the_label_cannot_be_dropped(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="'y' is the label, so it cannot be dropped"):
             read_table(table(tmp_path / "t.csv"), "y", "c", drop=["y"])

@@ -190,7 +190,7 @@ def table_file(
             infer_schema_length=None,
             schema_overrides=dict.fromkeys(texts, pl.String),
         )
-        wrong = complaint(path, csv) if table.width == 1 else ""
+        wrong = complaint(path, csv) if table.width == 1 else _twice(table.columns)
     except LookupError:
         raise DataError(
             f"there is no encoding '{csv.encoding}'; data.encoding may be utf-8, latin-1, cp1252 "
@@ -211,6 +211,15 @@ def _undecoded(reason: str) -> str:
     if "utf-8" not in reason.lower():
         return ""
     return "it is not written in UTF-8; set data.encoding, for instance to 'latin-1'"
+
+
+def _twice(columns: Sequence[str]) -> str:
+    """What is wrong with a header that has a name twice, which polars renames; empty if none is."""
+    for name in columns:
+        first, mark, number = name.rpartition("_duplicated_")
+        if mark and number.isdigit() and first in columns:
+            return f"two columns are called '{first}'; rename one"
+    return ""
 
 
 def _spelled_out(table: "pl.DataFrame", aside: set[str]) -> "pl.DataFrame":
