@@ -32,7 +32,13 @@ FAMILY = {
     "sparsity": "compression",
     "precision": "compression",
 }
-FAMILY_OF = {"fedevg": "D", "fedcvae": "D", "fedcgan": "D", "local_only": "bound", "pooled": "bound"}
+FAMILY_OF = {
+    "fedevg": "D",
+    "fedcvae": "D",
+    "fedcgan": "D",
+    "local_only": "bound",
+    "pooled": "bound",
+}
 
 
 def family(name: str, cls: type[Method]) -> str:

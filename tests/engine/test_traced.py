@@ -113,7 +113,9 @@ def test_it_can_be_repeated_bit_for_bit() -> None:
     """Another trace of the same step computes the same in the same order."""
     task, data = network_task("conv")
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
-    one, two = (play(recipe, data, 3, engine="sequential", traced=True, workers=n).x for n in (1, 2))
+    one, two = (
+        play(recipe, data, 3, engine="sequential", traced=True, workers=n).x for n in (1, 2)
+    )
     assert same(one, two)
 
 

@@ -1,4 +1,4 @@
-"""Training augmentation: what it does to rows, by another program, and that both engines draw it."""
+"""Training augmentation: what it does to rows, by another program; both engines draw it."""
 
 from dataclasses import replace
 

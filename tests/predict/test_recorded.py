@@ -126,7 +126,7 @@ def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = patients()
     folder = run(tmp_path, table, model={"name": "module", "file": "net.py"}, rounds=1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
-    with pytest.raises(unalike.RunError, match="names the Python file 'net.py', which would be"):
+    with pytest.raises(unalike.RunError, match=r"names the Python file 'net\.py', which would be"):
         unalike.load(folder)
     assert len(unalike.load(folder, trust=True).predict(table)) == len(table)
     (copy,) = (folder / "code").iterdir()

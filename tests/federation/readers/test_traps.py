@@ -22,7 +22,10 @@ def _fresh() -> None:
         ({"site": pl.lit(7)}, "column 'site' is the same in all 40 rows"),
         ({"id": pl.Series(range(100, 140))}, "column 'id' counts the rows"),
         ({"copy": pl.col("a")}, "columns 'a' and 'copy' are the same"),
-        ({"born": pl.Series([f"{1950 + i}-03-01" for i in range(40)])}, "'born' holds dates as text"),
+        (
+            {"born": pl.Series([f"{1950 + i}-03-01" for i in range(40)])},
+            "'born' holds dates as text",
+        ),
         ({"born": pl.Series([f"1.3.{1950 + i}" for i in range(40)])}, "'born' holds dates as text"),
         (
             {"label": pl.Series(["x", "y"] * 19 + ["z", "rare"])},
