@@ -223,7 +223,8 @@ COMMANDS: dict[str, Case] = {
     "unknown command": (command("rum", "c.toml"), "unknown command 'rum': did you mean 'run'?"),
     "all commands": (
         command("frobnicate"),
-        "valid names are advise, compare, list, report, resume, run, skew, tune, verify, watch.",
+        "valid names are advise, check, compare, export, join, keys, list, predict, report, "
+        "resume, run, serve, skew, tune, verify, watch.",
     ),
     "unknown option": (command("run", "c.toml", "--fast"), "--fast"),
     "no file named": (command("run"), "unalike run needs FILE, a TOML file; see: unalike run --he"),

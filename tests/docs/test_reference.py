@@ -122,4 +122,6 @@ def test_every_file_of_a_run_is_listed(run: Path) -> None:
     text = (DOCS / "ref-run-folder.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `([\w./]+)` \| (?:at|after|every|while)", text, re.MULTILINE))
     written = {str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()}
-    assert listed == written
+    # Files of several servers, of personal models, of a round before the last that was selected.
+    assert listed - written <= {"servers.safetensors", "personal.safetensors", "selected/"}
+    assert {f for f in written if not f.startswith("selected/")} <= listed
