@@ -246,13 +246,14 @@ def walk(
     batch_size: int = 8,
     seed: int = 0,
     engine: Engine = "vectorized",
+    **options: Any,
 ) -> Played:
     """Run the stages of a program, or its first rounds; a round's traffic is all that it cost."""
     stages = tuple(replace(s, recipe=replace(s.recipe, batch_size=batch_size)) for s in program)
     first = stages[0].recipe
     w = first.algorithm.task.init(rng.key(7)) if w is None else w
     simulation = Simulation(
-        first, data.examples, data.rows, w, data.n_clients, seed=seed, engine=engine
+        first, data.examples, data.rows, w, data.n_clients, seed=seed, engine=engine, **options
     )
     course = Course(stages, simulation, seed, GUARD, w)
     progress = course.begin()

@@ -155,7 +155,7 @@ def run(*methods: Named, data: Data = RAGGED, on: Task | None = None) -> Played:
     """Some rounds, client by client: in one call the kernels differ with what is shared."""
     program = draft(*methods, data=data, on=on).program()
     whole = pooled(data) if any(m[0] == "pooled" for m in methods) else data
-    return walk(program, whole, batch_size=5, engine="sequential")
+    return walk(program, whole, batch_size=5, engine="sequential", traced=False)
 
 
 def numbers(played: Played) -> dict[str, np.ndarray]:

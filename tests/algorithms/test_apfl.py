@@ -78,7 +78,7 @@ def test_alpha_stays_a_share() -> None:
 def run(*methods: Named, network: str = "conv", **parts: Any) -> Played:
     task, data = network_task(network)
     recipe = composed(task, data, *methods, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, 3, engine="sequential", batch_size=16)
+    return play(recipe, data, 3, engine="sequential", batch_size=16, traced=False)
 
 
 @pytest.mark.parametrize("settings", [{"alpha": 0.0}, {"alpha": 0.7}, {"adapt": "step"}])
@@ -122,7 +122,7 @@ def test_momentum_goes_on_beside_phase_shift() -> None:
     task, data = network_task("dense")
     opt = Sgd(0.05, 0.9)
     one, other = (
-        play(composed(task, data, *m, opt=opt), data, engine="sequential")
+        play(composed(task, data, *m, opt=opt), data, engine="sequential", traced=False)
         for m in (("apfl", "phase_shift"), ("phase_shift",))
     )
     assert same(one.server, other.server)

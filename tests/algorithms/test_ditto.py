@@ -74,7 +74,7 @@ def test_around_a_private_part_it_pulls_to_the_client_s_own_and_the_shared_part(
 def run(*methods: Named, network: str = "conv", **parts: Any) -> Played:
     task, data = network_task(network)
     recipe = composed(task, data, *methods, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, 3, engine="sequential", batch_size=16)
+    return play(recipe, data, 3, engine="sequential", batch_size=16, traced=False)
 
 
 @pytest.mark.parametrize("opt", [Sgd(0.05, 0.9, 1e-3), Adam(0.01)])
@@ -119,7 +119,7 @@ def test_around_phase_shift_in_either_order(first: bool) -> None:
     assert isinstance(recipe.algorithm, Ditto)
     assert isinstance(recipe.algorithm.base, PhaseShift)
     bare = composed(task, data, "phase_shift", opt=Sgd(0.05, 0.9))
-    one, two = (play(r, data, engine="sequential") for r in (recipe, bare))
+    one, two = (play(r, data, engine="sequential", traced=False) for r in (recipe, bare))
     assert same(one.server, two.server)
 
 

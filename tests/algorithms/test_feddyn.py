@@ -96,7 +96,7 @@ def test_it_finds_the_optimum_where_fedavg_drifts() -> None:
 def run(*methods: Named, rounds: int = 1, **parts: Any) -> Any:
     task, data = network_task("conv")
     recipe = composed(task, data, *methods, **{**sampled(1.0, 1.5), **parts})
-    return play(recipe, data, rounds, engine="sequential", batch_size=16)
+    return play(recipe, data, rounds, engine="sequential", batch_size=16, traced=False)
 
 
 @pytest.mark.parametrize("opt", [Sgd(0.05, 0.9, 1e-3), Adam(0.01)])

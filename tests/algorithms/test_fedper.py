@@ -50,7 +50,7 @@ def test_two_rounds_by_hand() -> None:
 def run(*methods: Named, **parts: Any) -> Played:
     task, data = network_task("conv")
     recipe = composed(task, data, *methods, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, 3, engine="sequential", batch_size=16)
+    return play(recipe, data, 3, engine="sequential", batch_size=16, traced=False)
 
 
 @pytest.mark.parametrize("opt", [Sgd(0.05), Sgd(0.05, 0.9, 1e-3)])

@@ -61,13 +61,13 @@ def test_head_then_body_on_plain_numbers(body: int | None, momentum: float) -> N
 def run(*methods: Named, **parts: Any) -> Played:
     task, data = network_task("conv")
     recipe = composed(task, data, *methods, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, 3, engine="sequential", batch_size=16)
+    return play(recipe, data, 3, engine="sequential", batch_size=16, traced=False)
 
 
 def ran(algorithm: FedAvg) -> Played:
     _, data = network_task("conv")
     recipe = Recipe(algorithm, schedule=Sampled(Participation(0.5), 1.5))
-    return play(recipe, data, 3, engine="sequential", batch_size=16)
+    return play(recipe, data, 3, engine="sequential", batch_size=16, traced=False)
 
 
 def test_with_everything_in_the_head_it_is_training_alone() -> None:

@@ -32,7 +32,7 @@ from unalike.run.build import releases
 def tuned(*methods: Named, network: str = "dense", rounds: int = 4, **parts: Any) -> Played:
     task, data = network_task(network)
     draft = drafted(task, data, *methods, rounds=rounds, **{**sampled(0.5, 1.5), **parts})
-    return walk(draft.program(), data, engine="sequential", batch_size=16)
+    return walk(draft.program(), data, engine="sequential", batch_size=16, traced=False)
 
 
 def test_on_parabolas() -> None:
@@ -56,14 +56,12 @@ def test_it_is_the_method_and_then_training_alone(methods: tuple[Named, ...]) ->
     """Bit for bit, from the method's own last model; all clients take part in the end."""
     task, data = network_task("conv")
     played = tuned(*methods, ("finetune", {"rounds": 1}), network="conv")
-    before = play(
-        composed(task, data, *methods, **sampled(0.5, 1.5)), data, 3, engine="sequential",
-        batch_size=16,
-    )  # fmt: skip
+    bare = composed(task, data, *methods, **sampled(0.5, 1.5))
+    before = play(bare, data, 3, engine="sequential", batch_size=16, traced=False)
     assert same(played.states[3].servers[0].x, before.x)
     assert played.rounds[-1].ids.tolist() == list(range(data.n_clients))
     alone = drafted(task, data, "fedavg", private=EVERYTHING, **sampled(1.0, 1.5)).recipe()
-    loop = play(alone, data, 0, before.x, engine="sequential", batch_size=16)
+    loop = play(alone, data, 0, before.x, engine="sequential", batch_size=16, traced=False)
     loop.loop.advance(loop.states[0], 3)
     for i in range(data.n_clients):
         assert same(state_of(played.simulation, i), state_of(loop.simulation, i))

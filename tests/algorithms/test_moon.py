@@ -68,7 +68,7 @@ def test_the_loss_and_its_gradient() -> None:
 def run(*methods: Named, rounds: int = 3, network: str = "conv", **parts: Any) -> Played:
     task, data = network_task(network)
     recipe = composed(task, data, *methods, **{**sampled(0.5, 1.5), **parts})
-    return play(recipe, data, rounds, engine="sequential", batch_size=16)
+    return play(recipe, data, rounds, engine="sequential", batch_size=16, traced=False)
 
 
 @pytest.mark.parametrize("network", ["conv", "dense"])

@@ -119,7 +119,7 @@ def test_without_a_step_ahead_it_is_fedavg_on_the_second_minibatches(
     task, data = network_task("conv")
     schedule = Sampled(Participation(0.5), 2.5)
     one, other = (
-        play(Recipe(a, schedule=schedule), data, 3, engine="sequential", batch_size=4)
+        play(Recipe(a, schedule=schedule), data, 3, engine="sequential", batch_size=4, traced=False)
         for a in (PerFedAvg(FedAvg(task, opt), 0.0, kind), Later(task, opt, batches=batches))
     )
     assert same(one.server, other.server)
@@ -130,7 +130,7 @@ def test_with_one_minibatch_for_all_and_no_step_ahead_it_is_fedavg() -> None:
     task, data = network_task("conv")
     settings = {"alpha": 0.0, "gradients": "first_order", "minibatches": "same", "adapt": 0}
     one, other = (
-        play(composed(task, data, m, **sampled(0.5, 1.5)), data, engine="sequential")
+        play(composed(task, data, m, **sampled(0.5, 1.5)), data, engine="sequential", traced=False)
         for m in (("per_fedavg", settings), "fedavg")
     )
     assert same(one.server, other.server)
