@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from interrupted import write_toml
 
+from unalike.compare.folder import create, refuse_strangers
+from unalike.compare.spec import loads
 from unalike.errors import RunError
 from unalike.run import manifest
 from unalike.run.config import parse
@@ -146,3 +148,27 @@ def test_the_flags_of_the_command(place: Path, unalike) -> None:
     assert (code, "'out' is whole: finished" in shown) == (0, True)
     write_toml(place / "out" / "summary.json", {"rounds": 3})
     assert unalike("verify", "out")[0] == 2
+
+
+COMPARE = """
+rounds = 1
+partition = {name = "iid", clients = 3}
+model = {name = "module", file = "m.py"}
+[compare]
+methods = ["fedavg"]
+seeds = 1
+"""
+
+
+def test_a_stranger_s_comparison_is_asked_about_first(
+    place: Path, monkeypatch: pytest.MonkeyPatch, unalike
+) -> None:
+    made = loads(COMPARE, "mine")
+    create(made, place / "out", COMPARE)
+    refuse_strangers(made, place / "out")  # one's own is not
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "somebody else's"))
+    with pytest.raises(RunError, match=r"use: unalike resume .*out --trust"):
+        refuse_strangers(made, place / "out")
+    for words in (("resume", "out"), ("compare", "out")):
+        code, _, said = unalike(*words)
+        assert (code, "names the Python file 'm.py', which would be run" in said) == (2, True)

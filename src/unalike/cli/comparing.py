@@ -46,11 +46,13 @@ def compare(
     _show(placed, at, outcome)
 
 
-def go_on(folder: str, processes: int = 0) -> None:
+def go_on(folder: str, processes: int = 0, trust: bool = False) -> None:
     """Finish a comparison that was stopped or killed; show one that is finished."""
     at = Path(folder)
     with alone(at):
         made = place.read(at)
+        if not trust:
+            place.refuse_strangers(made, at)
         _ready(made, at)
         outcome = _conduct(made, at, processes)
     _show(made, at, outcome)

@@ -78,7 +78,7 @@ def resume(folder: str, *, trust: Flag = False, changed_code: Flag = False) -> N
     if is_comparison(folder):
         from unalike.cli.comparing import go_on as go_on_comparing
 
-        go_on_comparing(folder)
+        go_on_comparing(folder, trust=trust)
     else:
         from unalike.cli.training import go_on
 

@@ -6,6 +6,7 @@ cells/ID/      one run each, as ``unalike run`` makes it
 results.jsonl  one line for each finished cell, in the order of the cells once nothing runs
 failed.json    why cells have no result, one sentence each, by cell; absent if none failed
 errors/ID.txt  the whole error of a cell that broke down
+manifest.json  the Python files that cells name, and the mark of who began; absent if there are none
 table.md, table.tex, cells.csv, summary.csv (and .parquet), statistics.json: the tables
 """
 
@@ -20,9 +21,11 @@ from unalike.compare.results import begun
 from unalike.compare.settings import Budget, Judging
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import ConfigError, RunError
+from unalike.run import manifest
 from unalike.run.config import Config, parse
 from unalike.run.explain import check
 from unalike.run.folder import alone, dumps, plain, read_json, write
+from unalike.run.origins import refuse_stranger, sign
 
 FILE = "compare.json"
 READ = (1, 2)  # formats; what the first does not have yet is as by default
@@ -59,7 +62,15 @@ def held(
         placed = _placed(made, folder)
         write(folder / FILE, dumps(placed.as_dict(), indent=1))
         write(folder / "compare.toml", text)
+        sign(folder, [cell.config for cell in placed.cells])
         yield placed
+
+
+def refuse_strangers(made: Comparison, folder: Path) -> None:
+    """One sentence if cells name Python files and nothing shows that this user began them."""
+    found, then = manifest.read(folder), f"use: unalike resume {folder} --trust"
+    for cell in made.cells:
+        refuse_stranger(folder, cell.config, found, then)
 
 
 def read(folder: str | Path) -> Comparison:

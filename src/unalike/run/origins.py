@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from unalike.federation.data import Federation
 from unalike.files import write
 from unalike.models.own import OwnModel
 from unalike.run.config import Config
-from unalike.run.manifest import Manifest, digest
+from unalike.run.manifest import Manifest, digest, save
 
 CODE = "code"  # the folder with copies of the user's files, as they were
 
@@ -104,6 +104,14 @@ def _is_ours(found: Manifest, files: list[str]) -> bool:
     """Whether the mark is this user's, and is about these files."""
     own = mark(found.code)
     return own != "" and hmac.compare_digest(found.mark, own) and set(files) <= found.code.keys()
+
+
+def sign(folder: Path, configs: Sequence[Config]) -> None:
+    """Mark a folder of several runs as this user's, if they name Python files."""
+    files = dict.fromkeys(file for config in configs for file in named(config))
+    code = {file: digest(Path(file)) for file in files if Path(file).is_file()}
+    if code:
+        save(folder, Manifest(False, "", code, mark(code), {}))
 
 
 def mark(code: Mapping[str, str]) -> str:
