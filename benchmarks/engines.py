@@ -1,12 +1,13 @@
 """Seconds per round and peak memory of both engines and of a bare PyTorch loop, side by side.
 
-    python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...]
+    python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...] [--sizes dirichlet]
 
 Random data, so nothing is downloaded: speed does not depend on the pixels. Each side is a process
 of its own, and they take turns round by round, so that whatever else the machine does meets all of
 them. Seconds are medians after a warm-up round, evaluation not counted; memory is the most that a
 side's process ever had (on a GPU, that PyTorch had allocated there), the libraries and the data
-included. ``bare`` is what one would write without a library, on one thread. On a GPU "vectorized"
+included. ``bare`` is what one would write without a library, on one thread. On a CPU "sequential"
+is there twice: "traced" runs steps without Python in between. On a GPU "vectorized"
 is there twice: every step launched by Python, and one step recorded as a CUDA graph and replayed.
 ``combine_s`` is the part of a round in which servers hear their neighbours, ``beyond_s`` all of it
 but the training of the clients.
@@ -80,6 +81,9 @@ class Options(NamedTuple):
 
     device: str
     threads: int
+    sizes: (
+        str  # equal, or dirichlet: as of clients whose classes are Dirichlet(0.3), as many in all
+    )
 
 
 Round = Callable[[int], dict[str, float]]  # from its number to more of its times
@@ -94,6 +98,17 @@ def data(work: Work) -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.randint(0, work.classes, (n,), generator=generator)
 
 
+def starts(work: Work, options: Options) -> np.ndarray:
+    """Where each client's examples begin, and where the last one's end."""
+    if options.sizes == "equal":
+        return np.arange(work.clients + 1) * work.each
+    shares = np.random.default_rng(0).dirichlet([0.3] * work.clients, size=10).mean(0)
+    total = work.clients * work.each
+    return np.concatenate([[0], np.cumsum(1 + np.floor(shares * (total - work.clients)))]).astype(
+        int
+    )
+
+
 def bare(work: Work, options: Options) -> Round:
     """A loop over clients with a module, an optimizer and nothing else."""
     torch.set_num_threads(1)
@@ -104,13 +119,15 @@ def bare(work: Work, options: Options) -> Round:
     first = [v.detach().clone() for v in w]
     ring = work.topology != Star()  # any other graph costs a bare loop more
     models = [first] * (work.clients if ring else 1)  # those of the servers
+    start_of = starts(work, options).tolist()
 
     def trained(client: int, start: list[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
             for v, s in zip(w, start, strict=True):
                 v.copy_(s)
         optimizer = torch.optim.SGD(w, LR)
-        rows = client * work.each + torch.randperm(work.each)
+        begin, end = start_of[client : client + 2]
+        rows = begin + torch.randperm(end - begin)
         for batch in rows.to(device).split(work.batch):
             optimizer.zero_grad()
             cross_entropy(module(x[batch]), y[batch]).backward()
@@ -142,7 +159,7 @@ def bare(work: Work, options: Options) -> Round:
     return one
 
 
-def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
+def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
     """The product, without its evaluation, records and checkpoints."""
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
@@ -164,14 +181,14 @@ def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
     simulation = Simulation(
         recipe,
         Examples(*data(work), work.classes, work.kind),
-        Rows(torch.arange(work.clients * work.each), np.arange(work.clients + 1) * work.each),
+        Rows(torch.arange(work.clients * work.each), starts(work, options)),
         task.init(rng.key(0)),
         work.clients,
         engine=engine,
         device=device,
         workers=options.threads,
-        graphs=graphs,
-        traced=True,
+        graphs=fast,
+        traced=fast,
     )
     loop = Loop(recipe, simulation, range(10**6), 0, Guard())
     state = loop.begin(simulation.w)
@@ -213,6 +230,7 @@ def ours(engine: Any, graphs: bool, work: Work, options: Options) -> Round:
 
 SIDES: dict[str, tuple[Callable[..., Round], tuple[Any, ...]]] = {
     "bare": (bare, ()),
+    "traced": (ours, ("sequential", True)),  # what "sequential" means on a CPU by default
     "sequential": (ours, ("sequential", False)),
     "vectorized": (ours, ("vectorized", False)),
     "graphs": (ours, ("vectorized", True)),  # what "vectorized" means on a GPU by default
@@ -268,13 +286,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--device", default="cpu")
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--sizes", choices=["equal", "dirichlet"], default="equal")
     options.add_argument("--workers", type=int, default=torch.get_num_threads())
     options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="NAME")
     chosen = options.parse_args()
-    sides = list(SIDES) if chosen.device.startswith("cuda") else list(SIDES)[:3]
+    other = "traced" if chosen.device.startswith("cuda") else "graphs"
+    sides, where = [s for s in SIDES if s != other], (chosen.device, chosen.workers, chosen.sizes)
     for work in chosen.only:
-        found = measure(work, sides, Options(chosen.device, chosen.workers), chosen.rounds)
-        print(json.dumps({"work": work, "device": chosen.device, **found}), flush=True)
+        found = measure(work, sides, Options(*where), chosen.rounds)
+        kind = {"work": work, "sizes": chosen.sizes, "device": chosen.device}
+        print(json.dumps({**kind, **found}), flush=True)
 
 
 if __name__ == "__main__":
