@@ -54,7 +54,7 @@ class Up(NamedTuple):
 class Kept(NamedTuple):
     """What a client keeps where its optimizer continues from round to round."""
 
-    own: Params
+    own: Any  # its own leaves, or what a method around this one keeps of its own
     opt: Any
 
 
@@ -135,7 +135,7 @@ class FedAvg(Stateless):
         """What a client keeps before it ever descended on ``theta``."""
         return Kept(own, begin(self.opt, theta, self.turns)) if self.keep_optimizer else own
 
-    def keep(self, own: Params, opt: Any) -> Any:
+    def keep(self, own: Any, opt: Any) -> Any:
         """What a client keeps of its own leaves and its optimizer."""
         return Kept(own, opt) if self.keep_optimizer else own
 

@@ -87,8 +87,7 @@ class FedBuff(Method):
     def change(self, draft: Draft) -> Draft:
         """Take over the schedule, weigh by age; there is a clock, whether one was set or not."""
         clock = draft.clock or CUSTOMARY
-        parts = {"schedule": self._schedule, "work": self._work, "clock": clock}
-        return replace(draft, mean=Uniform(), **parts)
+        return replace(draft, mean=Uniform(), schedule=self._schedule, work=self._work, clock=clock)
 
     def objection(self, draft: Draft) -> str:
         """It needs as many clients, and nobody is late."""

@@ -10,7 +10,7 @@ A local loss on the representation, with a network of its own, may be added on t
 """
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from unalike.algorithms.draft import Before, Draft
 from unalike.algorithms.fedavg import Step
@@ -19,6 +19,7 @@ from unalike.parts.mixing.examples import Uniform
 from unalike.parts.private import SHARED, Private
 from unalike.parts.representation.local import Local, refusal, represented
 from unalike.settings import setting
+from unalike.tasks.base import NetworkTask
 from unalike.traits import Trait
 
 
@@ -74,7 +75,8 @@ class LgFedAvg(Method):
         private = replace(private, names=draft.private.names)
         if self.local != "plain" and not self._unfit(draft):
             data = draft.shape, draft.classes, draft.protected
-            made = represented(draft.task, self.local, private.prefixes, *data, self.local_weight)
+            task = cast(NetworkTask, draft.task)
+            made = represented(task, self.local, private.prefixes, *data, self.local_weight)
             draft = replace(draft, task=made)
         draft = replace(draft, private=private, step=self.step)
         if self.weights == "uniform":

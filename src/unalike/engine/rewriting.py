@@ -8,7 +8,7 @@ replaces is written over.
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import fx
@@ -89,7 +89,7 @@ def _is(x: Any, target: Any) -> bool:
 def _like(a: fx.Node, b: fx.Node) -> bool:
     """Whether two results have the same shape and type."""
     x, y = a.meta["val"], b.meta["val"]
-    return x.shape == y.shape and x.dtype == y.dtype  # type: ignore[no-any-return]
+    return bool(x.shape == y.shape and x.dtype == y.dtype)
 
 
 def _shapes_alone(graph: fx.Graph) -> None:
@@ -105,15 +105,16 @@ def _shapes_alone(graph: fx.Graph) -> None:
 
 def _transposed_twice(graph: fx.Graph) -> None:
     for node in _calls(graph, ATEN.t.default):
-        if _is(node.args[0], ATEN.t.default):
-            node.replace_all_uses_with(node.args[0].args[0])  # type: ignore[union-attr]
+        inner = node.args[0]
+        if _is(inner, ATEN.t.default):
+            node.replace_all_uses_with(cast(fx.Node, cast(fx.Node, inner).args[0]))
 
 
 def _rows_by_number(graph: fx.Graph) -> None:
     """``x[rows]`` as the operation that does nothing else."""
     for node in _calls(graph, ATEN.index.Tensor):
         x, index = node.args
-        (first, *more) = index  # type: ignore[misc]
+        first, *more = cast(list[Any], index)
         if more or not isinstance(first, fx.Node):
             continue
         rows = first.meta["val"]
@@ -194,8 +195,8 @@ def _written_over(graph: fx.Graph, carry: list[fx.Node]) -> list[int]:
     """Let updates write into the carry where nobody reads the old value later; which leaves."""
     order = {n: i for i, n in enumerate(graph.nodes)}
     output = next(n for n in graph.nodes if n.op == "output")
-    results, owned = output.args[0], []
-    for i, (old, new) in enumerate(zip(carry, results, strict=True)):  # type: ignore[arg-type]
+    results, owned = cast(list[Any], output.args[0]), list[int]()
+    for i, (old, new) in enumerate(zip(carry, results, strict=True)):
         update = (
             isinstance(new, fx.Node)
             and new.op == "call_function"
@@ -203,7 +204,7 @@ def _written_over(graph: fx.Graph, carry: list[fx.Node]) -> list[int]:
             and new.args[0] is old
             and _like(old, new)
             and list(new.users) == [output]
-            and list(results).count(new) == 1  # type: ignore[arg-type]
+            and results.count(new) == 1
         )
         if update and _last_read(old, but=new, order=order) < order[new]:
             new.target = _IN_PLACE[new.target]

@@ -74,7 +74,7 @@ class Program(NamedTuple):
             held[i] = held[i].clone()
         read = [now[i] for i in self.now]
         # Optimized, TorchScript would compute the first calls in another way than later ones.
-        with torch.inference_mode(), torch.jit.optimized_execution(False):
+        with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             found = self.loop(times, held, fixed, read)
         return [x.clone() if x.is_inference() else x for x in found]  # for any use
 
@@ -101,16 +101,17 @@ class Traced:
         rows = ((x.shape[1:], x.dtype) for x in (*now, data.x, data.y))
         kind = (step, batches, data.transform, form, shape, *map(_kind, (*held, *more)), *rows)
         try:
-            program = self.programs.get(kind, False)
+            known = kind in self.programs
         except TypeError:  # not hashable
-            return self._refused(Untraceable("it is not the same from one round to the next"))
-        if program is False:
+            self._refuse(Untraceable("it is not the same from one round to the next"))
+            return None
+        if not known:
             with self._lock:
                 if kind not in self.programs:
                     call = _Call(data, step, form, shape, len(held), len(more), batches)
                     self.programs[kind] = self._made(call, held, fixed, now)
-                program = self.programs[kind]
-        if not program:
+        program = self.programs[kind]
+        if program is None:
             return None
         return _joined(program(len(now[0]), held, fixed, now), form), program.passes
 
@@ -124,9 +125,10 @@ class Traced:
                 warnings.simplefilter("ignore")  # that TorchScript is old
                 return _program(call, carry, fixed, now)
         except Exception as error:  # whatever a user's module does that no trace can hold
-            return self._refused(error)
+            self._refuse(error)
+            return None
 
-    def _refused(self, error: Exception) -> None:
+    def _refuse(self, error: Exception) -> None:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         if why not in self.refusals:
             self.refusals.append(why)

@@ -49,8 +49,9 @@ class Fidelity:
         data = made.federation
         e, path = data.examples, made.config.evaluation.extractor
         rows = data.rows(TEST).order
-        own = e.test_x is not None and e.test_y is not None
-        self.x, self.y = (e.test_x, e.test_y) if own else (e.x[rows], e.y[rows])
+        self.x, self.y = e.x[rows], e.y[rows]
+        if e.test_x is not None and e.test_y is not None:
+            self.x, self.y = e.test_x, e.test_y
         self.classes = e.classes
         seen = data.rows(TRAIN).order
         key = rng.stream(made.config.seed, "evaluation")
@@ -77,7 +78,7 @@ def read(path: str) -> Extractor:
     if not Path(path).is_file():
         raise ConfigError(f"evaluation.extractor names '{path}', which is not a file.")
     try:
-        return torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-any-return]
+        return torch.jit.load(path, map_location="cpu").eval()
     except RuntimeError:
         raise ConfigError(
             f"evaluation.extractor names '{path}', which is not TorchScript; save a module from "
@@ -107,7 +108,7 @@ def trained(x: Tensor, y: Tensor, classes: int, key: rng.Key) -> Extractor:
         u = rng.uniform(rng.fold_in(key, 3 + step), min(BATCH, len(x)))
         some = (u * len(x)).long()
         adam.zero_grad()
-        nn.functional.cross_entropy(head(body(x[some])), y[some]).backward()  # type: ignore[no-untyped-call]
+        nn.functional.cross_entropy(head(body(x[some])), y[some]).backward()
         adam.step()
     return body.eval()
 

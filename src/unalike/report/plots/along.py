@@ -45,7 +45,7 @@ def _along(
             groups.setdefault(place, []).append(float(record["value"]))
     if not groups:
         raise DataError(f"no record has a finite '{metric}'.")
-    columns = {
+    columns: dict[str, list[Any]] = {
         "method": [m for m, _ in groups],
         "at": [at for _, at in groups],
         "mean": [float(np.mean(v)) for v in groups.values()],

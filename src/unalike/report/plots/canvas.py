@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 # Okabe & Ito (2008) without its yellow, which is too pale on white, then five of Tol's muted
 # scheme (2021): twelve that also colour-blind eyes tell apart.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-PALETTE += ("#882255", "#999933", "#332288", "#44AA99", "#AA4499")
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#882255", "#999933", "#332288", "#44AA99", "#AA4499"),
+)
 BLUE, VERMILLION = PALETTE[:2]
 PALE_BLUE = "#7FB8D8"
 GREY = "#555555"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +47,7 @@ def latent_plot(
     looks = {told[far]: VERMILLION, told[near]: BLUE, "other clients": "#C8C8C8"}
     colour = alt.Color("kind:N", sort=names, legend=alt.Legend(title=None, orient="bottom"))
     colour = colour.scale(domain=names, range=[looks[n] for n in names])
-    axes = {
+    axes: dict[str, Any] = {
         "x": alt.X("z:Q", title="latent variable").axis(grid=False),
         "y": alt.Y("density:Q", title="density"),
     }

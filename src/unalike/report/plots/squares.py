@@ -1,5 +1,6 @@
 """Numbers on a square: clients' models on others' data, and the loss around a model."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,9 @@ def cross_plot(
         ],
     )
     side = max(120, min(360, 22 * len(clients)))
-    own = np.nanmean(np.diag(table))
-    others = np.nanmean(table[~np.eye(len(table), dtype=bool)]) if len(table) > 1 else np.nan
+    own = float(np.nanmean(np.diag(table)))
+    apart = table[~np.eye(len(table), dtype=bool)]
+    others = float(np.nanmean(apart)) if len(table) > 1 else math.nan
     words = (
         f"{looked_up(metric).title[0].upper()}{looked_up(metric).title[1:]} of the models of "
         f"{len(table)} clients on the test data of each: {with_unit(own, metric)} on their own, "
