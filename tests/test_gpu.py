@@ -30,6 +30,7 @@ CONFIG = {
     "local": LOCAL,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
+    "fedbuff": {"buffer": 2, "concurrency": 3},
     "phase_shift": {"phases": 3},
     "fedaug": {"target": 0.2},
     "latent_disco": {"refresh": "every"},
@@ -38,6 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "latent_disco": {"name": "vae", "hidden": [16]},  # it measures an autoencoder's latents
     "fedbn": {"name": "mlp", "hidden": [16], "batch_norm": True},
 }
+CHOOSING = ("by_size", "power_of_choice")  # have nothing to choose if all take part
 PRIVATE = ("dp", "local_dp")  # they count what they spend by an optional package
 SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {  # through other code than the defaults
     "lg_fedavg in turns": ("lg_fedavg", {"settings": {"step": "sequential"}}),
@@ -64,8 +66,10 @@ def made(
 ) -> Experiment:
     if method in PRIVATE:
         pytest.importorskip("dp_accounting", reason="the accountant is not installed")
+    some = {"participation": {"fraction": 0.5}} if method in CHOOSING else {}
     raw = {
         **CONFIG,
+        **some,
         "model": MODELS.get(method, CONFIG["model"]),
         "method": {"name": method, **(settings or SETTINGS.get(method, {}))},
         "engine": {"device": "cuda", **engine},

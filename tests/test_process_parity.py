@@ -43,11 +43,13 @@ SETTINGS: dict[str, dict[str, Any]] = {  # of methods that need others than thei
     "fedevg": {"per_class": 2},
     "krum": {"attackers": 1},
     "trimmed_mean": {"trim": 0.34},
+    "fedbuff": {"buffer": 2, "concurrency": 3},
     "dp": {"delta": 0.01},
     "local_dp": {"delta": 0.01},
 }
 PARTS: dict[str, dict[str, Any]] = {  # of the configuration, where a method needs others
     "aaggff_s": EVERYBODY,
+    "fedbuff": EVERYBODY,
     "krum": EVERYBODY,
     "phase_shift": EVERYBODY,
     "fedbn": {"model": {"name": "mlp", "hidden": [5], "batch_norm": True}},

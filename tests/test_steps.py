@@ -28,8 +28,11 @@ from unalike.settings import Settings
 from unalike.tree import Tree
 
 ROUNDS = 2
+CHOOSING = {"by_size", "power_of_choice", "tifl", "fedbuff"}  # whose clients train as FedAvg's
 # Settings that a small federation needs, and one name for every way to train.
-CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
+CASES: dict[str, tuple[Named, ...]] = {
+    name: (name,) for name in METHODS if name not in CHOOSING
+} | {
     "fedprox adaptive": (("fedprox", {"adaptive": True}),),
     "superfed_mm": (("superfed_mm", {"start": 0.5}),),
     "phase_shift": (("phase_shift", {"phases": 3}),),
@@ -39,7 +42,6 @@ CASES: dict[str, tuple[Named, ...]] = {name: (name,) for name in METHODS} | {
     "fedevg in chains": (("fedevg", {"per_class": 30, "chain": 3}),),
     "krum": (("krum", {"attackers": 1, "select": 2}),),
     "trimmed_mean": (("trimmed_mean", {"trim": 0.34}),),
-    "fedbuff": (("fedbuff", {"buffer": 2, "concurrency": 3}),),
     "dp": (("dp", {"delta": 0.01}),),
     "local_dp": (("local_dp", {"delta": 0.01}),),
     "lg_fedavg in turns": (("lg_fedavg", {"step": "sequential"}),),

@@ -39,12 +39,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedevg": {"per_class": 20, "step_first": 1.0},
     "dp": {"clip": 1.0, "noise_multiplier": 0.05},
     "local_dp": {"clip": 1.0, "noise_multiplier": 0.02},
+    "fedbuff": {"buffer": 5, "concurrency": 10},
+    "topk": {"share": 0.1},
+    "stc": {"share": 0.1},
     "fedmgda": {"lr": 1.0},
     "latent_disco": {"a": 0.5, "normalise": True},
 }
 REST: dict[str, dict[str, Any]] = {
     "aaggff_s": EVERYBODY,
     "pooled": EVERYBODY,
+    "fedbuff": EVERYBODY,
     "fedbn": {"model": {"name": "mlp", "hidden": [64], "batch_norm": True}},
 }
 # Which test, and the least accuracy on it.

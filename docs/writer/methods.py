@@ -12,6 +12,7 @@ from unalike.algorithms.table import METHODS
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation
 from unalike.run.config import tables
 from unalike.run.topologies import TopologySettings
 from unalike.settings import summary
@@ -39,6 +40,8 @@ FAMILY_OF = {
     "local_only": "bound",
     "pooled": "bound",
 }
+CHOOSING = {"by_size", "power_of_choice"}  # have nothing to choose if all take part
+SMALL = {"latent_disco": {"encoder": "given"}, "fedbuff": {"buffer": 2, "concurrency": 3}}
 
 
 def family(name: str, cls: type[Method]) -> str:
@@ -120,7 +123,10 @@ def _ticked(names: Iterable[str]) -> str:
 
 def _refusal(a: str, b: str) -> tuple[str, str, str] | None:
     """(who refuses, whom, why) of two methods that fill different slots."""
-    draft, (one, two, _) = assembled(_bare(), [_named(a), _named(b)], "star")
+    bare = _bare()
+    if {a, b} & CHOOSING:
+        bare = replace(bare, participation=Participation(0.5))
+    draft, (one, two, _) = assembled(bare, [_named(a), _named(b)], "star")
     slots = [METHODS[name].slot for name in (a, b)]
     if slots[0] == slots[1] and slots[0]:
         return None
@@ -128,8 +134,8 @@ def _refusal(a: str, b: str) -> tuple[str, str, str] | None:
         return a, b, one.reason(two)
     if two.reason(one):
         return None  # told where the two are named the other way round
-    alone = [next(objections(*assembled(_bare(), [_named(n)], "star")), "") for n in (a, b)]
-    assert not any(alone), "every method works by itself here"
+    alone = [next(objections(*assembled(bare, [_named(n)], "star")), "") for n in (a, b)]
+    assert not any(alone) or {a, b} & CHOOSING, "every method works by itself here"
     said = _named(a)[1].objection(draft)
     return (a, b, said.partition(";")[0]) if said else None
 
@@ -145,7 +151,7 @@ def _bare() -> Draft:
 
 def _named(name: str) -> tuple[str, Method]:
     """A method as it comes; one that trains an encoder first is given one, so any model will do."""
-    return name, METHODS[name](**({"encoder": "given"} if name == "latent_disco" else {}))
+    return name, METHODS[name](**SMALL.get(name, {}))
 
 
 def slots_table() -> str:

@@ -1,8 +1,10 @@
 """Sampling by size: large clients come up more often and count the same."""
 
+import pytest
 import torch
 from federations import SIZES, composed, network_task, play, sampled
 
+from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import ByExamples, Uniform
 
 TASK, DATA = network_task("dense")
@@ -24,7 +26,6 @@ def test_sizes_count_once() -> None:
     assert composed(TASK, DATA, "fedavg", **sampled(0.5)).mixing == ByExamples()
 
 
-def test_with_everybody_it_is_a_plain_mean() -> None:
-    made = play(composed(TASK, DATA, "by_size"), DATA, 2)
-    assert [r.ids.tolist() for r in made.rounds] == [list(range(6))] * 2
-    torch.testing.assert_close(made.rounds[0].weights, torch.full((6,), 1 / 6))
+def test_everybody_cannot_be_chosen() -> None:
+    with pytest.raises(ConfigError, match="nothing to choose"):
+        composed(TASK, DATA, "by_size")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from federations import composed, keep, network_task, play, state_of
+from federations import composed, keep, network_task, play, sampled, state_of
 from torch import Tensor, nn
 from unit_vectors import EYE, SWAP, Two, built, linear
 from unit_vectors import federation as unit_federation
@@ -195,6 +195,7 @@ def test_pooled_training_judges_training_rows_by_client() -> None:
 
 TINY = {"trimmed_mean": {"trim": 0.34}, "krum": {"attackers": 0}}
 TINY |= {
+    "fedbuff": {"buffer": 2, "concurrency": 3},
     "dp": {"delta": 0.01},
     "local_dp": {"delta": 0.01},
     "superfed_mm": {"start": 0.0},
@@ -208,7 +209,8 @@ OTHERS = {"latent_disco", "pooled", "fedevg", "fedcvae", "fedcgan"}
 def test_methods_know_whether_clients_differ(name: str) -> None:
     """After a round, personal models of clients differ if and only if the method says so."""
     task, data = network_task("normed" if name == "fedbn" else "dense")
-    played = play(composed(task, data, (name, TINY.get(name, {}))), data, 1)
+    some = sampled(0.5) if name in ("by_size", "power_of_choice") else {}
+    played = play(composed(task, data, (name, TINY.get(name, {})), **some), data, 1)
     algorithm = played.simulation.recipe.algorithm
     down = algorithm.broadcast(played.server)
     models = [

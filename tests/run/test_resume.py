@@ -160,6 +160,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
     "fedbn": {"method": "fedbn", "model": {"name": "mlp", "hidden": [8], "batch_norm": True}},
     "fedevg": {"method": {"name": "fedevg", "per_class": 1, "judge_epochs": 1}},
+    "fedbuff": {"method": {"name": "fedbuff", "buffer": 2, "concurrency": 3}},
+    "power_of_choice": {"method": "power_of_choice", "participation": {"fraction": 0.5}},
+    "by_size": {"method": "by_size", "participation": {"fraction": 0.5}},
     "dp": {"method": {"name": "dp", "clip": 1.0, "noise_multiplier": 1.0}},
     "local_dp": {"method": {"name": "local_dp", "clip": 1.0, "noise_multiplier": 1.0}},
 }

@@ -81,7 +81,10 @@ class FedBuff(Method):
         0.5, "a of the weight (1 + tau)^(-a); 0: age is of no account", ge=0, source="text: 1/2"
     )
     max_staleness: int = setting(
-        20, "answers older than that are thrown away", ge=0, source="our choice"
+        20,
+        "answers older than that are thrown away",
+        ge=0,
+        source="our choice: twice the buffer; the server keeps as many downloads",
     )
 
     def change(self, draft: Draft) -> Draft:

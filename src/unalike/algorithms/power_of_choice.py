@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.selecting import SelectionMethod, unforeseen
+from unalike.algorithms.selecting import SelectionMethod
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.schedule import Schedule
 from unalike.parts.selection import PowerOfChoice, Selected
@@ -32,15 +32,6 @@ class PowerOfChoiceMethod(SelectionMethod):
     def change(self, draft: Draft) -> Draft:
         """Choose by losses; everybody counts the same."""
         return replace(draft, mean=Uniform(), schedule=self._schedule)
-
-    def objection(self, draft: Draft) -> str:
-        """There must be somebody to leave out."""
-        if draft.participation.count(draft.n_clients) == draft.n_clients:
-            return (
-                "method 'power_of_choice' has nothing to choose if all clients take part; set "
-                "participation.fraction below 1."
-            )
-        return unforeseen(draft)
 
     def _schedule(self, draft: Draft) -> Schedule:
         m = draft.participation.count(draft.n_clients)

@@ -12,7 +12,12 @@ class SelectionMethod(Method):
     slot: ClassVar[Slot] = "schedule"
 
     def objection(self, draft: Draft) -> str:
-        """What must be known beforehand, or cannot be chosen."""
+        """There must be somebody to leave out."""
+        if draft.participation.count(draft.n_clients) == draft.n_clients:
+            return (
+                "a method that selects clients has nothing to choose if all take part; set "
+                "participation.fraction below 1."
+            )
         return unforeseen(draft)
 
 

@@ -85,8 +85,11 @@ class Forecast:
         trial, start = self.trials[stage], spans[stage].start
         loop, topology = trial.loop, trial.loop.recipe.topology
         span = range(start, t + 1 if last else t + 2)
-        plan = loop.recipe.schedule.plan(t, span, self.n, loop.cohorts)
-        ids, host = plan.ids[plan.reply], topology.host(t, self.n)
+        downs = tree.map(lambda x: x[None], trial.messages.down)
+        known = loop.timing.blank(trial.messages.down)
+        plan = loop.timing.plan(t, known, downs, span)
+        works, _ = loop.timing.in_time(t, plan, downs)
+        ids, host = works.ids[works.reply], topology.host(t, self.n)
         down, up = tree.size_bytes(trial.messages.down), channel.size_bytes(trial.messages.wire)
         cost = traffic(topology, host, plan.ids, ids, down, up, trial.statistics)
         edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
@@ -95,8 +98,8 @@ class Forecast:
         cost += loop.moved(t, blank)
         if t == start:
             cost += trial.before
-        drawn = int(work(self.sizes[plan.ids], plan.epochs).sum())
-        taken = drawn * trial.slope + len(plan.ids) * trial.offset
+        drawn = int(work(self.sizes[works.ids], works.epochs).sum())
+        taken = drawn * trial.slope + len(works.ids) * trial.offset
         use = Use(round(taken), cost.total)
         if t == 0 and self.earlier:
             sent = sum(v for k, v in self.earlier.items() if k.startswith("bytes_"))

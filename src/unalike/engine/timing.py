@@ -49,16 +49,16 @@ class Timing:
             past = tree.map(lambda x: x.expand(schedule.stalest, *x.shape), down)
         return Known(losses, past)
 
-    def plan(self, t: int, known: Known, downs: Tree) -> Plan:
-        """Who is asked."""
-        schedule, n = self.recipe.schedule, self.clients.n
+    def plan(self, t: int, known: Known, downs: Tree, span: range | None = None) -> Plan:
+        """Who is asked; ``span`` in place of the rounds of the stage."""
+        schedule, n, span = self.recipe.schedule, self.clients.n, span or self.span
         if isinstance(schedule, Buffered):
             return schedule.arrived(t - self.span.start, self._timeline(downs).step(self._at(t)))
         if not isinstance(schedule, Choosing):
-            return schedule.plan(t, self.span, n, self.cohorts)
+            return schedule.plan(t, span, n, self.cohorts)
         losses = known.losses if isinstance(known.losses, Tensor) else torch.full((n,), torch.inf)
         seen = Seen(self.clients.sizes, losses, self._usual(downs))
-        return schedule.choose(t, self.span, self.cohorts, seen)
+        return schedule.choose(t, span, self.cohorts, seen)
 
     def in_time(self, t: int, plan: Plan, downs: Tree) -> tuple[Plan, float | None]:
         """(those whose answers the server waits for, the seconds of the round)."""
