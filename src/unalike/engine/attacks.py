@@ -204,10 +204,12 @@ class AttackedTransport(Through):
         self.attack, self.attackers, self.key = attack, attackers, rng.stream(seed, "attack")
         self.forms: Channel = ()  # members of the channel that a forgery must go through
 
-    def begin(self, recipe: Recipe, w: Params) -> None:
+    def begin(
+        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+    ) -> None:
         """Lies travel in the form that the server expects, though unclipped and without noise."""
         self.forms = tuple(c for c in recipe.channel if not isinstance(c, InPlace))
-        super().begin(recipe, w)
+        super().begin(recipe, w, stage, inherited)
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """The inner transport's answers, the attackers' forged."""
