@@ -48,8 +48,8 @@ class Fidelity:
         data = made.federation
         e, path = data.examples, made.config.evaluation.extractor
         rows = data.rows(TEST).order
-        own = e.test_x is not None and e.test_y is not None
-        self.x, self.y = (e.test_x, e.test_y) if own else (e.x[rows], e.y[rows])
+        self.x = e.x[rows] if e.test_x is None else e.test_x
+        self.y = e.y[rows] if e.test_y is None else e.test_y
         self.classes = e.classes
         seen = data.rows(TRAIN).order
         key = rng.stream(made.config.seed, "evaluation")
@@ -105,7 +105,7 @@ def trained(x: Tensor, y: Tensor, classes: int, key: rng.Key) -> Extractor:
         u = rng.uniform(rng.fold_in(key, 3 + step), min(BATCH, len(x)))
         some = (u * len(x)).long()
         adam.zero_grad()
-        nn.functional.cross_entropy(head(body(x[some])), y[some]).backward()  # type: ignore[no-untyped-call]
+        nn.functional.cross_entropy(head(body(x[some])), y[some]).backward()
         adam.step()
     return body.eval()
 
