@@ -205,8 +205,9 @@ class Loop:
         notes, logged = list[str](), dict[str, Any]()
         if isinstance(gathered, Held) and self._alone:
             key = rng.fold_in(self.noise, t + 1)
-            all_ = Cohort(t, got, stats, state.survey, got, key)
-            stack = adapted(recipe.algorithm, state.stack, self.home, gathered.usable(got), all_)
+            everybody = Cohort(t, got, stats, state.survey, got, key)
+            parts = gathered.usable(got)
+            stack = adapted(recipe.algorithm, state.stack, self.home, parts, everybody)
             weights[got], at = 1.0, at[:0]
         else:
             uploads = gathered.uploads(got)
