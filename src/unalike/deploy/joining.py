@@ -59,6 +59,11 @@ def refuse_simulated(config: Config) -> None:
         raise ConfigError("[attack] makes clients lie, which is for simulations; remove it.")
     if config.split.new_clients:
         raise ConfigError("split.new_clients holds out clients, which is for simulations; set 0.")
+    if config.participation.late:
+        raise ConfigError("participation.late lets clients join late in simulations; set 0.")
+    for name in ("line", "new_client_steps", "cross", "landscape", "adversary"):
+        if getattr(config.evaluation, name):
+            raise ConfigError(f"evaluation.{name} is measured in simulations; leave it out.")
     for section in (config.model, config.method, *config.plus):
         if section.name in OWN_CODE:
             raise ConfigError(

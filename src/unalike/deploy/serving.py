@@ -125,8 +125,8 @@ def _played(
     made = task(config, agreed.shape.blank())
     judging = config.evaluation
     made.refuse(judging.select, judging.ensemble, judging.target)
-    stages, _ = program(config, made, agreed.shape)
-    w = made.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
+    stages, draft = program(config, made, agreed.shape)
+    w = draft.task.init(rng.fold_in(rng.stream(config.seed, "init"), -2))
     remote = Remote(
         desk,
         run,

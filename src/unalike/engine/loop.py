@@ -230,9 +230,8 @@ class Loop:
                 tree.map(lambda rows, x: rows[j].copy_(x), stack, new)  # noqa: B023
             else:
                 stack = tree.map(lambda x: x[None], new)
-            used = (
-                mine if len(mine) == len(p) else p
-            )  # a filter may reweight, or merge all into one
+            # A filter may reweight, or merge all into one.
+            used = mine if len(mine) == len(p) else p
             weights[part.ids] = used.float().cpu()
         mixed: dict[int, dict[int, float]] = {}
         edges = recipe.topology.links(t, self.n)

@@ -10,6 +10,7 @@ import torch
 
 from unalike import rng, tree
 from unalike.engine.loop import State
+from unalike.engine.simulate import Simulation
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
 from unalike.parts.mixing.latents import Latents, encoder_of
 from unalike.run.build import Experiment
@@ -21,6 +22,8 @@ EDGE, BINS = 4.0, 32  # from -EDGE to EDGE; what lies beyond is in the outermost
 def histograms(made: Experiment, state: State) -> dict[str, Any]:
     """The shares of each bin and the distances of the first clients; empty for other methods."""
     mixing, simulation = made.recipe.mixing, made.simulation
+    if not isinstance(simulation, Simulation):  # sites of their own keep their examples
+        return {}
     if isinstance(mixing, AskedLatentDisco):
         question = mixing.question
     elif isinstance(mixing, ReportedLatentDisco):
