@@ -43,7 +43,6 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "methods": lambda: methods_table(""),
-    "methods for the readme": lambda: methods_table("docs/methods/"),
     "partitioners for the readme": lambda: partitioners_table("docs/ref-partitioners.md"),
     "combinations": combinations,
     "topologies of methods": topologies,

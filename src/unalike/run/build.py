@@ -252,6 +252,8 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     prepare(on, config.engine.tf32)
     judging = config.evaluation
     made.refuse(judging.select, judging.ensemble, judging.target)
+    if config.local.class_weights == "balanced":
+        made = made.balanced(data.counts.sum(0))
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     made = cast(NetworkTask, draft.task)  # with what a method adds to it

@@ -36,6 +36,11 @@ class Local(Settings):
     momentum: float = Field(default=0.0, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="Nesterov's form of momentum")
     weight_decay: float = Field(default=0.0, ge=0, description="added to the gradient")
+    class_weights: Literal["none", "balanced"] = Field(
+        default="none",
+        description="balanced: in training a row counts by one over how frequent its class is "
+        "among all training rows; the server is told how many there are of each",
+    )
     decay: Literal["constant", "exponential", "cosine"] = Field(
         default="constant", description="how the learning rate falls over rounds"
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -97,6 +98,10 @@ class Task(Protocol):
         """The task whose training loss goes through a curve; judged and reported as before."""
         ...
 
+    def balanced(self, counts: np.ndarray) -> Self:
+        """The task in which every class counts the same in training; ``counts`` are its rows."""
+        ...
+
 
 @dataclass(frozen=True)
 class NetworkTask(ABC):
@@ -155,6 +160,12 @@ class NetworkTask(ABC):
     def curved(self, curve: Curve) -> Self:
         """The task whose training loss goes through a curve."""
         return replace(self, curve=curve)
+
+    def balanced(self, counts: np.ndarray) -> Self:
+        """Only classes of rows can count the same."""
+        raise ConfigError(
+            f"local.class_weights is for classes of rows, and this is {self.called}; leave it out."
+        )
 
     @abstractmethod
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:

@@ -1,8 +1,9 @@
 """Classification: cross-entropy over classes, or over two classes by a single logit."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -25,10 +26,21 @@ class Classification(NetworkTask):
         *("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce"),
     )
 
+    class_weights: tuple[float, ...] = ()  # what a row of each class counts in training
+
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
-        """Cross-entropy of every row."""
+        """Cross-entropy of every row, times the weight of its class."""
         out, buffers = self.network.train(w, batch.x, batch.key, batch.real)
-        return self.per_example(out, batch.y), buffers
+        each = self.per_example(out, batch.y)
+        if self.class_weights:
+            each = each * each.new_tensor(self.class_weights)[batch.y]
+        return each, buffers
+
+    def balanced(self, counts: np.ndarray) -> Self:
+        """Rows count by one over how frequent their class is, and 1 on average."""
+        present = counts > 0
+        weights = np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1)), 0.0)
+        return replace(self, class_weights=tuple(weights.tolist()))
 
     def logits(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The network's output in evaluation mode; ``real`` marks the rows that are not padding."""

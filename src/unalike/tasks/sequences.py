@@ -1,8 +1,9 @@
 """Next characters: a class after every step of a sequence, or after the last one alone."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -18,6 +19,10 @@ class Sequences(Classification):
     # AUROC would take a sort for every character, and nobody reports it.
     metrics: ClassVar[tuple[str, ...]] = tuple(m for m in Classification.metrics if m != "auroc")
     called: ClassVar[str] = "a prediction of characters"
+
+    def balanced(self, counts: np.ndarray) -> Self:
+        """Steps have classes, rows have not."""
+        return super(Classification, self).balanced(counts)
 
     def per_example(self, out: Tensor, y: Tensor) -> Tensor:
         """The mean over the steps of a sequence, so that an example counts once however long."""
