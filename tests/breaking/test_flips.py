@@ -76,7 +76,10 @@ def test_flips(kind: str, times: int, finished: Path, stopped: Path, tmp_path: P
         (copy / name).write_bytes(data)
         before, shown = everything(copy), (i, str(name), at, bit)
         if attempt(f"flips, {kind}", lambda copy=copy: resume(copy), shown) is None:
-            assert everything(copy) == before, shown  # refused, and nothing was touched
+            if name.parent.name == "selected" and kind == "stopped":  # known only a round later
+                assert not (copy / "summary.json").exists(), shown
+            else:
+                assert everything(copy) == before, shown  # refused, and nothing was touched
             continue
         assert results(copy) == known, shown
         verify(copy)

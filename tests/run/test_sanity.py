@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,10 +69,11 @@ def test_a_model_that_grows_slowly_is_stopped_as_well() -> None:
     task, data = network_task("dense")
     loop = composed(task, data, "fedavg")
     assert isinstance(play(loop, data).x, dict)  # sane
-    state = type("S", (), {"x": {"w": torch.full((1, 4), ENORMOUS / 100)}})
-    more = type("S", (), {"x": {"w": torch.full((1, 4), ENORMOUS * 2)}})
+    state = SimpleNamespace(x={"w": torch.full((1, 4), ENORMOUS / 100)})
+    more = SimpleNamespace(x={"w": torch.full((1, 4), ENORMOUS * 2)})
+    length = SimpleNamespace(longest=lambda x: float(x["w"].norm()))
     with pytest.raises(RunError, match="training has diverged"):
-        Loop._refuse_insane(None, 3, state, more)  # type: ignore[arg-type]
+        Loop._refuse_insane(length, 3, state, more)  # type: ignore[arg-type]
 
 
 def test_a_loss_a_thousand_times_as_high_is_said(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from unalike.engine.loop import State
 from unalike.engine.shards import Shards
 from unalike.errors import Damaged, RunError, RunWarning
 from unalike.files import write
+from unalike.run.beside import Beside
 from unalike.run.build import Experiment
 from unalike.run.environment import installed
 from unalike.run.folder import Log
@@ -39,7 +40,7 @@ class Checkpoint:
     ) -> None:
         """Tied to what the run is made from, ``origin``; to its code unless that may change."""
         self.folder, self.made, self.logs, self.origin = folder, made, logs, origin
-        self.changed_code = changed_code
+        self.changed_code, self.beside = changed_code, Beside(folder)
         self.path = folder / "checkpoint" / "state.safetensors"
         self.earlier = self.path.with_name("earlier.safetensors")
         self.shards = Shards(folder / "checkpoint" / "clients")
@@ -57,7 +58,7 @@ class Checkpoint:
         flat |= {f"model/{name}": x for name, x in (progress.model or {}).items()}
         flat |= self.shards.index()
         notes = {"round": str(t), "stage": str(progress.stage)}
-        notes |= self._origins | self.shards.notes()
+        notes |= self._origins | self.shards.notes() | self.beside.notes()
         for log in self.logs:
             log.sync()
             notes[f"{log.path.name}:size"] = str(log.size)
@@ -127,6 +128,7 @@ class Checkpoint:
             ) from None
         for log, (size, digest) in zip(self.logs, marks, strict=True):
             log.check(size, digest)
+        self.beside.check(notes)
         return done, progress, [size for size, _ in marks]
 
     def _check(self, path: Path, notes: dict[str, str]) -> None:
