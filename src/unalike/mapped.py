@@ -55,11 +55,14 @@ def kind(t: Tree) -> Hashable:
 class Places:
     """Fixed tensors for the leaves of a tree."""
 
-    def __init__(self, t: Tree) -> None:
-        """With the numbers of ``t``."""
+    def __init__(self, t: Tree, device: torch.device) -> None:
+        """With the numbers of ``t``, all on one device.
+
+        A number on the host would be a constant of whatever is recorded with it.
+        """
         self.structure, found = tree.structure(t), tree.leaves(t)
         self.mapped = [isinstance(x, Tensor) and inside(x) for x in found]
-        self.held: list[Any] = [_own(x) for x in found]
+        self.held: list[Any] = [_own(x, device) for x in found]
 
     @property
     def bytes(self) -> int:
@@ -100,5 +103,7 @@ class Places:
             old.copy_(new)
 
 
-def _own(x: Any) -> Any:
-    return raw(x).clone(memory_format=torch.contiguous_format) if isinstance(x, Tensor) else x
+def _own(x: Any, device: torch.device) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return raw(x).clone(memory_format=torch.contiguous_format).to(device)

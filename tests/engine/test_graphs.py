@@ -15,6 +15,7 @@ from unalike.engine.calls import Calls
 from unalike.engine.graphs import Graphs
 from unalike.engine.simulate import Simulation
 from unalike.errors import RunWarning
+from unalike.mapped import Places
 from unalike.parts.optim import Adam
 
 
@@ -29,6 +30,7 @@ class Again:
         return body
 
 
+CPU = torch.device("cpu")
 # Carries of every kind: moments, a shift, two models, weights, two parts, changed rows, features.
 KINDS = ["fedavg", "scaffold", "superfed_mm", "term", "lg_fedavg", "fedaug", "fedevg"]
 
@@ -71,7 +73,7 @@ def test_whole_calls(method, monkeypatch):
 
     def prepared(self: Simulation, *args: Any, **options: Any) -> None:
         prepare(self, *args, **options)
-        self._calls = Calls(watch)
+        self._calls = Calls(watch, CPU)
 
     monkeypatch.setattr(Simulation, "__init__", prepared)
     replayed = play(recipe, data, 4, batch_size=3)
@@ -82,12 +84,18 @@ def test_whole_calls(method, monkeypatch):
 
 def test_a_call_that_cannot_be_recorded_is_made():
     """As it is when it comes for the first time: nobody else can make it."""
-    calls = Calls(lambda body: None)
+    calls = Calls(lambda body: None, CPU)
     assert [calls(torch.neg, (torch.ones(2),), "kind") for _ in range(3)] == [None] * 3
 
 
+def test_places_are_on_the_device_that_computes():
+    """A number that stayed on the host would be recorded as a constant."""
+    there = torch.device("meta")
+    assert all(x.device == there for x in Places((torch.ones(()), torch.ones(2)), there).tree())
+
+
 def test_kinds_of_calls():
-    calls, ones = Calls(Again()), torch.ones(2)
+    calls, ones = Calls(Again(), CPU), torch.ones(2)
     assert calls(torch.neg, (ones,), "kind") is None
     assert calls(torch.neg, (torch.ones(3),), "kind") is None
     assert calls(torch.abs, (ones,), "other") is None

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from unalike import tree
@@ -24,9 +25,9 @@ SEEN = 1024  # that are remembered
 class Calls:
     """Functions of tensors by recordings; the results are those of a call."""
 
-    def __init__(self, record: Record, room: float = float("inf")) -> None:
-        """Fixed places take at most ``room`` bytes for each kind."""
-        self._record, self._room = record, room
+    def __init__(self, record: Record, device: torch.device, room: float = float("inf")) -> None:
+        """Fixed places on the device take at most ``room`` bytes for each kind."""
+        self._record, self._device, self._room = record, device, room
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self._kinds: OrderedDict[Hashable, Recorded] = OrderedDict()  # the last used at the end
         self._refused = False
@@ -53,7 +54,7 @@ class Calls:
             return None
         if tree.size_bytes([x for x in tree.leaves(args) if isinstance(x, Tensor)]) > self._room:
             return None
-        found = Recorded(f, args, self._record)
+        found = Recorded(f, Places(args, self._device), self._record)
         if found.replay is None:
             self._refused = True  # steps may be recorded all the same
             return None
@@ -66,9 +67,9 @@ class Calls:
 class Recorded:
     """One kind of call: places for its arguments, and what it leaves."""
 
-    def __init__(self, f: Callable[..., Tree], args: tuple[Any, ...], record: Record) -> None:
+    def __init__(self, f: Callable[..., Tree], places: Places, record: Record) -> None:
         """Nothing is computed yet."""
-        self.places = Places(args)
+        self.places = places
         self.out: Tree = None
 
         def body() -> None:

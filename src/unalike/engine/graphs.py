@@ -109,9 +109,10 @@ class Recorded:
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = step(carry, data.seen(0, batches), reads.given)
         self.passes, self.failures = sum(passes), 0
-        self.start = mapped.Places(carry)  # clients may share it, until their first step
-        self.carry = mapped.Places(tree.where(reads.own > 0, new, carry))
-        self.reads = mapped.Places(reads)
+        here = data.x.device
+        self.start = mapped.Places(carry, here)  # clients may share it, until their first step
+        self.carry = mapped.Places(tree.where(reads.own > 0, new, carry), here)
+        self.reads = mapped.Places(reads, here)
         room = _capacity(data.draw)
         fields = map(mapped.raw, data.draw)
         self.draw = Draw(*(f.new_zeros(room[: f.ndim]) for f in fields))

@@ -97,7 +97,7 @@ class Simulation:
         if graphs and device.type == "cuda":
             room = torch.cuda.get_device_properties(device).total_memory // 8
             self._repeat = Graphs(Capture(device), room)
-            self._calls = Calls(Capture(device), room // 4)
+            self._calls = Calls(Capture(device), device, room // 4)
         one_by_one = engine == "sequential" and device.type == "cpu"
         self.traced = Traced() if traced and one_by_one else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
