@@ -146,12 +146,16 @@ def test_weights_that_may_hold_the_step(place: Path, unalike: Unalike) -> None:
     assert unalike("run", "c.toml")[0] == 0
 
 
+# A traced step is Python in the first round alone.
+STEP_BY_STEP = ("--set", "engine.traced=false")
+
+
 class TestInTheRun:
     """The user's own lines, one sentence, exit code 1."""
 
     def test_a_later_round(self, place: Path, unalike: Unalike) -> None:
         model(place, NET.format("if CALLS[0] > 120: raise RuntimeError('boom')"))
-        code, _, said = unalike("run", "c.toml")
+        code, _, said = unalike("run", "c.toml", *STEP_BY_STEP)
         assert code == 1
         assert "if CALLS[0] > 120: raise RuntimeError('boom')" in said  # the line itself
         assert "torch/nn" not in said  # and nobody else's
@@ -180,7 +184,7 @@ class TestInTheRun:
 
     def test_sys_exit(self, place: Path, unalike: Unalike) -> None:
         model(place, NET.format("if CALLS[0] > 120: sys.exit(0)"))
-        code, _, said = unalike("run", "c.toml")
+        code, _, said = unalike("run", "c.toml", *STEP_BY_STEP)
         assert code == 1
         assert "SystemExit: 0" in said
 

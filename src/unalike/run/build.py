@@ -38,7 +38,7 @@ from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
 from unalike.recipe import Decay, Program, Recipe
-from unalike.run.choice import engine, worth_tracing
+from unalike.run.choice import engine
 from unalike.run.config import Config, Named, tables
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
@@ -261,7 +261,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     rows = data.pooled() if draft.pooled else data.rows(TRAIN)
     attack = cast(Attack, chosen("attack", config.attack))
     liars = attack.attackers(draft.n_clients, config.seed)
-    chosen_engine, reason = engine(config, made, data, on)
+    choice = engine(config, made, data, on)
     simulation = Simulation(
         stages[0].recipe,
         attack.poison(data.examples, rows.order[torch.isin(rows.owner, liars)]),
@@ -269,11 +269,11 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         w,
         draft.n_clients,
         seed=config.seed,
-        engine=chosen_engine,
+        engine=choice.engine,
         device=on,
         workers=config.engine.workers or cores(),
         graphs=config.engine.graphs,
-        traced=worth_tracing(config, data),
+        traced=choice.traced,
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
         federation=data,
@@ -309,7 +309,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         simulation,
         course,
         judge,
-        reason,
+        choice.why,
         _before(data, draft.builds_on),
         tuple(liars.tolist()),
         accountant,

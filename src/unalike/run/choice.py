@@ -1,6 +1,7 @@
 """Which engine computes the clients, and why."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,31 +26,47 @@ CLIENT, STEP, WEIGHT = 0.7, 0.03, 0.5e-6  # one by one: a client, a step, a weig
 CALL, TOGETHER = 3.0, 4.2e-6  # in one call: a step of all, a weight in a step of a client
 
 
-def engine(config: Config, made: Task, data: Federation, on: torch.device) -> tuple[Engine, str]:
-    """(the engine, why it was taken); 'auto' takes what should be faster."""
-    kind, examples = config.engine.kind, data.examples
-    if kind == "sequential":
-        return kind, "as set"
-    if kind == "auto" and on.type == "cpu":
-        if not made.network.dense:
-            return "sequential", "convolutions and recurrent layers are faster this way on a CPU"
-        small = _small(config, made, data)
-        if config.engine.traced and not small and not refusal_of_tracing(made, examples):
-            return "sequential", "its steps are traced and need no Python on a CPU"
-    why = refusal_of_vmap(made, examples)
+class Choice(NamedTuple):
+    """How clients are computed."""
+
+    engine: Engine
+    why: str
+    traced: bool = False  # whether local steps are traced, on a CPU and one client at a time
+
+
+def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
+    """What is set; 'auto' takes what should be faster."""
+    kind, cpu = config.engine.kind, on.type == "cpu"
+    untraced = "" if cpu and _worth_tracing(config, data) else "off"
+    if kind == "sequential" or (kind == "auto" and cpu and not made.network.dense):
+        convolutions = "convolutions and recurrent layers are faster this way on a CPU"
+        return _alone(made, data.examples, "as set" if kind != "auto" else convolutions, untraced)
+    if kind == "auto" and cpu and not untraced and not _small(config, made, data):
+        untraced = refusal_of_tracing(made, data.examples)
+        if not untraced:
+            return Choice("sequential", "its steps are traced and need no Python on a CPU", True)
+    why = refusal_of_vmap(made, data.examples)
     if why and kind == "vectorized":
         raise ConfigError(
             f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
         )
     if why:
-        return "sequential", f"the model cannot be vectorized: {why}"
+        return _alone(made, data.examples, f"the model cannot be vectorized: {why}", untraced)
     if kind == "vectorized":
-        return kind, "as set"
+        return Choice(kind, "as set")
     together = "clients have little to do each, and matrix products batch well"
-    return "vectorized", together if on.type == "cpu" else "many clients fill a GPU"
+    return Choice("vectorized", together if cpu else "many clients fill a GPU")
 
 
-def worth_tracing(config: Config, data: Federation) -> bool:
+def _alone(made: Task, examples: Examples, why: str, untraced: str) -> Choice:
+    """One client at a time, with traced steps where nothing speaks against it."""
+    found = untraced or refusal_of_tracing(made, examples)
+    if found and found != "off":
+        why = f"{why}; its steps cannot be traced: {found}"
+    return Choice("sequential", why, not found)
+
+
+def _worth_tracing(config: Config, data: Federation) -> bool:
     """Whether a run has so many local steps that tracing one is soon paid back.
 
     By the configuration alone, so that a resumed run computes as it did before.
