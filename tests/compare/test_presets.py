@@ -77,6 +77,7 @@ def test_there_is_one_for_every_experiment():
         "aaggff-berka",
         "aaggff-heart",
         "fedevg-mnist",
+        "compression",
     }
 
 
