@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from federations import Data, composed, distance, drafted, federation, network_task, play, same
 from torch import Tensor, nn
 
+import unalike
 from unalike import rng
 from unalike.batches import Batch
 from unalike.engine.probe import Probe
@@ -26,6 +27,7 @@ from unalike.parts.representation.cut import comes_last, tapped
 from unalike.parts.representation.local import represented
 from unalike.run.build import experiment
 from unalike.run.config import parse
+from unalike.run.execute import start
 from unalike.run.protected import Blinkers
 from unalike.run.rounds import rounds
 from unalike.tasks import Autoencoding, MultiClass, NetworkTask
@@ -385,6 +387,11 @@ def test_a_run_measures_both_adversaries(tmp_path: Any) -> None:
     }
     local = next(rounds(experiment(parse(raw)))).record["metrics"]["local"]
     assert {"adversary", "fooled"} <= set(local)
+    kept = start(
+        parse({**raw, "method": {"name": "fedavg"}, "run": {"folder": str(tmp_path / "r")}})
+    )
+    known, rows = unalike.load(kept), frame(20)
+    assert np.array_equal(known.predict(rows), known.predict(rows.drop("sex")))
     plain = {**raw, "method": {"name": "fedavg"}}
     local = next(rounds(experiment(parse(plain)))).record["metrics"]["local"]
     assert "fooled" not in local

@@ -11,6 +11,7 @@ from unit_vectors import EYE, SWAP, Two, built, federation, linear
 from unalike.engine import line
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION
+from unalike.run.build import Experiment
 from unalike.run.config import parse
 from unalike.run.rounds import rounds
 from unalike.tasks import Judged
@@ -25,7 +26,7 @@ ROWS = [
 ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorized"])
 
 
-def superfed(engine: str = "auto", points: int = 5, **settings: Any):
+def superfed(engine: str = "auto", points: int = 5, **settings: Any) -> Experiment:
     """The shared model is right for client 0, everybody's own model for client 1."""
     made = built(
         federation(ROWS, 3),

@@ -17,7 +17,7 @@ from unalike.federation.data import ADAPT, TEST, TRAIN
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.federation.shift.label_noise import LabelNoise
-from unalike.run.build import experiment
+from unalike.run.build import Experiment, experiment
 from unalike.run.config import parse
 from unalike.run.rounds import rounds
 
@@ -29,7 +29,7 @@ ROWS = [
 ]
 
 
-def made(steps: list[int], module: Any = None, **settings: Any):
+def made(steps: list[int], module: Any = None, **settings: Any) -> Experiment:
     return built(
         federation(ROWS, n=2, new=1),
         linear(0.1 * EYE) if module is None else module,

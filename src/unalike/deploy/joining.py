@@ -108,7 +108,7 @@ def join(examples: Examples, welcome: Message) -> Joined:
 def columned(told: list[str]) -> Column:
     """A column as a hello or a welcome tells it: its name, its role, its levels."""
     name, role, *levels = told
-    if role not in ("number", "levels", "fixed"):
+    if role not in ("number", "levels", "fixed", "protected"):
         raise ValueError(f"'{role}' is not a role")
     return Column(name, max(1, len(levels)), role, tuple(levels))  # type: ignore[arg-type]
 

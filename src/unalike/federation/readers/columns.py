@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 Scale = Literal["none", "pooled", "client"]
 Normalise = Literal["auto", "none", "pooled", "client"]  # auto: pooled for tables, none for images
-Role = Literal["number", "levels", "fixed"]
+Role = Literal["number", "levels", "fixed", "protected"]  # protected: no network sees it
 
 
 class Column(NamedTuple):

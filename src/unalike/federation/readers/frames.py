@@ -342,7 +342,7 @@ def _attribute(series: "pl.Series") -> tuple[Column, np.ndarray]:
             f"column '{series.name}' is to be protected and has {len(values)} different values, "
             "missing ones included; it must have two."
         )
-    return Column(series.name, 1, "fixed"), (series == values[1]).to_numpy().astype(np.float32)[
+    return Column(series.name, 1, "protected"), (series == values[1]).to_numpy().astype(np.float32)[
         :, None
     ]
 

@@ -119,6 +119,9 @@ def _table(table: "pl.DataFrame", reading: Reading, learned: Features) -> NewRow
         raise DataError("the table has no rows.")
     parts = []
     for column in learned.columns:
+        if column.role == "protected":
+            parts.append(np.zeros((len(table), 1), np.float32))
+            continue
         if column.name not in table.columns:
             expect(table, column.name, "the model was trained with it: ")
         one = table[column.name]
