@@ -8,7 +8,6 @@ from typing import Any
 from unalike.errors import RunError
 from unalike.run.config import Config
 
-
 BEFORE = (  # files that a run writes before its first round
     "config.json",
     "environment.json",
