@@ -218,9 +218,9 @@ class Loop:
             for name in recipe.needs & MEASURED.keys():
                 part.stats[name] = MEASURED[name](ups.stack())
             answer = recipe.mixing.weights(mixing[j], part)
-            p, mixing[j], note, told = checked(recipe.mixing, answer, len(part.ids))
+            p, mixing[j], note, found = checked(recipe.mixing, answer, len(part.ids))
             notes.append(note)
-            _log(logged, told, part.ids, self.n)
+            _log(logged, found, part.ids, self.n)
             mine = _on(stack.x, p)
             for keep in recipe.filters:
                 filtered, mine = keep(ups.stack(), mine, part)

@@ -29,13 +29,19 @@ class Beside:
         self.unproven = {}
         return {f"{MARK}{name}": self._digest(name) for name in self._names()}
 
-    def check(self, notes: dict[str, str]) -> None:
-        """Hold the files against a checkpoint's notes; those that differ must be written again."""
+    def check(self, notes: dict[str, str], over: bool) -> None:
+        """Hold the files against a checkpoint's notes; those that differ must be written again.
+
+        With ``over`` there is no round left to do so, and the end may have taken all of them away.
+        """
         wanted = {n.removeprefix(MARK): text for n, text in notes.items() if n.startswith(MARK)}
-        for name in wanted:
-            if not (self.folder / name).is_file():
-                raise self._refusal(name)
-        differing = [n for n in self._names() if self._digest(n) != wanted.get(n)]
+        there = self._names()
+        if over and not there:
+            return
+        differing = [n for n in there if self._digest(n) != wanted.get(n)]
+        wrong = [*(n for n in wanted if n not in there), *(differing if over else ())]
+        if wrong:
+            raise self._refusal(wrong[0])
         self.unproven = {name: self._stamp(name) for name in differing}
 
     def _names(self) -> list[str]:

@@ -128,7 +128,7 @@ class Checkpoint:
             ) from None
         for log, (size, digest) in zip(self.logs, marks, strict=True):
             log.check(size, digest)
-        self.beside.check(notes)
+        self.beside.check(notes, over=done == self.made.course.rounds)
         return done, progress, [size for size, _ in marks]
 
     def _check(self, path: Path, notes: dict[str, str]) -> None:

@@ -8,6 +8,16 @@ from typing import Any
 from unalike.errors import RunError
 from unalike.run.config import Config
 
+BEFORE = (  # files that a run writes before its first round
+    "config.json",
+    "environment.json",
+    "manifest.json",
+    "skew.json",
+    "features.json",
+    "rows.npz",
+    ".lock",
+)
+
 
 def refuse_occupied(config: Config) -> None:
     """Say early that the named folder holds something already."""
@@ -47,7 +57,7 @@ def make_folder(config: Config) -> Path:
 
 def clear(folder: Path) -> None:
     """Take a folder away again in which no round was played; what is not the run's own stays."""
-    for name in ("config.json", "environment.json", "manifest.json", "skew.json", ".lock"):
+    for name in BEFORE:
         (folder / name).unlink(missing_ok=True)
     rmtree(folder / "code", ignore_errors=True)
     if not any(folder.iterdir()):
