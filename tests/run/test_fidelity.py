@@ -75,14 +75,14 @@ def test_of_a_run(method):
 def test_an_extractor_of_ones_own(tmp_path):
     """The mean and the spread of the pixels, by a file."""
 
-    class Moments(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            flat = x.flatten(1)
-            return torch.stack([flat.mean(1), flat.std(1)], 1)
-
-    torch.jit.save(torch.jit.script(Moments()), tmp_path / "moments.pt")
+    (tmp_path / "own.py").write_text(
+        "import torch\n"
+        "def moments(x):\n"
+        "    flat = x.flatten(1)\n"
+        "    return torch.stack([flat.mean(1), flat.std(1)], 1)\n"
+    )
     made = {"name": "fedcvae", "per_class": 6, "judge_epochs": 1}
-    asked = {"fidelity": True, "extractor": str(tmp_path / "moments.pt")}
+    asked = {"fidelity": True, "extractor": f"{tmp_path / 'own.py'}:moments"}
     assert records(method=made, evaluation=asked, rounds=1)[0]["fid"] < 1
 
 
@@ -92,10 +92,10 @@ def test_an_extractor_of_ones_own(tmp_path):
         ({"evaluation": {"fidelity": True}}, "this method makes none; use it with fedevg"),
         (
             {
-                "evaluation": {"fidelity": True, "extractor": "nowhere.pt"},
+                "evaluation": {"fidelity": True, "extractor": "nowhere.py:f"},
                 "method": {"name": "fedcvae"},
             },
-            "'nowhere.pt', which is not a file",
+            "names 'nowhere.py', which does not exist",
         ),
     ],
 )
@@ -104,8 +104,7 @@ def test_what_cannot_be_measured(raw, message):
         records(**raw)
 
 
-def test_a_file_that_is_no_extractor(tmp_path):
-    (tmp_path / "x.pt").write_text("nothing")
-    asked = {"fidelity": True, "extractor": str(tmp_path / "x.pt")}
-    with pytest.raises(ConfigError, match="which is not TorchScript"):
+def test_a_name_without_a_function():
+    asked = {"fidelity": True, "extractor": "features.py"}
+    with pytest.raises(ConfigError, match="such as 'features.py:extract'"):
         records(method={"name": "fedcvae"}, evaluation=asked)

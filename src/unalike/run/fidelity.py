@@ -6,21 +6,20 @@ coverage  of each class, the share of real examples that have a made one of thei
           their own k-th nearest real neighbour                         (Naeem et al. 2020, k = 5)
 
 The network is a small one, trained here on the clients' training rows, so that nothing need be
-downloaded; its distances compare methods on the same data and are no published FIDs. A TorchScript
-file, from images to features, takes its place (``evaluation.extractor``). The experimenter measures
-this: no client sends anything for it.
+downloaded; its distances compare methods on the same data and are no published FIDs. A function of
+one's own, from examples to features, takes its place (``evaluation.extractor``). The experimenter
+measures this: no client sends anything for it.
 """
 
 from collections.abc import Callable
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unalike import rng
+from unalike import own_code, rng
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
@@ -73,17 +72,16 @@ class Fidelity:
         }
 
 
-def read(path: str) -> Extractor:
-    """An extractor of one's own."""
-    if not Path(path).is_file():
-        raise ConfigError(f"evaluation.extractor names '{path}', which is not a file.")
-    try:
-        return torch.jit.load(path, map_location="cpu").eval()
-    except RuntimeError:
+def read(named: str) -> Extractor:
+    """An extractor of one's own: FILE.py:FUNCTION, from examples [n, ...] to features [n, d]."""
+    file, _, attribute = named.rpartition(":")
+    if not file or not attribute:
         raise ConfigError(
-            f"evaluation.extractor names '{path}', which is not TorchScript; save a module from "
-            "examples to features with torch.jit.save."
-        ) from None
+            f"evaluation.extractor is '{named}', which must be a Python file and a function in it, "
+            "such as 'features.py:extract'."
+        )
+    found: Extractor = own_code.load("evaluation.extractor", file, attribute)
+    return found
 
 
 def network(shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:

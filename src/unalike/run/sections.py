@@ -183,7 +183,7 @@ class EvaluationSettings(Settings):
     )
     extractor: str = Field(
         default="",
-        description="TorchScript file from examples to features, for fidelity; if empty, a small "
+        description="FILE.py:FUNCTION from examples to features, for fidelity; if empty, a small "
         "network trained on the clients' rows",
     )
     membership: bool = Field(
