@@ -106,5 +106,5 @@ def test_what_cannot_be_measured(raw, message):
 
 def test_a_name_without_a_function():
     asked = {"fidelity": True, "extractor": "features.py"}
-    with pytest.raises(ConfigError, match="such as 'features.py:extract'"):
+    with pytest.raises(ConfigError, match=r"such as 'features\.py:extract'"):
         records(method={"name": "fedcvae"}, evaluation=asked)
