@@ -237,15 +237,8 @@ class Loop:
         edges = recipe.topology.links(t, self.n)
         if edges is not None:
             heard = self.heard(edges, self.home[got])
-            stack, mixed = self._combined(
-                state._replace(stack=stack, mixing=tuple(mixing)),
-                t,
-                edges,
-                heard,
-                got,
-                stats,
-                notes,
-            )
+            mid = state._replace(stack=stack, mixing=tuple(mixing))
+            stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes)
             cost += self.across(heard, state)
             self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
         self._refuse_insane(t, state.stack, stack)
