@@ -258,7 +258,7 @@ def test_a_baseline_that_fails_late_ends_it_with_what_is_known(few, tmp_path, mo
 )
 def test_data_that_nothing_can_be_judged_on(unalike, tmp_path, settings, wards, message):
     path, place = tmp_path / "wards.csv", tmp_path / "out"
-    rows = "".join(f"w{i % wards},{i},{i % 2}\n" for i in range(60))
+    rows = "".join(f"w{i % wards},{i * i % 17},{i % 2}\n" for i in range(60))
     path.write_text(f"ward,x,sick\n{rows}")
     asked = ("--label", "sick", "--client", "ward", "--folder", str(place), "--set", *settings)
     assert message in mistake(unalike, "advise", str(path), *asked)
@@ -267,7 +267,8 @@ def test_data_that_nothing_can_be_judged_on(unalike, tmp_path, settings, wards, 
 
 def test_a_table_with_a_client_column(tmp_path):
     path = tmp_path / "wards.csv"
-    path.write_text("ward,x,sick\n" + "".join(f"w{i % 3},{i},{i % 2}\n" for i in range(60)))
+    rows = "".join(f"w{i % 3},{i * i % 17},{i % 2}\n" for i in range(60))
+    path.write_text(f"ward,x,sick\n{rows}")
     config = configuration(str(path), "sick", "ward", ["rounds=3"])
     assert (config.partition.name, config.rounds) == ("natural", 3)
     assert federation(config).n_clients == 3

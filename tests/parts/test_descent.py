@@ -11,7 +11,7 @@ from federations import Product, at, scalars
 
 from unalike import rng, tree
 from unalike.algorithms.fedprox import Proximal
-from unalike.batches import Batches, Extent, alone, draw
+from unalike.batches import Batches, alone, draw
 from unalike.parts.descent import Descent, Loss, Penalised, Step, begin, descend
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.private import Private
@@ -34,7 +34,7 @@ def data(steps: int) -> Batches:
         batch_size=1,
         keys=rng.key(0)[None],
     )
-    own, extent = alone(found, Extent.of(found), 0)
+    ((own, extent),) = alone(found)
     return Batches(examples.x, examples.y, own, rng.key(1), extent)
 
 

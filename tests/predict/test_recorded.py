@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,15 @@ SETTINGS = {
     "krum": {"attackers": 0},
     "trimmed_mean": {"trim": 0.25},
     "fedaug": {"target": 0.01},
+    "fedbuff": {"buffer": 1, "concurrency": 2},
+    "tifl": {"tiers": 2},
+}
+HALF = {"participation": {"fraction": 0.5}}
+MORE: dict[str, dict[str, Any]] = {  # what a method needs beside settings of its own
+    "by_size": HALF,
+    "power_of_choice": HALF,
+    "tifl": {"participation": {"number": 1}},
+    "fedbn": {"model": {"name": "mlp", "hidden": [8], "batch_norm": True}},
 }
 
 
@@ -65,7 +75,7 @@ def test_every_method(name: str, tmp_path: Path) -> None:
     if name == "latent_disco":
         vae = {"name": "vae", "hidden": [8]}
         method["encoder"] = str(run(tmp_path / "vae", table, model=vae, rounds=1))
-    folder = run(tmp_path, table, method=method)
+    folder = run(tmp_path, table, method=method, **MORE.get(name, {}))
     for which in ("selected", "last"):
         agrees(folder, table, which)
 

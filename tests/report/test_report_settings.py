@@ -87,7 +87,9 @@ def test_settings_that_differ_little_differ(tmp_path):
     for i, lr in enumerate(rates):
         write_run(config(tmp_path / str(i), local={"lr": lr}))
     study = Reader(tmp_path).read()
-    assert [float(own["local.lr"]) for own in by_label(study).values()] == list(rates)
+    assert [name for name, _ in settings.partitions(study)] == [
+        f"dirichlet lr={rate}" for rate in rates
+    ]
     assert dict(settings.everything(study))["local.lr"] == " or ".join(map(str, rates))
     assert "local.lr" not in dict(settings.shared(study))
 
@@ -163,7 +165,10 @@ def test_settings_in_which_runs_differ_are_all_shown(tmp_path):
     shown = dict(settings.everything(study))
     assert shown["local.lr"] == "0.1 or 0.2"
     assert shown["rounds"] == "6"
-    assert [found["local.lr"] for found in by_label(study).values()] == ["0.1", "0.2"]
+    assert [name for name, _ in settings.partitions(study)] == [
+        "dirichlet lr=0.1",
+        "dirichlet lr=0.2",
+    ]
 
 
 def test_clipping_without_noise_is_no_privacy(tmp_path):
