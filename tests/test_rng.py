@@ -131,6 +131,7 @@ def test_numbers_of_the_streams() -> None:
         "JUDGING": 10,
         "LATENTS": 11,
         "RELEASE": 12,
+        "PRETEXT": 21,
     }
     assert {s.name: int(s) for s in rng.ClientStream} == {"BATCHES": -1, "MODEL": 7, "CHANNEL": 11}
     assert rng.fold_in(rng.key(3), rng.Stream.LATENTS) == rng.fold_in(rng.key(3), 11)

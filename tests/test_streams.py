@@ -33,13 +33,13 @@ HALF = sampled(0.5)
 class Diary(Batches):
     """Minibatches that write down which rows were seen."""
 
-    seen: list[list[int]] = []  # one diary for all
+    pages: list[list[int]] = []  # one diary for all
 
     def batch(self, t: int) -> Any:
         """As always, but on record."""
         made = super().batch(t)
         if self.extent.rows and self.transform is None:
-            Diary.seen.append(self.draw.row[t][: self.extent.rows[t]].tolist())
+            Diary.pages.append(self.draw.row[t][: self.extent.rows[t]].tolist())
         return made
 
 
@@ -49,10 +49,10 @@ def history(
     """(cohorts, rows of all minibatches in order) of a run, client by client."""
     parts = {**HALF, **options.pop("parts", {})}
     monkeypatch.setattr("unalike.engine.node.Batches", Diary)
-    Diary.seen = []
+    Diary.pages = []
     played = play(composed(task, data, *methods, **parts), data, 2, engine="sequential", **options)
-    assert Diary.seen, "nobody kept the diary"
-    return [r.ids.tolist() for r in played.rounds], list(Diary.seen)
+    assert Diary.pages, "nobody kept the diary"
+    return [r.ids.tolist() for r in played.rounds], list(Diary.pages)
 
 
 @pytest.fixture
