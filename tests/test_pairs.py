@@ -5,6 +5,7 @@ that is left out must be missed; a part at a setting where it does nothing must 
 result as it is.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -224,10 +225,20 @@ def test_each_part_acts(a: str, b: str) -> None:
         assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
 
 
-@pytest.mark.parametrize(
-    ("idle", "beside"),
-    [(a, b) for pair in PAIRS for a, b in (pair, pair[::-1]) if a in NEUTRAL and b != "fedavg"],
-)
+# Beside one of each sort in the default tier, beside all the others in the slow one.
+OFTEN = {"scaffold", "fedadam", "feddisco", "aaggff_s", "superfed_mm", "lg_fedavg", "ditto"}
+OFTEN |= {"phase_shift", "fedaug", "median", "topk"}
+
+
+def _idle() -> Iterator[Any]:
+    for pair in PAIRS:
+        for idle, beside in (pair, pair[::-1]):
+            if idle in NEUTRAL and beside != "fedavg":
+                later = [] if beside in OFTEN else [pytest.mark.slow]
+                yield pytest.param(idle, beside, marks=later)
+
+
+@pytest.mark.parametrize(("idle", "beside"), list(_idle()))
 def test_a_part_without_effect_leaves_the_other_as_it_is(idle: str, beside: str) -> None:
     """With equally many examples everywhere, so that a plain mean is FedAvg's."""
     if refusal((idle, NEUTRAL[idle]), strong(beside)):

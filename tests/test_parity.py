@@ -6,6 +6,7 @@ precision, so that rounding cannot hide behind a tolerance; PyTorch's warning th
 a slow loop is an error, as all warnings are.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -141,8 +142,18 @@ def apart(a: Any, b: Any) -> float:
     )
 
 
-@pytest.mark.parametrize("network", ["conv", "dense", "lstm"])
-@pytest.mark.parametrize("name", TRIED)
+RECURRENT = {"fedavg", "scaffold", "fedprox", "superfed_mm"}  # the others take long to trace
+
+
+def tried() -> Iterator[Any]:
+    """Every method on every kind of network; most recurrent ones in the slow tier."""
+    for name in TRIED:
+        for network in ("conv", "dense", "lstm"):
+            later = network == "lstm" and name not in RECURRENT
+            yield pytest.param(name, network, marks=[pytest.mark.slow] if later else [])
+
+
+@pytest.mark.parametrize(("name", "network"), list(tried()))
 def test_every_method(name: str, network: str) -> None:
     """Alone and in a cohort, to five digits and in fact to ten."""
     if network == "conv" and name in NO_BUFFERS:
