@@ -289,6 +289,31 @@ class Network:
         own.load_state_dict({k: v.detach().cpu() for k, v in w.items()}, strict=False)
         return own
 
+    def drawing(self, call: Callable[[], Any]) -> str:
+        """The innermost layer that draws from PyTorch's generator while ``call`` runs."""
+        found, hooks = list[str](), list[Any]()
+
+        def watch(name: str, module: nn.Module) -> None:
+            before: list[Tensor] = []
+            hooks.append(
+                module.register_forward_pre_hook(lambda *_: before.append(torch.get_rng_state()))
+            )
+
+            def after(*_: Any) -> None:
+                if not torch.equal(before.pop(), torch.get_rng_state()):
+                    found.append(f"layer '{name}' ({type(module).__name__})" if name else "it")
+
+            hooks.append(module.register_forward_hook(after))
+
+        for name, module in self._module(True).named_modules():
+            watch(name, module)
+        try:
+            call()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return next(iter(found), "it")
+
     def leaves(self, kind: type[nn.Module], leaf: str) -> tuple[str, ...]:
         """The names of a leaf that layers of one kind have."""
         return tuple(

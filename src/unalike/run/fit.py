@@ -84,7 +84,8 @@ def refusal_of_vmap(made: Task, examples: Examples) -> str:
     """Why the network cannot be computed for many clients in one call; empty if it can."""
     w = made.network.given()
     if made.network.seeds_global:
-        return f"it draws from {TORCH}, as F.dropout does and nn.Dropout would not"
+        layer = made.network.drawing(lambda: _step(made, w, examples.x[:2], examples.y[:2]))
+        return f"{layer} draws from {TORCH}, as F.dropout does and nn.Dropout would not"
     x, y = (torch.stack([t[:2], t[:2]]) for t in (examples.x, examples.y))
     step = partial(_step, made)
     try:  # as in a run: rows of each client, with weights that all have first, then with their own
