@@ -220,7 +220,8 @@ class Loop:
             answer = recipe.mixing.weights(mixing[j], part)
             p, mixing[j], note, found = checked(recipe.mixing, answer, len(part.ids))
             notes.append(note)
-            _log(logged, found, part.ids, self.n)
+            if not recipe.topology.local:  # of a single client a rule has nothing to tell
+                _log(logged, found, part.ids, self.n)
             mine = _on(stack.x, p)
             for keep in recipe.filters:
                 filtered, mine = keep(ups.stack(), mine, part)
