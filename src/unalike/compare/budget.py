@@ -6,7 +6,7 @@ who takes part in which round is a pure function, and one client that trains on 
 tells how often a method differentiates one.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -46,6 +46,10 @@ class Trial(NamedTuple):
     slope: float  # gradients for each example that is drawn,
     offset: float  # and for each client of a round, whatever it draws
     before: Traffic  # when it begins
+    downs: Any  # a download as a round has it
+    known: Any  # what selection knows of clients that never answered
+    down: int  # bytes
+    up: int
 
 
 class Forecast:
@@ -56,6 +60,7 @@ class Forecast:
         self.course, self.n = made.course, made.course.transport.clients.n
         self.sizes, self.earlier = made.course.transport.clients.sizes, made.earlier
         self.trials = [self._tried(s) for s in range(len(made.course.program))]
+        self.known: dict[tuple[int, bool], Use] = {}  # a search sums the same rounds again
 
     def _tried(self, stage: int) -> Trial:
         course = self.course
@@ -69,7 +74,10 @@ class Forecast:
         if stage:
             handed = tree.size_bytes(messages.handed)
             before += opening(loop.recipe.topology, self.n, handed)
-        return Trial(loop, messages, len(answer.stats), slope, two - 2 * slope, before)
+        downs, down = tree.map(lambda x: x[None], messages.down), tree.size_bytes(messages.down)
+        known, up = loop.timing.blank(messages.down), channel.size_bytes(messages.wire)
+        offset, reported = two - 2 * slope, len(answer.stats)
+        return Trial(loop, messages, reported, slope, offset, before, downs, known, down, up)
 
     def _worked(self, loop: Loop, state: State, examples: int) -> tuple[float, Replies]:
         """(the gradients one client takes for so many examples, its answer)."""
@@ -80,18 +88,20 @@ class Forecast:
 
     def round(self, t: int, last: bool) -> Use:
         """Round ``t``, which is or is not the last of its stage."""
+        if (t, last) not in self.known:
+            self.known[t, last] = self._used(t, last)
+        return self.known[t, last]
+
+    def _used(self, t: int, last: bool) -> Use:
         spans = self.course.spans
         stage = next((s for s, span in enumerate(spans) if t in span), len(spans) - 1)
         trial, start = self.trials[stage], spans[stage].start
         loop, topology = trial.loop, trial.loop.recipe.topology
         span = range(start, t + 1 if last else t + 2)
-        downs = tree.map(lambda x: x[None], trial.messages.down)
-        known = loop.timing.blank(trial.messages.down)
-        plan = loop.timing.plan(t, known, downs, span)
-        works, _ = loop.timing.in_time(t, plan, downs)
+        plan = loop.timing.plan(t, trial.known, trial.downs, span)
+        works, _ = loop.timing.in_time(t, plan, trial.downs)
         ids, host = works.ids[works.reply], topology.host(t, self.n)
-        down, up = tree.size_bytes(trial.messages.down), channel.size_bytes(trial.messages.wire)
-        cost = traffic(topology, host, plan.ids, ids, down, up, trial.statistics)
+        cost = traffic(topology, host, plan.ids, ids, trial.down, trial.up, trial.statistics)
         edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
         if edges is not None:
             cost += loop.across(loop.heard(edges, loop.home[ids]), blank)
@@ -135,11 +145,11 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     kind = budget.kind
     if kind == "rounds":
         return config
-    made = experiment(config)
+    made = _built(config)
     forecast = Forecast(made)
     if not getattr(forecast.total(made.course.rounds), kind):
         return config  # a method that uses nothing cannot use up its budget
-    standard, amount, rounds = Forecast(experiment(baseline)), budget.amount, baseline.rounds
+    standard, amount, rounds = Forecast(_built(baseline)), budget.amount, baseline.rounds
     if amount is not None:
         rounds = standard.rounds(kind, amount, budget.longest * rounds)
     usual = getattr(standard.total(rounds), kind)
@@ -154,6 +164,12 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     if rounds > most or abs(getattr(forecast.total(rounds), kind) - usual) > TOLERANCE * usual:
         rounds = forecast.rounds(kind, usual, most) if amount is None else most
     return _possible(config.model_copy(update={"rounds": rounds}), budget, made)
+
+
+def _built(config: Config) -> Experiment:
+    """The experiment without traced steps: two steps of one client do not pay for a trace."""
+    engine = config.engine.model_copy(update={"traced": False})
+    return experiment(config.model_copy(update={"engine": engine}))
 
 
 def _possible(config: Config, budget: Budget, made: Experiment) -> Config:

@@ -4,6 +4,7 @@ import os
 import platform
 import shlex
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+@cache  # a comparison asks for every run
 def installed(name: str) -> str | None:
     """The version of a package; None if it is not installed as one."""
     try:
