@@ -135,3 +135,25 @@ def test_numbers_of_the_streams() -> None:
     }
     assert {s.name: int(s) for s in rng.ClientStream} == {"BATCHES": -1, "MODEL": 7, "CHANNEL": 11}
     assert rng.fold_in(rng.key(3), rng.Stream.LATENTS) == rng.fold_in(rng.key(3), 11)
+
+
+def test_a_sample_is_the_start_of_a_permutation() -> None:
+    k = rng.key(3)
+    assert torch.equal(rng.sample(k, 40, 7), rng.permutation(k, 40)[:7].sort().values)
+    assert torch.equal(rng.sample(k, 5, 5), torch.arange(5))
+
+
+def test_a_sample_of_very_many_is_uniform_and_without_repetition() -> None:
+    """Each tenth of 200,000 numbers is hit as often as any; 3,000 draws of 100 each."""
+    n, m = 200_000, 100
+    drawn = torch.stack([rng.sample(rng.key(i), n, m) for i in range(3000)])
+    assert drawn.shape == (3000, m)
+    assert (drawn.diff(dim=1) > 0).all()  # sorted and different
+    assert (drawn[:, 0] >= 0).all()
+    assert (drawn[:, -1] < n).all()
+    tenths = torch.bincount(drawn.flatten() // (n // 10), minlength=10).double()
+    expected = 3000 * m / 10
+    assert ((tenths - expected).abs() < 5 * expected**0.5).all()
+    # Two draws share m^2 / n numbers on average.
+    shared = sum(len(np.intersect1d(drawn[2 * i], drawn[2 * i + 1])) for i in range(1500)) / 1500
+    assert abs(shared - m * m / n) < 0.03

@@ -10,6 +10,7 @@ from enum import IntEnum, unique
 from typing import Literal
 from zlib import crc32
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,6 +57,7 @@ class ClientStream(IntEnum):
     CHANNEL = 11
 
 
+SCARCE = 50  # how many times a sample are so many that drawing it twice finds enough of them
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 
 
@@ -117,3 +119,15 @@ def normal(k: Key, *shape: int) -> Tensor:
 def permutation(k: Key, n: int) -> Tensor:
     """A random order of 0..n-1; 64-bit sort keys make ties a matter of 2**-64."""
     return torch.argsort(bits(k, n))
+
+
+def sample(k: Key, n: int, m: int) -> Tensor:
+    """``m`` different numbers below ``n``, in their order, all sets alike probable.
+
+    The first of a permutation; of very many they are drawn one by one until ``m`` differ, which
+    costs what the sample costs.
+    """
+    if n < SCARCE * max(m, 1000):
+        return permutation(k, n)[:m].sort().values
+    drawn, first = np.unique(_shift(bits(k, 2 * m), 1).numpy() % n, return_index=True)
+    return torch.from_numpy(np.sort(drawn[np.argsort(first)[:m]]))

@@ -20,6 +20,7 @@ from unalike.deploy.keeping import Keeping
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
 from unalike.deploy.policy import Policy
 from unalike.engine.examine import Examiner
+from unalike.engine.judging import Exam
 from unalike.engine.messages import messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
 from unalike.errors import UnalikeError
@@ -146,8 +147,7 @@ class Site:
             lambda f, items: [f(item) for item in items],
             vectorized=False,
             chunk=1,
-            how=judging.ensemble,
-            train=judging.train,
+            exam=Exam(judging.ensemble, judging.train),
         )
 
     def _survey(self, question: Message) -> Message:

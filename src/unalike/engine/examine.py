@@ -26,7 +26,16 @@ from torch.nn.utils.rnn import pad_sequence
 from unalike import rng, tree
 from unalike.algorithm import Algorithm
 from unalike.engine import line
-from unalike.engine.judging import MANY, at_once, merged, outputs, side_by_side
+from unalike.engine.judging import (
+    MANY,
+    USUAL,
+    Exam,
+    at_once,
+    judging,
+    merged,
+    outputs,
+    side_by_side,
+)
 from unalike.engine.probe import Probe
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation, Rows
@@ -54,10 +63,7 @@ class Examiner:
         vectorized: bool,
         chunk: int,
         workers: int = 1,
-        how: str = "probabilities",
-        train: bool = False,
-        points: int = 0,
-        adversary: bool = False,
+        exam: Exam = USUAL,
     ) -> None:
         """The rows of each section are gathered once.
 
@@ -73,21 +79,20 @@ class Examiner:
             vectorized: Whether clients are computed many in one call.
             chunk: How many.
             workers: The threads of ``each``.
-            how: What the ensemble of the clients is.
-            train: Whether training rows are judged, too.
-            points: At how many points of the line to their own models clients are judged, too.
-            adversary: Whether an adversary is tried on representations.
+            exam: What is judged.
         """
         self.algorithm, self.task, self.kept = algorithm, algorithm.task, kept
         self.x, self.y, self.home, self.each = x, y, home, each
-        self.vectorized, self.chunk, self.workers, self.how = vectorized, chunk, workers, how
-        self.servers, self.points = int(home.max()) + 1, line.points(points)
+        self.vectorized, self.chunk, self.workers = vectorized, chunk, workers
+        self.servers, self.points = int(home.max()) + 1, line.points(exam.line)
+        self.how, train = exam.ensemble, exam.train
         n, new = federation.n_clients, federation.n_new
         # A pooled run has one client for all.
         self.acts_as = torch.arange(n) if len(home) == n else torch.zeros(n, dtype=torch.long)
         self.sizes = torch.from_numpy(federation.sizes(TRAIN))
         parts = {"train": TRAIN, "validation": VALIDATION, "local": TEST}
-        own = {name: _of_clients(federation, part, 0, n) for name, part in parts.items()}
+        self.judging = judging(n, exam.clients)
+        own = {name: _of_clients(federation, part, 0, self.judging) for name, part in parts.items()}
         known, strange = own["local"], _of_clients(federation, TEST, n, n + new)
         self.own = {k: v for k, v in own.items() if len(v.order) and (train or k != "train")}
         self.strangers = strange if len(strange.order) else None
@@ -98,7 +103,7 @@ class Examiner:
                 "set of their own; raise split.test or use fewer clients."
             )
         self.probe: Probe | None = None
-        if adversary:
+        if exam.adversary:
             self.probe = Probe(self.task, federation.examples.protected, tuple(x.shape[1:]))
         self.learn, self.key = own["train"], key
         # What judging draws belongs to the row, so that it is the same for every engine and model.

@@ -1,6 +1,7 @@
 """What both sides of an evaluation do: outputs of a model on many rows, verdicts put together."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +12,29 @@ from unalike.tasks import Judged, Task
 from unalike.tree import Params
 
 MANY, FEW = 4096, 128  # rows in one forward pass
+
+
+class Exam(NamedTuple):
+    """What clients are asked for when they judge."""
+
+    ensemble: str = "probabilities"  # what an ensemble of them is
+    train: bool = False  # whether training rows are judged, too
+    line: int = 0  # points of the line to clients' own models that are judged, too
+    steps: tuple[int, ...] = ()  # after which new clients are judged, too
+    adversary: bool = False  # whether one is tried on their representations
+    clients: int = 0  # the most that judge, the first by number; 0: all
+
+
+USUAL = Exam()
+
+
+def judging(clients: int, most: int) -> int:
+    """How many clients judge: the first so many, which are any, since numbers are drawn.
+
+    >>> judging(100, 0), judging(100, 30)
+    (100, 30)
+    """
+    return min(clients, most or clients)
 
 
 def at_once(network: Network, device: torch.device) -> int:

@@ -48,10 +48,12 @@ def of_clients(
     """Downloads to the planned clients, then answers; nothing where clients are their servers."""
     if topology.local or not down:
         return []
-    host = topology.host(t, n)
-    home = topology.home(n)
-    at = home + n if host is None else torch.full_like(home, host)
-    return [sent(at[planned], planned, down), sent(answered, at[answered], up)]
+    host, home = topology.host(t, n), topology.home(n)
+
+    def server(clients: Tensor) -> Tensor:
+        return home[clients] + n if host is None else torch.full_like(clients, host)
+
+    return [sent(server(planned), planned, down), sent(answered, server(answered), up)]
 
 
 def of_servers(topology: Topology, n: int, heard: Tensor, size: int) -> list[Sent]:

@@ -18,6 +18,7 @@ from unalike.engine.guard import Guard, Longest
 from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.population import Population
 from unalike.engine.timing import Known, Timing
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
@@ -81,6 +82,7 @@ class Loop:
         self.recipe, self.transport, self.span, self.guard = recipe, transport, span, guard
         self.n = transport.clients.n
         self.home = recipe.topology.home(self.n)
+        self.all = Population(transport.clients, self.home)
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
         self.asked = Traffic()
@@ -97,7 +99,7 @@ class Loop:
 
     def blank(self, w: Params) -> State:
         """The same before anybody was asked: the form that a saved state has."""
-        key, k = rng.fold_in(self.noise, 0), int(self.home.max()) + 1
+        key, k = rng.fold_in(self.noise, 0), self.all.servers
         device = next(iter(w.values())).device
         server = tree.to(self.recipe.algorithm.server_init(w, key), device)
         stack = tree.map(lambda x: x.expand(k, *x.shape), server)
@@ -163,8 +165,7 @@ class Loop:
         mixing = self.recipe.mixing
         if not self.holds and len(tree.leaves(downs)) and isinstance(mixing, Proportional):
             up = self.recipe.algorithm.upload_like(tree.row(downs, 0))
-            one_server = int(self.home.max()) == 0
-            if one_server and tree.size_bytes(up) * len(planned) > HELD:
+            if self.all.servers == 1 and tree.size_bytes(up) * len(planned) > HELD:
                 return Running(members, planned, self.guard, scale, mixing.proportion)
         return Held(members, planned)
 
@@ -213,7 +214,8 @@ class Loop:
             uploads = gathered.uploads(got)
             stack = tree.map(lambda x: x.clone(), state.stack) if several else state.stack
         for j in at.unique().tolist():
-            part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], self.home == j)
+            whole = self.all.members(j)
+            part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], whole)
             ups = uploads(part.ids)
             for name in recipe.needs & MEASURED.keys():
                 part.stats[name] = MEASURED[name](ups.stack())
@@ -268,7 +270,7 @@ class Loop:
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:
         """The edges in use: a server whose clients all stayed silent says nothing."""
-        awake = torch.zeros(int(self.home.max()) + 1, dtype=torch.bool)
+        awake = torch.zeros(self.all.servers, dtype=torch.bool)
         awake[at] = True
         used = awake[edges[:, 1]]
         if self.recipe.topology.local:
@@ -316,7 +318,7 @@ class Loop:
             here = torch.cat([order[first[i] : ends[i]] for i in senders.tolist()]).sort().values
             known = torch.zeros(k, dtype=torch.bool)
             known[linked[j]] = True
-            part = self._cohort(state, t, got, stats, j, here, known[self.home])
+            part = self._cohort(state, t, got, stats, j, here, known[self.home].nonzero()[:, 0])
             p, _, note, _ = mixing.weights(state.mixing[j], part)
             notes.append(note)
             row = torch.zeros(k, dtype=p.dtype).index_add(0, self.home[part.ids], p)
@@ -336,22 +338,12 @@ class Loop:
         """Some of those that answered, as server ``j`` sees them."""
         numbers = {k: v[here] for k, v in stats.items()}
         host = self.recipe.topology.host(t, self.n)
-        own = (self.home == j).nonzero()[:, 0] if host is None else torch.tensor([host])
+        own = self.all.members(j) if host is None else torch.tensor([host])
         key = rng.fold_in(self.noise, t + 1)
         ids = got[here]
-        standing = self._standing(state, ids)
-        return Cohort(t, ids, numbers, state.survey, known.nonzero()[:, 0], key, own, standing)
-
-    def _standing(self, state: State, ids: Tensor) -> Tensor | None:
-        """What clients count among all clients, by a rule that looks at nothing of the round."""
-        mixing = self.recipe.mixing
-        if not mixing.fixed or int(self.home.max()) > 0:
-            return None
-        sizes = self.transport.clients.sizes.double()
-        everybody = torch.arange(self.n)
-        numbers = {"examples": sizes, "steps": torch.ones_like(sizes)}
-        whole = Cohort(0, everybody, numbers, state.survey, everybody, self.noise)
-        return mixing.weights(mixing.init(self.n), whole).p[ids]
+        standing = self.all.standing(self.recipe.mixing, state.survey, self.noise)
+        standing = None if standing is None else standing[ids]
+        return Cohort(t, ids, numbers, state.survey, known, key, own, standing)
 
     def moved(self, t: int, state: State) -> Traffic:
         """The server's own state, where another client is the server than in the round before."""

@@ -20,6 +20,7 @@ from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
+from unalike.engine.judging import USUAL, Exam
 from unalike.engine.newcomers import Newcomers
 from unalike.engine.node import (
     STACKED,
@@ -74,11 +75,7 @@ class Simulation:
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
         federation: Federation | None = None,  # whose rows are for testing, where any are
-        ensemble: str = "probabilities",  # what an ensemble of clients is
-        judge_training: bool = False,
-        line: int = 0,  # points of the line to clients' own models that are judged
-        steps: Sequence[int] = (),  # after which new clients are judged, too
-        adversary: bool = False,  # whether one is tried on clients' representations
+        exam: Exam = USUAL,
     ) -> None:
         """Moves the data to the device once."""
         self.examples, self.rows, self.seed = examples, rows, seed
@@ -89,9 +86,7 @@ class Simulation:
         self.keys = Keys.of(seed, device)
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
-        self.federation, self.how = federation, ensemble
-        self.judge_training, self.line, self.steps, self._now = judge_training, line, steps, 0
-        self.adversary = adversary
+        self.federation, self.exam, self._now = federation, exam, 0
         self._repeat: Graphs | None = None
         self._calls: Calls | None = None
         if graphs and device.type == "cuda":
@@ -151,10 +146,7 @@ class Simulation:
             vectorized=self.engine == "vectorized",
             chunk=self.chunk,
             workers=self.workers,
-            how=self.how,
-            train=self.judge_training,
-            points=self.line,
-            adversary=self.adversary,
+            exam=self.exam,
         )
 
     @property
@@ -166,9 +158,9 @@ class Simulation:
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Every section that is judged on rows which clients hold."""
         found, data = self.examiner.evaluate(downs, models), self.federation
-        if self.steps and data is not None and data.n_new:
+        if self.exam.steps and data is not None and data.n_new:
             whole = [self.mean_weights(downs) if w is None else w for w in models]
-            draws = self.examiner.noise, self.keys, self.steps, self.each
+            draws = self.examiner.noise, self.keys, self.exam.steps, self.each
             join = Newcomers(self.recipe, data, self.x, self.y, *draws)
             found |= join.evaluate(self._now, downs, whole)
         return found

@@ -163,8 +163,9 @@ def _totals(size: np.ndarray, validation: float, test: float) -> np.ndarray:
 def _deal(owner: np.ndarray, strata: np.ndarray, totals: np.ndarray, lot: np.ndarray) -> np.ndarray:
     """The part of each example, given each client's totals and a random number per example."""
     classes = int(strata.max()) + 1
-    row = np.lexsort((lot, strata, owner))  # by client, by class, at random
-    cell_of_row = (owner * classes + strata)[row]
+    cell = owner * classes + strata
+    row = np.lexsort((lot, cell))  # by client, by class, at random
+    cell_of_row = cell[row]
     starts = np.flatnonzero(np.diff(cell_of_row, prepend=-1))
     count = np.diff(starts, append=len(row))
     client, tie = owner[row[starts]], lot[row[starts]]
@@ -203,9 +204,14 @@ def _apportion(
     low = np.floor(exact + 1e-9)
     remainder = np.round(exact - low, 9)
     short = totals - np.bincount(group, low, minlength=len(totals)).astype(np.int64)
-    order = np.lexsort((tie, -remainder, group))
-    start = np.searchsorted(group, np.arange(len(totals)))
-    rank = np.empty(len(exact), np.int64)
-    rank[order] = np.arange(len(exact)) - start[group]
-    whole: np.ndarray = low.astype(np.int64) + (rank < short[group])
+    # Remainders sum to what is short, so that only those above zero are served: of millions of
+    # groups most need no sorting.
+    served = np.flatnonzero((remainder > 0) & (short[group] > 0))
+    if (np.bincount(group[served], minlength=len(totals)) < short).any():  # but for roundings
+        served = np.arange(len(exact))
+    mine, left = group[served], remainder[served]
+    order = np.lexsort((tie[served], -left, mine))
+    rank = np.arange(len(served)) - np.searchsorted(mine, np.arange(len(totals)))[mine]
+    whole: np.ndarray = low.astype(np.int64)
+    whole[served[order[rank < short[mine]]]] += 1
     return whole

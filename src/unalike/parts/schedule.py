@@ -103,7 +103,7 @@ class Sampled:
         """The cohort depends on the key and the round alone, never on the method."""
         settled = n if self.late is None else n - self.late.clients
         m = self.drawn(t, settled) if self.late is not None else self.participation.invited(n)
-        ids = rng.permutation(rng.fold_in(key, t), settled)[:m].sort().values
+        ids = rng.sample(rng.fold_in(key, t), settled, m)
         if self.late is not None and t >= self.late.first:
             ids = torch.cat([ids, torch.arange(settled, n)])
         return self.planned(ids)

@@ -181,8 +181,9 @@ def trained(raw: dict[str, Any], weights: Weights, task: Task) -> Trained:
     read = dict(raw["reading"])
     separator, encoding, na_values = read["csv"]
     csv = Csv(separator, encoding, tuple(na_values))
+    nameless = isinstance(raw["clients"], int)  # then it says how many there are
     return Trained(
-        tuple(raw["clients"]),
+        tuple(map(str, range(raw["clients"]) if nameless else raw["clients"])),
         np.array([int(c) if read["whole"] else c for c in raw["classes"]]),
         Reading(**{**read, "csv": csv}),
         Features.of(raw),

@@ -209,7 +209,7 @@ def client_rows(run: Run) -> list[Record]:
         return []
     counts = np.array(run.data["counts"], float)
     names = run.data.get("classes") or [str(c) for c in range(counts.shape[1])]
-    n, marks = int(run.data["clients"]), run.data.get("marks")
+    n, marks = len(counts), run.data.get("marks")
     taken, last = np.zeros(n, int), np.full(n, np.nan)
     for record in run.rounds:
         ids = np.array(record["clients"], int)

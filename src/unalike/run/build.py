@@ -20,6 +20,7 @@ from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
+from unalike.engine.judging import Exam
 from unalike.engine.loop import Loop
 from unalike.engine.simulate import Simulation
 from unalike.engine.states import OnDisk
@@ -246,6 +247,19 @@ def experiment(config: Config) -> Experiment:
     return assemble(config, data, task(config, data.examples))
 
 
+def _exam(config: Config) -> Exam:
+    """What clients judge, and how many of them."""
+    asked, late = config.evaluation, config.participation.late
+    return Exam(
+        asked.ensemble,
+        asked.train,
+        asked.line,
+        tuple(asked.new_client_steps),
+        asked.adversary,
+        0 if late else asked.clients,  # those that join late have the last numbers
+    )
+
+
 def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
@@ -277,11 +291,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
         federation=data,
-        ensemble=judging.ensemble,
-        judge_training=judging.train,
-        line=judging.line,
-        steps=judging.new_client_steps,
-        adversary=judging.adversary,
+        exam=_exam(config),
     )
     f, last = config.faults, stages[-1].recipe
     released, promised = releases(stages)

@@ -37,6 +37,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if kinds <= {int, str} or (kinds == {float} and all(map(math.isfinite, value))):
+            return list(value)
         return [plain(v) for v in value]
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()

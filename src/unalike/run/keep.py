@@ -154,7 +154,6 @@ def _too_many(made: Experiment) -> bool:
 def described(made: Experiment) -> dict[str, Any]:
     """The contents of features.json."""
     federation, examples = made.federation, made.federation.examples
-    names = federation.names or tuple(map(str, range(federation.n_clients)))
     return {
         "format": FORMAT,
         "data": examples.name,
@@ -162,20 +161,20 @@ def described(made: Experiment) -> dict[str, Any]:
         "classes": list(examples.class_names) or list(map(str, range(examples.classes))),
         "reading": examples.reading._asdict(),
         **federation.features.as_dict(),
-        "clients": list(names[: federation.n_clients]),
+        "clients": list(federation.names[: federation.n_clients]) or federation.n_clients,
         "ensemble": made.config.evaluation.ensemble,
     }
 
 
 def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
-    """What skew.json says of the partition."""
-    federation = made.federation
+    """What skew.json says of the partition: of all clients, and of each one that judges."""
+    federation, judging = made.federation, made.simulation.examiner.judging
     return {
         "skew": skew,
-        "counts": federation.counts.tolist(),
+        "counts": federation.counts[:judging].tolist(),
         "classes": list(federation.examples.class_names),
-        "names": list(federation.names),
-        "marks": [list(words) for words in federation.marks],
+        "names": list(federation.names[:judging]),
+        "marks": [list(words) for words in federation.marks[:judging]],
         "asked": [outcome._asdict() for outcome in federation.outcomes],
         "unused": federation.unused,
         "groups": groups(made),

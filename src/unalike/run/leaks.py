@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from unalike import rng
@@ -114,6 +113,8 @@ def auc(members: np.ndarray, others: np.ndarray) -> float:
     0.875
     """
     n, m = len(members), len(others)
+    from scipy.stats import rankdata  # it takes half a second that few runs need
+
     ranks = rankdata(np.concatenate([members, others]))
     above = (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)  # a member's loss is the larger one
     return round(float(1 - above), 6)

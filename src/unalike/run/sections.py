@@ -166,6 +166,12 @@ class EvaluationSettings(Settings):
     """When to evaluate, and which validation metric selects a round."""
 
     every: int = Field(default=1, ge=1, description="rounds between evaluations")
+    clients: int = Field(
+        default=10_000,
+        ge=1,
+        description="the most clients that judge, the same ones each time; of more clients these "
+        "are drawn by lot (all judge if some join late)",
+    )
     select: Literal["auto", "accuracy", "loss", "f1", "auroc"] = Field(
         default="auto",
         description="validation metric (mean over clients) that selects; auto: accuracy, or loss "

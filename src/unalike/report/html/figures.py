@@ -250,7 +250,8 @@ def _graph(table: Record, run: Run) -> "ChartType":
         raise DataError(f"topology '{name}' is unknown to this version.")
     made = TOPOLOGIES[name](**{k: v for k, v in table.items() if k != "name"}).build()
     links = next((x for t in range(100) if (x := made.links(t, n)) is not None), None)
-    skew = emd_per_client(np.array(run.data["counts"], float))
+    counts = np.array(run.data["counts"], float)
+    skew = emd_per_client(counts) if len(counts) == n else None  # of many clients some are recorded
     return plots.topology_plot(made.home(n), links, made.local, skew=skew)
 
 
