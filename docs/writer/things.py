@@ -55,10 +55,10 @@ def datasets_page() -> str:
     """Every dataset, with the files it looks for."""
     parts = [
         "# Datasets\n",
-        "`digits` and `breast_cancer` come with scikit-learn. The others are read from the folder "
-        "named by their setting `folder`, else by the environment variable `UNALIKE_DATA`, else "
-        "from the Hugging Face hub or its cache where they have a name there (this needs "
-        "`pip install 'unalike[hub]'`). Your own files are [`files`](#files): see "
+        "`digits`, `breast_cancer` and `diabetes` come with scikit-learn. The others are read from "
+        "the folder named by their setting `folder`, else by the environment variable "
+        "`UNALIKE_DATA`, else from the Hugging Face hub or its cache where they have a name there "
+        "(this needs `pip install 'unalike[hub]'`). Your own files are [`files`](#files): see "
         "[Use your own data](how-to-own-data.md).\n",
     ]
     for name, cls in tables()["data"].items():

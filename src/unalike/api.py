@@ -27,6 +27,7 @@ SETTLED = {  # settings of a file that do not belong to ``train``, and why
     "data": "is settled by the federation",
     "label": "is settled by the federation",
     "client": "is settled by the federation",
+    "task": "is settled by the federation",
     "partition": "is settled by the federation",
     "shift": "is settled by the federation",
     "split": "is settled by the federation",
@@ -49,8 +50,9 @@ def train(
     """Train a federation and judge it as ``unalike run`` does, in memory.
 
     Args:
-        data: A federation; or anything that ``federate`` takes, with its settings ``label`` and
-            ``client``, and ``partition`` (a name, a table or an object), ``split`` and ``shift``.
+        data: A federation; or anything that ``federate`` takes, with its settings ``label``,
+            ``client`` and ``task``, and ``partition`` (a name, a table or an object), ``split`` and
+            ``shift``.
         model: A module, trained from the weights it comes with and left as it is; or the name of a
             model, or its table of a configuration file.
         method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or one of your
@@ -116,7 +118,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
     if "data" in settings or "track" in settings:
         name = "data" if "data" in settings else "track"
         raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
-    given = {k: settings.pop(k) for k in ("label", "client") if k in settings}
+    given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
     source = dataset(data) if isinstance(data, str) else data
     examples = examples_of(source, **given)

@@ -9,6 +9,7 @@ from unalike.federation.data import Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.readers.anything import examples_of
+from unalike.federation.readers.columns import Learn
 from unalike.federation.shift.base import Shift
 from unalike.run.config import tables
 from unalike.run.explain import check
@@ -24,6 +25,7 @@ def federate(
     *,
     label: str = "label",
     client: str = "",
+    task: Learn = "auto",
     validation: float = 0.1,
     test: float = 0.2,
     new_clients: int = 0,
@@ -45,6 +47,8 @@ def federate(
         shifts: Applied in this order, after the split: names, tables or objects.
         label: The column to predict, of a frame.
         client: The column that names each row's client, of a frame.
+        task: ``regression`` predicts the numbers that labels are; ``auto`` does so only where they
+            are plainly measurements.
         validation: Share of each client's examples.
         test: Share of each client's examples.
         new_clients: How many clients are held out whole.
@@ -58,7 +62,7 @@ def federate(
     """
     source = dataset(data) if isinstance(data, str) else data
     return build.federate(
-        examples_of(source, label, client),
+        examples_of(source, label, client, task),
         _made("partition", partitioner or "natural", Partitioner),
         [_made("shift", shift, Shift) for shift in shifts],
         validation=validation,

@@ -15,7 +15,7 @@ from unalike.errors import RunError
 from unalike.federation.data import Federation
 from unalike.federation.skew import measure
 from unalike.files import write
-from unalike.metrics.catalogue import TESTS
+from unalike.metrics.catalogue import TESTS, main_metric
 from unalike.predict.trained import Trained, trained
 from unalike.predict.weights import Which, of_models
 from unalike.report import outcome
@@ -117,7 +117,7 @@ class Result:
         last, chosen = self.summary["last"], self.summary["selected"]
         judged = chosen or last
         sections = [s for s in TESTS if s in judged]
-        main = outcome.main_metric(judged[sections[0]])
+        main = main_metric(judged[sections[0]])
         rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
         title = f"Round {judged['round']}" + (", selected on validation rows" if chosen else "")
         table = Table(title, ["test", *outcome.columns(main).values()], rows, []).filled()

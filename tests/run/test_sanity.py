@@ -12,12 +12,13 @@ from federations import composed, network_task, play
 
 from unalike.engine.loop import ENORMOUS, Loop
 from unalike.errors import RunError
-from unalike.federation.data import Examples
-from unalike.run.alarm import alarm, ignorance
+from unalike.network import Network
+from unalike.run.alarm import alarm
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.execute import start
 from unalike.run.folder import read_lines
+from unalike.tasks import TASKS
 
 BASE: dict[str, Any] = {
     "rounds": 8,
@@ -93,12 +94,14 @@ def test_ordinary_runs_say_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_model_that_knows_nothing_loses() -> None:
-    examples = Examples(torch.zeros(3, 2, 5), torch.tensor([0, 1, 2]), 4)
-    assert ignorance(examples, True) == pytest.approx(math.log(4))
-    assert ignorance(examples, False) == pytest.approx(10 * math.log(2))
+    network = Network(torch.nn.Linear(10, 4))
+    known = {kind: learn(network).ignorance(4, 10) for kind, learn in TASKS.items()}
+    assert known["multiclass"] == known["characters"] == pytest.approx(math.log(4))
+    assert known["autoencoding"] == pytest.approx(10 * math.log(2))
+    assert known["regression"] == 1  # the variance of a target that was scaled
     spread = {"local": {"loss": {"mean": None}}, "global": {"loss": {"mean": 1400.0}}}
-    assert "a loss of 1.4e+03 (global)" in alarm(spread, examples, True)
-    assert alarm(spread, examples, False) == ""
+    assert "a loss of 1.4e+03 (global)" in alarm(spread, known["multiclass"])
+    assert alarm(spread, known["autoencoding"]) == ""
 
 
 def test_an_untrained_model_is_near_it() -> None:
@@ -107,4 +110,4 @@ def test_an_untrained_model_is_near_it() -> None:
     progress = made.course.begin()
     judged = made.evaluator(progress.state)
     loss = judged.spread["local"]["loss"]["mean"]
-    assert 0.5 < loss / ignorance(made.federation.examples, True) < 2
+    assert 0.5 < loss / made.recipe.algorithm.task.ignorance(10, 64) < 2

@@ -91,10 +91,10 @@ class PropFairLoss(Method):
         return replace(draft, task=draft.task.curved(curve))
 
     def objection(self, draft: Draft) -> str:
-        """A reconstruction has no baseline."""
+        """Other losses have no baseline that is known beforehand."""
         if draft.task.classifies:
             return ""
         return (
-            "method 'propfair_loss' is made for a classification loss, not for reconstruction; "
-            "use 'propfair'."
+            "method 'propfair_loss' is made for a classification loss, and this is "
+            f"{draft.task.called}; use 'propfair'."
         )

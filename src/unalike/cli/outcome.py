@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from unalike.metrics.catalogue import TESTS
+from unalike.metrics.catalogue import TESTS, main_metric
 from unalike.report import outcome
 from unalike.run.folder import read_json
 from unalike.tables.cells import words
@@ -64,7 +64,7 @@ def outcomes(summary: dict[str, Any]) -> Iterator[Table]:
 
 def _tests(title: str, judged: dict[str, Any]) -> Table:
     sections = [s for s in TESTS if s in judged]
-    main = outcome.main_metric(judged[sections[0]])
+    main = main_metric(judged[sections[0]])
     rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
     notes = [note for s in sections for note in outcome.left_out(judged[s], s)]
     return Table(title, ["test", *outcome.columns(main).values()], rows, notes).filled()

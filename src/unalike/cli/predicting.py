@@ -9,12 +9,13 @@ from rich.console import Console
 
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers.new_rows import NewRows
+from unalike.metrics.catalogue import metric
 from unalike.predict.each import by_owner
 from unalike.predict.export import Format
 from unalike.predict.export import export as write_model
-from unalike.predict.trained import Trained, chosen, load, shares_of
+from unalike.predict.trained import Trained, errors, load
 from unalike.predict.weights import Which
-from unalike.tables.format import count, decimal
+from unalike.tables.format import count, decimal, number
 
 
 def predict(
@@ -36,8 +37,8 @@ def predict(
     model = trained if client is None else trained.personal(client)
     read = model.read(rows)
     said = by_owner(model, read) if own else model.outputs(read.x)
-    codes = chosen(model.task, said)
-    table = _table(model, read, codes, shares_of(model.task, said) if probabilities else None)
+    answers = model.named(said)
+    table = _table(model, read, answers, model.task.probabilities(said) if probabilities else None)
     if out is None:
         sys.stdout.write(table.write_csv())
     else:
@@ -46,10 +47,8 @@ def predict(
     told = (
         f"{count(len(table))} row{'s' * (len(table) != 1)} predicted by {who}, round {model.round}"
     )
-    right = _right(model, read, codes)
     Console(stderr=True, markup=False, highlight=False).print(
-        told + ("" if right is None else f"; accuracy {decimal(right, 4)} on their labels"),
-        soft_wrap=True,
+        told + _judged(model, read, answers), soft_wrap=True
     )
 
 
@@ -63,16 +62,16 @@ def export(
 
 
 def _table(
-    model: Trained, read: NewRows, codes: np.ndarray, shares: np.ndarray | None
+    model: Trained, read: NewRows, answers: np.ndarray, shares: np.ndarray | None
 ) -> pl.DataFrame:
-    if codes.ndim > 1:  # a class after every step of a sequence: the last is what comes next
-        codes, shares = codes[:, -1], None if shares is None else shares[:, -1]
-    columns: dict[str, np.ndarray] = {"row": np.arange(len(codes))}
+    if answers.ndim > 1:  # a class after every step of a sequence: the last is what comes next
+        answers, shares = answers[:, -1], None if shares is None else shares[:, -1]
+    columns: dict[str, np.ndarray] = {"row": np.arange(len(answers))}
     if read.names:
         columns["file"] = np.array(read.names)
     if read.clients is not None:
         columns["client"] = read.clients
-    columns["prediction"] = model.classes_[codes]
+    columns["prediction"] = answers
     if shares is not None:
         columns |= {f"p({name})": shares[:, i] for i, name in enumerate(model.classes_)}
     return pl.DataFrame(columns)
@@ -95,9 +94,24 @@ def _whose(model: Trained) -> str:
     return "the shared model"
 
 
-def _right(model: Trained, read: NewRows, codes: np.ndarray) -> float | None:
-    """The accuracy, if the rows come with labels that the model knows."""
-    known = model.classes_.astype(str)
-    if read.labels is None or codes.ndim > 1 or not np.isin(read.labels, known).all():
-        return None
-    return float(np.mean(known[codes] == read.labels))
+def _judged(model: Trained, read: NewRows, answers: np.ndarray) -> str:
+    """How well it did, if the rows come with labels that the model knows."""
+    if read.labels is None or answers.ndim > 1:
+        return ""
+    if not model.task.classifies:
+        return _measured(answers, read.labels)
+    if not np.isin(read.labels, model.classes_.astype(str)).all():
+        return ""
+    right = float(np.mean(answers.astype(str) == read.labels))
+    return f"; accuracy {decimal(right, 4)} on their labels"
+
+
+def _measured(answers: np.ndarray, labels: np.ndarray) -> str:
+    try:
+        found = errors(answers, labels)
+    except ValueError:  # the column holds something else now
+        return ""
+    shown = ", ".join(
+        f"{metric(name).title} {number(found[name], name)}" for name in ("rmse", "mae", "r2")
+    )
+    return f"; {shown} on their labels"

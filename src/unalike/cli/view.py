@@ -12,8 +12,7 @@ from rich.text import Text
 
 from unalike.compare.labels import combined
 from unalike.federation.data import TEST, Examples, Federation
-from unalike.metrics.catalogue import TESTS, head
-from unalike.report.outcome import main_metric
+from unalike.metrics.catalogue import TESTS, head, main_metric
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
 from unalike.tables.format import number, whole
@@ -132,11 +131,19 @@ def _read(examples: Examples) -> str:
         each += " features" if examples.x.is_floating_point() else " symbols"
     test = "" if examples.test_y is None else f" and {whole(len(examples.test_y))} for testing"
     many = whole(len(examples))
-    return f"read {many} examples{test}, each {each}, of {examples.classes} classes"
+    if examples.ranges is None:
+        return f"read {many} examples{test}, each {each}, of {examples.classes} classes"
+    low, high = (
+        float(v) * examples.unit.spread + examples.unit.centre for v in examples.y.aminmax()
+    )
+    return (
+        f"read {many} examples{test}, each {each}, with a number to predict ({low:.4g} to "
+        f"{high:.4g}); rows are dealt and counted by {examples.classes} ranges of it"
+    )
 
 
 def scores(record: dict[str, Any]) -> str:
-    """The round's accuracies in a few words; losses where there is no accuracy."""
+    """The round's accuracies in a few words; errors or losses where nothing is classified."""
     metrics = record["metrics"] or {}
     found = {section: metrics[section] for section in TESTS if section in metrics}
     if not found:

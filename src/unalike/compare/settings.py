@@ -21,7 +21,11 @@ class Judging(Settings):
 
     title: str = Field(default="", description="heading of the tables")
     question: str = Field(default="", description="what the comparison is to answer")
-    metric: str = Field(default="accuracy", description="what is compared")
+    metric: str = Field(
+        default="auto",
+        description="what is compared; auto: accuracy, rmse of a regression, loss of an "
+        "autoencoder",
+    )
     section: Literal["local", "global", "new", "adapted", "settled", "late", "common", "oracle"] = (
         Field(
             default="local",

@@ -31,6 +31,7 @@ from unalike.run.config import Config, parse, refuse_data
 from unalike.run.dotted import flat
 from unalike.run.explain import check
 from unalike.run.overrides import override
+from unalike.run.selecting import headline
 
 FORMAT = 2  # of compare.json
 SCALE = "small"  # if a file has scales and none is asked for
@@ -207,6 +208,8 @@ def comparison(raw: Mapping[str, Any]) -> Comparison:
     ]
     baseline = look_up(settings.baseline or listed[0].label, listed).label
     judging = Judging(**settings.model_dump(include=set(Judging.model_fields)))
+    if judging.metric == "auto":
+        judging = judging.model_copy(update={"metric": headline(cells[0].config)})
     return Comparison(judging, budget, baseline, cells, {})
 
 
@@ -229,7 +232,7 @@ def _cell(base: Mapping[str, Any], method: Variant, condition: Variant, seed: in
 
 
 def _check(settings: CompareSettings, config: Config) -> None:
-    if settings.metric not in METRICS:
+    if settings.metric not in ("auto", *METRICS):
         raise unknown("compare.metric", settings.metric, METRICS)
     if settings.round == "selected" and config.split.validation == 0:
         raise ConfigError(

@@ -65,13 +65,14 @@ def pivot(made: Comparison, analysis: Analysis) -> Table:
 def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     """One condition: the compared number, its spread over clients, calibration, and the ledger."""
     lines, name = analysis.at(condition), made.judging.metric
+    calibrated = any(line.beside["ece"] is not None for line in lines)
     rows = [
         [
             _method([line]),
             _score(line, name),
             score(line.beside["worst10"], name, "worst10"),
             score(line.beside["gini"], name, "gini"),
-            score(line.beside["ece"], "ece"),
+            *([score(line.beside["ece"], "ece")] if calibrated else []),
             size(line.ledger["bytes"]),
             count(line.ledger["samples"]),
             decimal(line.ledger["rounds"], 0),
@@ -81,7 +82,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
     notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
-    spread = [head(name, "worst10"), head(name, "gini"), head("ece")]
+    spread = [head(name, "worst10"), head(name, "gini"), *([head("ece")] if calibrated else [])]
     columns = ["method", head(name), *spread, "sent", "samples", "rounds"]
     return Table(_title(made, condition), columns, rows, notes)
 

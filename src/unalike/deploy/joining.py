@@ -36,6 +36,11 @@ def hello(examples: Examples) -> dict[str, Any]:
             "files that say which rows train, or which stay together, cannot be joined yet; leave "
             "the split to the recipe."
         )
+    if examples.ranges is not None:
+        raise DataError(
+            "a regression cannot be joined yet, since sites would have to scale its target alike; "
+            "simulate it with unalike run, or name a column of classes."
+        )
     return {
         "version": release(),
         "rows": len(examples),

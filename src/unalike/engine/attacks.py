@@ -71,6 +71,14 @@ class _Attack(Attack):
         return rng.permutation(rng.stream(seed, "attack"), n)[:count].sort().values
 
 
+def _refuse_numbers(examples: Examples) -> None:
+    if examples.ranges is not None:
+        raise ConfigError(
+            f"the attack changes classes, and '{examples.name}' has a number to predict; use "
+            "sign_flip or noise."
+        )
+
+
 class _Flipping(_Attack):
     source: int | None = Field(default=None, ge=0, description="only this class is relabelled")
     target: int | None = Field(default=None, ge=0, description="what it is relabelled as")
@@ -85,6 +93,7 @@ class _Flipping(_Attack):
 
     def poison(self, examples: Examples, rows: Tensor) -> Examples:
         """Wrong labels where the attackers train; what they are tested on stays true."""
+        _refuse_numbers(examples)
         last = examples.classes - 1
         worst = max(self.source or 0, self.target or 0)
         if worst > last:
@@ -153,6 +162,7 @@ class Backdoor(_Attack):
 
     def poison(self, examples: Examples, rows: Tensor) -> Examples:
         """The trigger and the target's label; which rows depends on their numbers alone."""
+        _refuse_numbers(examples)
         if self.target >= examples.classes:
             raise ConfigError(
                 f"attack.target is {self.target}, but the classes of '{examples.name}' are 0 to "

@@ -12,7 +12,7 @@ from unalike.errors import ConfigError, DataError, unknown
 from unalike.federation.features import UNTOUCHED, Features
 from unalike.federation.goals import Outcome
 from unalike.federation.readers.columns import AS_ARRAYS, NOTHING, Pending, Reading
-from unalike.kinds import Kind
+from unalike.kinds import AS_GIVEN, Kind, Unit
 
 TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from
 FREE = -1  # a row whose part is dealt
@@ -24,7 +24,8 @@ class Examples:
     """A dataset before it is partitioned: features, labels and, where they exist, natural clients.
 
     ``y`` holds what is predicted. ``strata`` is what skew is measured and dealt out by; it is ``y``
-    unless the labels are sequences (next characters), where it is the last one.
+    unless the labels are sequences (next characters), where it is the last one, or numbers, where
+    it is the range they are in.
     """
 
     x: Tensor
@@ -43,10 +44,14 @@ class Examples:
     protected: tuple[str, ...] = ()
     part: np.ndarray | None = None  # what each row is for, where the data say so; FREE: they do not
     units: np.ndarray | None = None  # rows of one unit (a patient) are on one side of the split
+    ranges: np.ndarray | None = None  # of targets that are numbers: the class that stands for each
+    unit: Unit = AS_GIVEN  # how these were scaled
 
     @cached_property
     def strata(self) -> np.ndarray:
         """The class of each example as a NumPy vector."""
+        if self.ranges is not None:
+            return self.ranges
         y = self.y if self.y.ndim == 1 else self.y[:, -1]
         return y.numpy().astype(np.int64)
 
@@ -60,9 +65,15 @@ class Examples:
         def cut(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[rows]
 
-        groups, part, units = (cut(v) for v in (self.groups, self.part, self.units))
-        x, y = self.x[some], self.y[some]
-        return replace(self, x=x, y=y, groups=groups, part=part, units=units)
+        return replace(
+            self,
+            x=self.x[some],
+            y=self.y[some],
+            groups=cut(self.groups),
+            part=cut(self.part),
+            units=cut(self.units),
+            ranges=cut(self.ranges),
+        )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ levels   a text column keeps the levels that training rows have; any other is ze
 fills    a missing number gets the median, a missing level the most frequent one (ties: the first)
 scale    pooled: mean 0 and variance 1 of columns, or of the channels of images, over all training
          rows; client: over the client's own, where it has any
+target   a number that is predicted: mean 0 and variance 1 over all training rows
 
 In a federation the server has to be told what this takes: see docs/how-to-privacy.md.
 """
@@ -21,6 +22,7 @@ from unalike.errors import DataError
 from unalike.federation.data import TRAIN, Federation
 from unalike.federation.features import Features
 from unalike.federation.readers.columns import NOTHING, Column
+from unalike.kinds import Unit
 
 CHUNK = 8192  # images whose moments are summed at once
 
@@ -34,7 +36,22 @@ def prepared(federation: Federation) -> Federation:
         federation = _treated(federation, _pooled(federation))
     if pending.scale == "client":
         federation = _treated(federation, _by_client(federation))
+    if pending.target:
+        federation = _scaled_target(federation)
     return replace(federation, examples=replace(federation.examples, pending=NOTHING))
+
+
+def _scaled_target(federation: Federation) -> Federation:
+    """Numbers to be predicted to mean 0 and variance 1 over all training rows."""
+    e = federation.examples
+    spread, centre = torch.std_mean(e.y[_training(federation)].double(), correction=0)
+    unit = Unit(float(centre), float(spread) if spread > 1e-12 * centre.abs() else 1.0)
+
+    def scaled(y: Tensor) -> Tensor:
+        return ((y.double() - unit.centre) / unit.spread).float()
+
+    test_y = None if e.test_y is None else scaled(e.test_y)
+    return replace(federation, examples=replace(e, y=scaled(e.y), test_y=test_y, unit=unit))
 
 
 def _encoded(federation: Federation, columns: tuple[Column, ...], drop_first: bool) -> Federation:

@@ -3,6 +3,7 @@
 A name is what records, settings and the heads of CSV files use; a title is what people read.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from unalike.errors import unknown
@@ -16,6 +17,7 @@ class Metric(NamedTuple):
     higher: bool  # whether more is better
     share: bool = False  # a part of one, shown in per cent
     decimals: int = 4  # of the number that is shown
+    figures: int = 0  # significant ones instead, where the unit is the data's own
     of_rows: bool = False  # the share of the rows that something holds for
 
     @property
@@ -40,12 +42,17 @@ METRICS = {
         _share("auroc", "AUROC"),
         Metric("ece", "ECE", higher=False, decimals=3),
         Metric("mce", "MCE", higher=False, decimals=3),
+        Metric("rmse", "RMSE", higher=False, figures=4),
+        Metric("mae", "MAE", higher=False, figures=4),
+        Metric("r2", "R²", higher=True, decimals=3),
         Metric("adversary", "adversary AUROC", higher=False, share=True, decimals=2),
         Metric("fooled", "trained adversary AUROC", higher=False, share=True, decimals=2),
         Metric("reconstruction", "reconstruction", higher=False),
         Metric("kl", "KL", higher=False),
     )
 }
+
+MAIN = ("accuracy", "rmse", "loss")  # what tasks are judged by; all of them have a loss
 
 # How the values of all clients become one number. All but the Gini coefficient, which has none,
 # are in the unit of the metric.
@@ -81,6 +88,12 @@ def metric(name: str) -> Metric:
     if name not in METRICS:
         raise unknown("metric", name, METRICS)
     return METRICS[name]
+
+
+def main_metric(metrics: Iterable[str]) -> str:
+    """What a test is summed up by: accuracy, the error of numbers, or else the loss."""
+    names = set(metrics)
+    return next((name for name in MAIN if name in names), "loss")
 
 
 def higher(name: str) -> bool:

@@ -1,6 +1,8 @@
 """A model of a run for other programs: PyTorch, safetensors or ONNX, with features.json beside it.
 
-What is exported takes rows that are filled and scaled as features.json says and gives logits.
+What is exported takes rows that are filled and scaled as features.json says and gives logits, or
+numbers in the unit of the target. Bare weights (a state dict, safetensors) of a regression give
+scaled numbers: centre and spread are the unit that features.json has under shape.
 """
 
 import logging
@@ -87,7 +89,7 @@ def _onnx(module: nn.Module, example: Tensor, place: Path, trained: Trained) -> 
     require("onnx", "onnx", "writing ONNX")
     require("onnxscript", "onnx", "writing ONNX")
     path = place / "model.onnx"
-    options: dict[str, Any] = {"input_names": ["rows"], "output_names": ["logits"]}
+    options: dict[str, Any] = {"input_names": ["rows"], "output_names": [trained.task.gives]}
     shapes = ({0: torch.export.Dim("n", min=1)},)
     told = logging.getLogger("torch.onnx")
     level = told.level

@@ -1,4 +1,4 @@
-"""A finished run as a classifier, after the conventions of scikit-learn."""
+"""A finished run as a classifier or regressor, after the conventions of scikit-learn."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +16,8 @@ from unalike.federation.data import number_of
 from unalike.federation.features import Features
 from unalike.federation.readers.columns import Csv, Reading
 from unalike.federation.readers.new_rows import NewRows, new_rows
+from unalike.kinds import AS_GIVEN, Unit
+from unalike.metrics.regression import per_client
 from unalike.models.own import OwnModel
 from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
@@ -27,7 +29,7 @@ from unalike.run.fit import fit
 from unalike.run.folder import read_json
 from unalike.run.origins import copy_of, refuse_stranger
 from unalike.run.shape import Shape
-from unalike.tasks import Classification, NetworkTask, Task
+from unalike.tasks import NetworkTask, Task
 from unalike.tree import Params
 
 
@@ -41,11 +43,11 @@ class Trained:
     """
 
     clients: tuple[str, ...]
-    classes_: np.ndarray  # whole numbers if the labels were such, else text
+    classes_: np.ndarray  # whole numbers if the labels were such, else text; empty: no classes
     reading: Reading
     features: Features
     weights: Weights
-    task: Classification
+    task: NetworkTask
     shape: Shape
     ensemble: str = "probabilities"
     client: int | None = None  # whose rows are predicted; None: nobody's in particular
@@ -76,17 +78,24 @@ class Trained:
         return replace(self, client=number, shares=shared)
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The class of each row, as the labels were written."""
-        return self.classes_[chosen(self.task, self.logits(rows))]
+        """The class of each row, as the labels were written; or the number itself."""
+        return self.named(self.logits(rows))
+
+    def named(self, outputs: Tensor) -> np.ndarray:
+        """What the network's outputs say, in the words or the unit of the labels."""
+        said = self.task.predictions(outputs)
+        return self.classes_[said] if self.task.classifies else said
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``."""
-        return shares_of(self.task, self.logits(rows))
+        return self.task.probabilities(self.logits(rows))
 
     def score(self, rows: Any, labels: Any) -> float:
-        """The share of rows that are given the right class."""
-        right = self.predict(rows).astype(str) == np.asarray(labels).astype(str)
-        return float(right.mean())
+        """The share of rows that are given the right class; R^2 of numbers."""
+        said = self.predict(rows)
+        if self.task.classifies:
+            return float((said.astype(str) == np.asarray(labels).astype(str)).mean())
+        return float(errors(said, np.asarray(labels))["r2"])
 
     def logits(self, rows: Any) -> Tensor:
         """What the network says of each row, before it becomes probabilities."""
@@ -128,7 +137,7 @@ class Trained:
                 f"{len(self.models)} models answer together here, which no single module does; "
                 "name a client."
             )
-        return self.task.network.module(self.models[0])
+        return self.task.delivered(self.task.network.module(self.models[0])).eval()
 
     @property
     def _how(self) -> str:
@@ -176,7 +185,7 @@ def load(
 
 def trained(raw: dict[str, Any], weights: Weights, task: Task) -> Trained:
     """From the contents of features.json, models, and the task they were trained for."""
-    if not isinstance(task, Classification):
+    if not isinstance(task, NetworkTask) or not task.predicts:
         raise RunError(f"the run trained {task.called}, which predicts nothing.")
     read = dict(raw["reading"])
     separator, encoding, na_values = read["csv"]
@@ -197,22 +206,15 @@ def trained(raw: dict[str, Any], weights: Weights, task: Task) -> Trained:
 def _shape(raw: dict[str, Any]) -> Shape:
     given = raw["shape"]
     axes = {name: tuple(given[name]) for name in ("features", "targets")}
-    return Shape(**{**given, **axes})
+    return Shape(**{**given, **axes, "unit": Unit(*given.get("unit", AS_GIVEN))})
 
 
-def chosen(task: NetworkTask, logits: Tensor) -> np.ndarray:
-    """The number of the class that each row is taken for."""
-    if type(task).width(2) == 1:
-        return (logits.squeeze(-1) > 0).long().numpy()
-    return logits.argmax(-1).numpy()
-
-
-def shares_of(task: NetworkTask, logits: Tensor) -> np.ndarray:
-    """Class probabilities."""
-    if type(task).width(2) == 1:
-        one = torch.sigmoid(logits.squeeze(-1).double())
-        return torch.stack([1 - one, one], -1).numpy()
-    return logits.double().softmax(-1).numpy()
+def errors(said: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """RMSE, MAE and R^2 of predicted numbers."""
+    true = torch.from_numpy(labels.astype(np.float64).reshape(-1))
+    owner = torch.zeros(len(true), dtype=torch.long)
+    found = per_client(torch.from_numpy(said), true, owner, 1)
+    return {name: float(value) for name, value in found.items()}
 
 
 def _config(folder: Path, trust: bool) -> Config:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, metric
+from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, main_metric, metric
 from unalike.tables.cells import score
 from unalike.tables.format import size, with_unit
 from unalike.tables.model import Cell
 
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
-BESIDE = ("accuracy", "loss", "reconstruction", "kl", "f1", "auroc", "ece")  # their means
+BESIDE = (  # their means
+    *("accuracy", "rmse", "mae", "r2", "loss", "reconstruction", "kl", "f1", "auroc", "ece"),
+)
 
 
 def columns(main: str) -> dict[tuple[str, str], str]:
@@ -47,11 +49,6 @@ def _value(metrics: Mapping[str, Any], section: str, name: str, statistic: str) 
         return None
     value: float | None = metrics[name][statistic]
     return value
-
-
-def main_metric(metrics: Mapping[str, Any]) -> str:
-    """What one test is summed up by: accuracy, or the loss where nothing is classified."""
-    return "accuracy" if "accuracy" in metrics else "loss"
 
 
 def reached(target: Mapping[str, Any]) -> str:

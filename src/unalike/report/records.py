@@ -13,11 +13,10 @@ from unalike.compare.labels import combined, labels
 from unalike.compare.results import FAILED, reasons
 from unalike.compare.spec import Comparison
 from unalike.errors import RunError, UnalikeError
-from unalike.report.outcome import main_metric
+from unalike.metrics.catalogue import main_metric
 from unalike.run.folder import read_json, read_lines
 from unalike.run.place import data_name
 from unalike.run.sections import EvaluationSettings
-from unalike.run.selecting import headline
 from unalike.run.summary import summarise
 from unalike.run.verify import verify
 
@@ -202,7 +201,7 @@ def read_run(folder: Path) -> Run:
     summary = _maybe(folder / "summary.json") if finished else None
     if summary is None and any(r["metrics"] for r in rounds):
         settings = EvaluationSettings(**config.get("evaluation", {}))
-        summary = summarise(rounds, settings, headline(config["model"]["name"]))
+        summary = summarise(rounds, settings, _main(rounds))
     return Run(
         folder,
         config,
@@ -213,6 +212,12 @@ def read_run(folder: Path) -> Run:
         finished,
         sum(map(_seconds, read_lines(folder / "timing.jsonl"))),
     )
+
+
+def _main(rounds: Sequence[Record]) -> str:
+    """What the runs that were judged are first of all judged by."""
+    judged = (m for r in rounds for m in (r["metrics"] or {}).values())
+    return main_metric(next(judged, ("accuracy",)))
 
 
 def _seconds(line: Any) -> float:
@@ -284,8 +289,7 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
     else:
         title = f"{len(runs)} runs on {data}"
         question = f"How do these {len(runs)} runs on {data} differ?"
-    judged = [m for run in runs for r in run.evaluated for m in r["metrics"].values()]
-    metric = main_metric(judged[0]) if judged else "accuracy"
+    metric = _main([r for run in runs for r in run.evaluated])
     return Study(folder, kind, title, question, places, metric=metric)
 
 

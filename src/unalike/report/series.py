@@ -12,7 +12,15 @@ from unalike.federation.skew import emd_per_client
 from unalike.metrics.catalogue import POOLED, SECTIONS, TESTS
 from unalike.report.records import Record, Run, Study
 
-OF_CLIENTS = ("accuracy", "loss", "f1", "ece")  # metrics in the table of clients
+OF_CLIENTS = (
+    "accuracy",
+    "rmse",
+    "mae",
+    "r2",
+    "loss",
+    "f1",
+    "ece",
+)  # metrics in the table of clients
 
 
 class Weights(NamedTuple):

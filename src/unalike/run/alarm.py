@@ -1,17 +1,17 @@
 """A loss that no training leads to, said when it is seen and again in the summary."""
 
-import math
 from typing import Any
-
-from unalike.federation.data import Examples
 
 TIMES = 1000  # as high as the loss of a model that knows nothing
 SAID = "training has diverged: "
 
 
-def alarm(judged: dict[str, Any], examples: Examples, classifies: bool) -> str:
-    """What to say of an evaluation whose loss has exploded; empty if it has not."""
-    bound = TIMES * ignorance(examples, classifies)
+def alarm(judged: dict[str, Any], ignorance: float) -> str:
+    """What to say of an evaluation whose loss has exploded; empty if it has not.
+
+    ``ignorance`` is the loss of a model that knows nothing, near which a run starts.
+    """
+    bound = TIMES * ignorance
     for section, metrics in judged.items():
         loss = metrics.get("loss", {}).get("mean")
         if loss is not None and loss > bound:
@@ -20,15 +20,6 @@ def alarm(judged: dict[str, Any], examples: Examples, classifies: bool) -> str:
                 "model that knows nothing; lower the learning rate"
             )
     return ""
-
-
-def ignorance(examples: Examples, classifies: bool) -> float:
-    """The loss of a model that knows nothing, near which a run starts.
-
-    All classes are as likely, or every number of an example is as likely high as low.
-    """
-    guess = math.log(max(examples.classes, 2))
-    return guess if classifies else max(guess, math.log(2) * examples.x[0].numel())
 
 
 def first_said(records: list[dict[str, Any]]) -> int | None:

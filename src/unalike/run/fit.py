@@ -50,6 +50,7 @@ def fit(
     x, y = examples.x[:2], examples.y[:2]
     try:
         made = learn(Network(module, track_statistics=track, kernels=kernels, bf16=bf16))
+        made = made.scaled(examples.unit)
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
         found: list[str] = []

@@ -27,7 +27,7 @@ from torch import Tensor
 from unalike import tree
 from unalike.engine.evaluate import Evaluation
 from unalike.errors import warn_once
-from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.files import write
 from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
@@ -158,12 +158,19 @@ def described(made: Experiment) -> dict[str, Any]:
         "format": FORMAT,
         "data": examples.name,
         "shape": Shape.of(federation)._asdict(),
-        "classes": list(examples.class_names) or list(map(str, range(examples.classes))),
+        "classes": _classes(examples),
         "reading": examples.reading._asdict(),
         **federation.features.as_dict(),
         "clients": list(federation.names[: federation.n_clients]) or federation.n_clients,
         "ensemble": made.config.evaluation.ensemble,
     }
+
+
+def _classes(examples: Examples) -> list[str]:
+    """What can be predicted; nothing where it is a number."""
+    if examples.ranges is not None:
+        return []
+    return list(examples.class_names) or list(map(str, range(examples.classes)))
 
 
 def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +180,7 @@ def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
         "skew": skew,
         "counts": federation.counts[:judging].tolist(),
         "classes": list(federation.examples.class_names),
+        "ranges": federation.examples.ranges is not None,  # these stand for classes
         "names": list(federation.names[:judging]),
         "marks": [list(words) for words in federation.marks[:judging]],
         "asked": [outcome._asdict() for outcome in federation.outcomes],

@@ -7,7 +7,6 @@ from unalike.engine.cross import cross
 from unalike.engine.loop import State
 from unalike.run.build import Experiment
 from unalike.run.latents import histograms
-from unalike.run.selecting import selection_metric
 
 
 def last_look(made: Experiment, state: State) -> dict[str, Any]:
@@ -15,7 +14,8 @@ def last_look(made: Experiment, state: State) -> dict[str, Any]:
     asked, found = made.config.evaluation, {}
     if asked.cross:
         downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])
-        metric = selection_metric(made.config)
+        task = made.recipe.algorithm.task
+        metric = task.headline if asked.select == "auto" else asked.select
         found["cross"] = cross(made.simulation.examiner, downs, asked.cross, metric)
     found["latents"] = histograms(made, state)
     if asked.landscape:

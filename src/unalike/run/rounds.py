@@ -61,8 +61,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             clients |= last_look(made, progress.state) if t + 1 == course.rounds else {}
         record = _record(report, judged, before)
         if judged is not None:
-            classifies = made.recipe.algorithm.task.classifies
-            note = alarm(judged.spread, made.federation.examples, classifies)
+            task, e = made.recipe.algorithm.task, made.federation.examples
+            note = alarm(judged.spread, task.ignorance(e.classes, e.x[0].numel()))
             record["notes"] += [note] if note else []
         if judged is not None and len(progress.state.mixing) > 1:
             record |= _together(report, progress, gap)

@@ -172,10 +172,10 @@ class EvaluationSettings(Settings):
         description="the most clients that judge, the same ones each time; of more clients these "
         "are drawn by lot (all judge if some join late)",
     )
-    select: Literal["auto", "accuracy", "loss", "f1", "auroc"] = Field(
+    select: Literal["auto", "accuracy", "loss", "f1", "auroc", "rmse", "mae", "r2"] = Field(
         default="auto",
-        description="validation metric (mean over clients) that selects; auto: accuracy, or loss "
-        "where nothing is classified",
+        description="validation metric (mean over clients) that selects; auto: accuracy, rmse of a "
+        "regression, loss of an autoencoder",
     )
     ensemble: Literal["probabilities", "votes", "weights"] = Field(
         default="probabilities",
@@ -183,7 +183,7 @@ class EvaluationSettings(Settings):
         "probabilities, majority vote, or one model of their mean weights",
     )
     target: float | None = Field(
-        default=None, ge=0, description="accuracy (or loss) to count the rounds and bytes to"
+        default=None, ge=0, description="accuracy (rmse, loss) to count the rounds and bytes to"
     )
     train: bool = Field(
         default=False, description="also judge every client's training rows, in a section train"

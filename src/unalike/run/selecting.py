@@ -3,22 +3,24 @@
 from typing import Any, cast
 
 from unalike.errors import ConfigError
+from unalike.federation.datasets.base import Dataset
 from unalike.models import Model
-from unalike.run.config import Config, tables
-from unalike.tasks import TASKS, Classification
+from unalike.run.build import chosen
+from unalike.run.config import Config
+from unalike.tasks import TASKS
 
 
 def selection_metric(config: Config) -> str:
     """The validation metric of a configuration, with ``auto`` resolved."""
     if config.evaluation.select != "auto":
         return config.evaluation.select
-    return headline(config.model.name)
+    return headline(config)
 
 
-def headline(model: str) -> str:
-    """What a task with the named model is first of all judged by, whatever its data."""
-    task = cast(type[Model], tables()["model"][model]).task
-    return TASKS[task].headline if task else Classification.headline
+def headline(config: Config) -> str:
+    """What a run is first of all judged by; where only the data tell, they are read."""
+    model, data = cast(Model, chosen("model", config.model)), chosen("data", config.data)
+    return TASKS[model.task or cast(Dataset, data).kind()].headline
 
 
 def validation_score(record: dict[str, Any], metric: str) -> float | None:

@@ -1,11 +1,12 @@
 """What a recipe must know of the data: their shapes, and nothing of anybody's examples."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from unalike.federation.data import Examples, Federation
-from unalike.kinds import Kind
+from unalike.kinds import AS_GIVEN, Kind, Unit
 
 
 class Shape(NamedTuple):
@@ -19,6 +20,8 @@ class Shape(NamedTuple):
     dtype: str  # of the features
     name: str = "data"
     protected: tuple[str, ...] = ()  # the last of the features, which no network sees
+    unit: Unit = AS_GIVEN  # how targets that are numbers were scaled
+    target_dtype: str = "int64"
 
     @classmethod
     def of(cls, federation: Federation) -> "Shape":
@@ -26,11 +29,12 @@ class Shape(NamedTuple):
         e = federation.examples
         dtype = str(e.x.dtype).removeprefix("torch.")
         features, targets = tuple(e.x.shape[1:]), tuple(e.y.shape[1:])
-        own = e.classes, e.kind, features, targets, dtype, e.name, e.protected
-        return cls(federation.n_clients, *own)
+        own = e.classes, e.kind, features, targets, dtype, e.name, e.protected, e.unit
+        return cls(federation.n_clients, *own, str(e.y.dtype).removeprefix("torch."))
 
     def blank(self) -> Examples:
         """Two examples of this shape, to try a network on."""
         x = torch.zeros(2, *self.features, dtype=getattr(torch, self.dtype))
-        y = torch.zeros(2, *self.targets, dtype=torch.long)
-        return Examples(x, y, self.classes, self.kind, name=self.name, protected=self.protected)
+        y = torch.zeros(2, *self.targets, dtype=getattr(torch, self.target_dtype))
+        blank = Examples(x, y, self.classes, self.kind, name=self.name, unit=self.unit)
+        return replace(blank, protected=self.protected)

@@ -26,10 +26,12 @@ def number(value: float | None, metric: str, statistic: str = "mean") -> str:
 
     >>> number(0.98765, "accuracy"), number(0.98765, "loss"), number(0.98765, "accuracy", "gini")
     ('98.77', '0.9877', '0.988')
+    >>> number(53.98765, "rmse"), number(251234.5, "rmse"), number(0.0012345, "rmse")
+    ('53.99', '251235', '0.001234')
     """
     if statistic == "gini":  # it has no unit, whatever the metric has
         return decimal(value, 3)
-    return decimal(_in_unit(value, metric), looked_up(metric).decimals)
+    return decimal(_in_unit(value, metric), _places(value, metric))
 
 
 def with_unit(value: float | None, metric: str) -> str:
@@ -50,7 +52,7 @@ def signed(value: float | None, metric: str) -> str:
     """
     if undefined(value):
         return NOTHING
-    return f"{_in_unit(value, metric):+z.{looked_up(metric).decimals}f}"
+    return f"{_in_unit(value, metric):+z.{_places(value, metric)}f}"
 
 
 def interval(low: float | None, high: float | None, metric: str) -> str:
@@ -108,6 +110,14 @@ def whole(amount: float | None) -> str:
 def undefined(value: float | None) -> bool:
     """Whether there is no number to write."""
     return value is None or math.isnan(value)
+
+
+def _places(value: float | None, metric: str) -> int:
+    """Decimals of a value: fixed, or as many as its significant figures take."""
+    found = looked_up(metric)
+    if not found.figures or value is None or not math.isfinite(value) or value == 0:
+        return found.decimals
+    return max(0, found.figures - 1 - math.floor(math.log10(abs(value))))
 
 
 def _in_unit(value: float | None, metric: str) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from unalike.tasks.autoencoding import Autoencoding
 from unalike.tasks.base import Judged, NetworkTask, Task
 from unalike.tasks.classification import Binary, Classification, MultiClass
+from unalike.tasks.regression import Regression
 from unalike.tasks.sequences import Sequences
 
 # Named by the data's kind of labels, or by a model that is made for a task of its own.
@@ -12,6 +13,7 @@ TASKS: Mapping[str, type[NetworkTask]] = {
     "multiclass": MultiClass,
     "binary": Binary,
     "characters": Sequences,
+    "regression": Regression,
     "autoencoding": Autoencoding,
 }
 
@@ -23,6 +25,7 @@ __all__ = [
     "Judged",
     "MultiClass",
     "NetworkTask",
+    "Regression",
     "Sequences",
     "Task",
 ]

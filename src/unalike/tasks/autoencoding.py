@@ -5,6 +5,7 @@ KL = -1/2 sum over latents of (1 + log sigma^2 - mu^2 - sigma^2)
 training: R + beta KL, z sampled;   evaluation: R + KL whatever beta is, z sampled or z = mu
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -46,6 +47,10 @@ class Autoencoding(NetworkTask):
     def draws(self) -> int:
         """A number for each latent variable, unless z is the mean."""
         return self.latent if self.sampled else 0
+
+    def ignorance(self, classes: int, numbers: int) -> float:
+        """Every number of an example is as likely high as low."""
+        return max(math.log(max(classes, 2)), math.log(2) * numbers)
 
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """R + beta KL of every row, with a sampled z."""

@@ -8,11 +8,12 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unalike import tree
 from unalike.batches import Batch
 from unalike.errors import ConfigError, RunError
+from unalike.kinds import Unit
 from unalike.metrics.calibration import Reliability
 from unalike.network import Network
 from unalike.rng import Key
@@ -102,6 +103,10 @@ class Task(Protocol):
         """The task in which every class counts the same in training; ``counts`` are its rows."""
         ...
 
+    def ignorance(self, classes: int, numbers: int) -> float:
+        """The loss of a model that knows nothing, for rows of so many numbers."""
+        ...
+
 
 @dataclass(frozen=True)
 class NetworkTask(ABC):
@@ -112,6 +117,8 @@ class NetworkTask(ABC):
     beside: Extra | None = None  # what is minimised beside it
 
     classifies: ClassVar[bool] = False
+    predicts: ClassVar[bool] = False  # whether new rows can be put to it
+    gives: ClassVar[str] = "logits"  # what a network outside this library gives for a row
     headline: ClassVar[str]
     metrics: ClassVar[tuple[str, ...]]  # what ``judge`` measures, beside n
     ensembles: ClassVar[tuple[str, ...]] = ("probabilities", "votes", "weights")
@@ -166,6 +173,26 @@ class NetworkTask(ABC):
         raise ConfigError(
             f"local.class_weights is for classes of rows, and this is {self.called}; leave it out."
         )
+
+    def scaled(self, unit: Unit) -> Self:
+        """The task whose targets were scaled so; only numbers ever are."""
+        return self
+
+    def ignorance(self, classes: int, numbers: int) -> float:
+        """The loss of a model that knows nothing: the variance of a target that was scaled."""
+        return 1.0
+
+    def predictions(self, outputs: Tensor) -> np.ndarray:
+        """What is predicted of each row: the number of a class, or a number itself."""
+        raise RunError(f"{self.called} predicts nothing.")
+
+    def delivered(self, module: nn.Module) -> nn.Module:
+        """The network for other programs, giving what ``gives`` names."""
+        return module
+
+    def probabilities(self, outputs: Tensor) -> np.ndarray:
+        """Of each class, for every row."""
+        raise RunError(f"{self.called} has no classes, so there are no probabilities; use predict.")
 
     @abstractmethod
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:

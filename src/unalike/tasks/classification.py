@@ -1,5 +1,6 @@
 """Classification: cross-entropy over classes, or over two classes by a single logit."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -21,6 +22,7 @@ class Classification(NetworkTask):
     """Rows are taken for the class of the largest logit; an ensemble's opinions are shares."""
 
     classifies: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True
     headline: ClassVar[str] = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = (
         *("accuracy", "top5", "loss", "precision", "recall", "f1", "auroc", "ece", "mce"),
@@ -41,6 +43,18 @@ class Classification(NetworkTask):
         present = counts > 0
         weights = np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1)), 0.0)
         return replace(self, class_weights=tuple(weights.tolist()))
+
+    def ignorance(self, classes: int, numbers: int) -> float:
+        """All classes are as likely."""
+        return math.log(max(classes, 2))
+
+    def predictions(self, outputs: Tensor) -> np.ndarray:
+        """The number of the class that each row is taken for."""
+        return outputs.argmax(-1).numpy()
+
+    def probabilities(self, outputs: Tensor) -> np.ndarray:
+        """Of each class, for every row."""
+        return outputs.double().softmax(-1).numpy()
 
     def logits(self, w: Params, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The network's output in evaluation mode; ``real`` marks the rows that are not padding."""
@@ -120,6 +134,15 @@ class Binary(Classification):
     def width(cls, classes: int) -> int:
         """One logit."""
         return 1
+
+    def predictions(self, outputs: Tensor) -> np.ndarray:
+        """1 where the logit is positive."""
+        return (outputs.squeeze(-1) > 0).long().numpy()
+
+    def probabilities(self, outputs: Tensor) -> np.ndarray:
+        """Of class 0 and of class 1."""
+        one = torch.sigmoid(outputs.squeeze(-1).double())
+        return torch.stack([1 - one, one], -1).numpy()
 
     def per_example(self, out: Tensor, y: Tensor) -> Tensor:
         """Cross-entropy of every row, from its logit."""

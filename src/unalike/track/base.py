@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from unalike.errors import ConfigError
+from unalike.metrics.catalogue import main_metric
 
-SPREAD = ("std", "worst10", "gini")  # of accuracy, beside its mean
+SPREAD = ("std", "worst10", "gini")  # of the main metric, beside its mean
 FILES = ("config.json", "summary.json")  # what a log of a finished run holds beside its numbers
 
 
@@ -56,6 +57,6 @@ def numbers(record: dict[str, Any], totals: dict[str, float]) -> dict[str, float
     for section, metrics in (record["metrics"] or {}).items():
         for metric, spread in metrics.items():
             out[f"{section}/{metric}"] = spread["mean"]
-            if metric == "accuracy" and section != "global":
+            if metric == main_metric(metrics) and section != "global":
                 out |= {f"{section}/{metric}_{name}": spread[name] for name in SPREAD}
     return {name: float(value) for name, value in out.items() if value is not None}

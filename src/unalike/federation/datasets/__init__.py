@@ -6,6 +6,7 @@ from unalike.federation.datasets.berka import Berka
 from unalike.federation.datasets.breast_cancer import BreastCancer
 from unalike.federation.datasets.cifar10 import Cifar10
 from unalike.federation.datasets.cifar100 import Cifar100
+from unalike.federation.datasets.diabetes import Diabetes
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.datasets.fashion_mnist import FashionMnist
 from unalike.federation.datasets.femnist import Femnist
@@ -25,6 +26,7 @@ DATASETS: dict[str, type[Dataset]] = {
     "breast_cancer": BreastCancer,
     "cifar10": Cifar10,
     "cifar100": Cifar100,
+    "diabetes": Diabetes,
     "digits": Digits,
     "fashion_mnist": FashionMnist,
     "femnist": Femnist,

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 VARIABLE = "UNALIKE_DATA"
+LEARN = (
+    "regression: predict the number itself; auto: labels are classes, unless they are more than 20 "
+    "different numbers with fractions"
+)
 
 
 class Dataset(Settings):
@@ -34,6 +39,10 @@ class Dataset(Settings):
     @abstractmethod
     def load(self) -> "Examples":
         """The whole dataset, not yet partitioned."""
+
+    def kind(self) -> "Kind":
+        """What its targets are; classes of any number count as several."""
+        return "multiclass"
 
 
 class StoredDataset(Dataset):

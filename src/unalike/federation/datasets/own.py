@@ -5,21 +5,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from unalike.errors import ConfigError, DataError
-from unalike.federation.datasets.base import TableDataset
+from unalike.errors import ConfigError, DataError, UnalikeError
+from unalike.federation.datasets.base import LEARN, TableDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
-from unalike.federation.readers.columns import Csv
+from unalike.federation.readers.columns import Csv, Learn
 from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 _TABLE = {"label", "test_path", "drop", "missing", "normalise", "protected"}
-_TABLE |= {"separator", "encoding", "na_values", "split", "together"}
+_TABLE |= {"separator", "encoding", "na_values", "split", "together", "task"}
 _MEANING = {  # which settings a kind of file has a use for
     "table": _TABLE | {"client"},
-    "npz": {"client", "layout", "normalise"},
+    "npz": {"client", "layout", "normalise", "task"},
     "images": {"size", "normalise"},
 }
 
@@ -31,6 +32,7 @@ class Files(TableDataset):
 
     path: str = Field(min_length=1, description="the file, or the folder of images")
     label: str = Field(default="label", description="table: the column to predict")
+    task: Learn = Field(default="auto", description=f"table, npz: {LEARN}")
     client: str = Field(default="", description="table: column, npz: key of each row's client")
     test_path: str = Field(default="", description="table: a second file, the global test set")
     drop: list[str] = Field(default=[], description="table: columns to leave out")
@@ -61,15 +63,24 @@ class Files(TableDataset):
     layout: Layout = Field(default="auto", description="npz: where an image's channels are")
     size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
 
+    def kind(self) -> "Kind":
+        """As set, else as the data say; what cannot be read is complained of when it is used."""
+        if self.task != "auto":
+            return self.task
+        try:
+            return self.load().kind
+        except UnalikeError:
+            return super().kind()
+
     def load(self) -> "Examples":
         """The examples; a setting that means nothing for this kind of file is refused."""
-        path = self._place(self.path)
+        path, kind = self._place(self.path), None if self.task == "auto" else self.task
         if path.is_dir():
             self._refuse_unused("images", path)
             return self.finish(read_images(path, size=self.size))
         if path.suffix.lower() == ".npz":
             self._refuse_unused("npz", path)
-            return self.finish(read_npz(path, client=self.client, layout=self.layout))
+            return self.finish(read_npz(path, client=self.client, layout=self.layout, kind=kind))
         self._refuse_unused("table", path)
         examples = read_table(
             path,
@@ -81,6 +92,7 @@ class Files(TableDataset):
             protected=self.protected,
             split=self.split,
             together=self.together,
+            kind=kind,
             csv=Csv(self.separator, self.encoding, tuple(self.na_values)),
         )
         return self.finish(examples)

@@ -1,19 +1,23 @@
 """Examples from whatever a program holds: arrays, frames, datasets, or one for each client."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from unalike.errors import ConfigError, DataError
+from unalike.errors import ConfigError, DataError, unknown
 from unalike.federation.data import Examples
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.readers.arrays import from_arrays
+from unalike.federation.readers.columns import Learn
 from unalike.federation.readers.frames import from_frame
 from unalike.federation.readers.hub import from_hub
+from unalike.kinds import Kind
 
 
-def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
+def examples_of(
+    data: Any, label: str = "label", client: str = "", task: Learn = "auto"
+) -> Examples:
     """Examples from a dataset of any of the kinds that are in use.
 
     Args:
@@ -22,22 +26,29 @@ def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
             names to arrays ``(x, y)`` or PyTorch datasets.
         label: The column to predict, of a frame or a ``datasets.Dataset``.
         client: The column that names each row's client.
+        task: "regression" learns the numbers that labels are; "auto" does so where they are plainly
+            measurements.
     """
+    if task not in get_args(Learn):
+        raise unknown("task", str(task), get_args(Learn))
+    kind: Kind | None = None if task == "auto" else task
+    if kind and isinstance(data, Dataset | Examples):
+        raise ConfigError("'task' goes with arrays and frames; a dataset has a setting of its own.")
     if isinstance(data, Dataset):
         return data.load()
     if isinstance(data, Examples):
         return data
     if isinstance(data, tuple) and len(data) in (2, 3):
-        return from_arrays(*data)
+        return from_arrays(*data, kind=kind)
     if isinstance(data, Mapping):
-        return _of_clients(data)
+        return _of_clients(data, kind)
     if hasattr(data, "column_names") and hasattr(data, "features"):
-        return from_hub(data, label=label, client=client)
+        return from_hub(data, label=label, client=client, kind=kind)
     if hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc")):
-        return from_frame(data, label, client)
+        return from_frame(data, label, client, kind=kind)
     plain = isinstance(data, str | list | tuple) or hasattr(data, "dtype")
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not plain:
-        return from_arrays(*_stacked(data, "the dataset"))
+        return from_arrays(*_stacked(data, "the dataset"), kind=kind)
     raise ConfigError(
         "data must be a named dataset, (x, y) or (x, y, groups), a pandas or polars frame, a "
         "PyTorch or Hugging Face dataset, or a mapping from clients to such, got "
@@ -45,7 +56,7 @@ def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
     )
 
 
-def _of_clients(data: Mapping[Any, Any]) -> Examples:
+def _of_clients(data: Mapping[Any, Any], kind: Kind | None) -> Examples:
     """One dataset for each client."""
     if not data:
         raise DataError("a mapping from clients to data must name one client at least.")
@@ -59,7 +70,7 @@ def _of_clients(data: Mapping[Any, Any]) -> Examples:
         raise DataError(f"clients have rows of shape {one} and of shape {other}; make them equal.")
     groups = np.repeat([str(name) for name in data], [len(x) for x, _ in parts])
     x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    return from_arrays(x, y, groups)
+    return from_arrays(x, y, groups, kind=kind)
 
 
 def _stacked(dataset: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,12 +1,13 @@
 """Reads arrays that are already in memory: NumPy arrays, tensors or nested lists."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from unalike.errors import DataError
 from unalike.federation.readers.columns import NOTHING, Normalise, Pending, Reading, Scale
 from unalike.federation.readers.labels import code_clients, code_labels, recode
+from unalike.federation.readers.targets import looks_measured, numbers, read_measured
 
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
     from torch import Tensor
@@ -34,6 +35,9 @@ def from_arrays(
 ) -> "Examples":
     """Examples from features ``x`` and labels ``y``, one row each.
 
+    Labels that are unmistakably measurements (more than 20 different numbers, some with fractions)
+    are learned as numbers; whole numbers are only if ``kind`` is "regression".
+
     Args:
         x: One row for each example; see ``features`` for what becomes of images.
         y: Whole numbers or text; numbered 0..M-1 in sorted order.
@@ -41,7 +45,9 @@ def from_arrays(
         test: ``(x, y)`` of the dataset's own test set.
         classes: Keeps the labels as they are, also when some of 0..classes-1 do not occur.
         class_names: What the classes are called; the labels themselves if left out.
-        kind: Left out, two classes are "binary" (one logit), more are "multiclass".
+        kind: Left out, two classes are "binary" (one logit), more are "multiclass"; "regression"
+            learns the numbers themselves, and ranges of them take the place of classes where rows
+            are dealt out or counted.
         layout: Where an image's channels are.
         name: What the dataset is called in reports.
         pending: What is learned once it is known which rows train; where it has columns to fill,
@@ -60,19 +66,21 @@ def from_arrays(
 
     gaps = pending is not None and bool(pending.columns)
     inputs = features(x, layout, gaps=gaps)
-    labels = code_labels(y, classes)
-    _same_length("x", len(inputs), "y", len(labels.codes))
-    if class_names and len(class_names) != len(labels.levels):
-        raise DataError(f"{len(class_names)} class names for {len(labels.levels)} classes.")
+    guess = kind is None and classes is None and not class_names and looks_measured(y)
+    labels = (
+        _numbers(y, test)
+        if guess or kind == "regression"
+        else _classes(y, test, classes, kind, class_names)
+    )
+    _same_length("x", len(inputs), "y", len(labels.y))
     clients = None
     if groups is not None:
         clients = code_clients(groups)
         _same_length("x", len(inputs), "groups", len(clients.codes))
-    test_x = test_y = None
-    if test is not None:
+    test_x = None
+    if test is not None and labels.test_y is not None:
         test_x = features(test[0], layout, "the test x", gaps)
-        test_y = torch.from_numpy(recode(test[1], labels.levels))
-        _same_length("the test x", len(test_x), "the test y", len(test_y))
+        _same_length("the test x", len(test_x), "the test y", len(labels.test_y))
         if test_x.shape[1:] != inputs.shape[1:]:
             raise DataError(
                 f"training rows have shape {tuple(inputs.shape[1:])} but test rows have "
@@ -80,20 +88,58 @@ def from_arrays(
             )
     auto: Scale = "pooled" if inputs.ndim == 2 else "none"
     scale = auto if normalise == "auto" else normalise
+    pending = NOTHING._replace(scale=scale) if pending is None else pending
     return Examples(
         x=inputs,
-        y=torch.from_numpy(labels.codes),
-        classes=len(labels.levels),
-        kind=kind or ("binary" if len(labels.levels) == 2 else "multiclass"),
+        y=torch.from_numpy(labels.y),
+        classes=len(labels.names),
+        kind=labels.kind,
         groups=clients.codes if clients else None,
         group_names=clients.names if clients else (),
         test_x=test_x,
-        test_y=test_y,
-        class_names=class_names or labels.names,
+        test_y=None if labels.test_y is None else torch.from_numpy(labels.test_y),
+        class_names=labels.names,
         name=name,
-        pending=NOTHING._replace(scale=scale) if pending is None else pending,
-        reading=Reading(layout=layout, whole=labels.levels.dtype.kind == "i" and not class_names),
+        pending=pending._replace(target=labels.ranges is not None),
+        reading=Reading(layout=layout, whole=labels.whole),
+        ranges=labels.ranges,
     )
+
+
+class _Labels(NamedTuple):
+    """What is predicted, as the rest works with it."""
+
+    kind: "Kind"
+    y: np.ndarray
+    test_y: np.ndarray | None
+    names: tuple[str, ...]  # of classes, or of the ranges that take their place
+    whole: bool = False
+    ranges: np.ndarray | None = None
+
+
+def _classes(
+    y: Any,
+    test: tuple[Any, Any] | None,
+    classes: int | None,
+    kind: "Kind | None",
+    names: tuple[str, ...],
+) -> _Labels:
+    labels = code_labels(y, classes)
+    if names and len(names) != len(labels.levels):
+        raise DataError(f"{len(names)} class names for {len(labels.levels)} classes.")
+    return _Labels(
+        kind or ("binary" if len(labels.levels) == 2 else "multiclass"),
+        labels.codes,
+        None if test is None else recode(test[1], labels.levels),
+        names or labels.names,
+        labels.levels.dtype.kind == "i" and not names,
+    )
+
+
+def _numbers(y: Any, test: tuple[Any, Any] | None) -> _Labels:
+    found = read_measured(y)
+    test_y = None if test is None else numbers(test[1], test=True)
+    return _Labels("regression", found.values, test_y, found.names, ranges=found.ranges)
 
 
 def features(x: Any, layout: Layout = "auto", what: str = "x", gaps: bool = False) -> "Tensor":

@@ -8,6 +8,7 @@ NaN, and text has a column for each level that occurs anywhere.
 from typing import Literal, NamedTuple
 
 Scale = Literal["none", "pooled", "client"]
+Learn = Literal["auto", "regression"]  # auto: classes, unless labels are plainly measurements
 Normalise = Literal["auto", "none", "pooled", "client"]  # auto: pooled for tables, none for images
 Role = Literal["number", "levels", "fixed", "protected"]  # protected: no network sees it
 
@@ -28,6 +29,7 @@ class Pending(NamedTuple):
     columns: tuple[Column, ...] = ()  # of a table, in the order of ``x``; empty: as they are
     drop_first: bool = False  # leave out the first level of each text column
     scale: Scale = "none"  # to mean 0 and variance 1, over all training rows or the client's own
+    target: bool = False  # whether what is predicted is scaled, too: to those of all training rows
 
 
 NOTHING = Pending()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 Missing = Literal["error", "impute"]
 AS_USUAL = Csv()
@@ -51,6 +52,7 @@ def from_frame(
     drop_first: bool = False,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
+    kind: "Kind | None" = None,
     protected: Sequence[str] = (),
     name: str = "table",
     where: Where = counted,
@@ -77,6 +79,7 @@ def from_frame(
         drop_first: Leaves out the first level of each text column, as regression textbooks do.
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
+        kind: See ``from_arrays``: "regression" learns the numbers of the label.
         protected: Columns of two values that no network sees, and an adversary is to guess.
         name: What the dataset is called in reports.
         where: How a message names a row.
@@ -102,7 +105,7 @@ def from_frame(
         columns = [_columns(table[column], rows, missing) for column in used]
         columns += [_attribute(table[column]) for column in protected]
         x = np.concatenate([values for _, values in columns], axis=1)
-        y = _names(table[label])
+        y = _targets(table[label], kind)
         examples = from_arrays(
             x[:rows],
             y[:rows],
@@ -110,6 +113,7 @@ def from_frame(
             test=None if test is None else (x[rows:], y[rows:]),
             classes=classes,
             class_names=class_names,
+            kind=kind,
             layout="features",
             name=name,
             pending=Pending(
@@ -119,7 +123,7 @@ def from_frame(
             ),
         )
     warn_of_features(train, used, where)
-    if classes is None:
+    if classes is None and examples.ranges is None:
         warn_of_labels(train[label])
         warn_of_rare_classes(train[label])
     filled = missing == "impute"
@@ -233,6 +237,15 @@ def _spelled_out(table: "pl.DataFrame", aside: set[str]) -> "pl.DataFrame":
             if numbers.null_count() == column.null_count() < len(column):
                 table = table.with_columns(numbers)
     return table
+
+
+def _targets(column: "pl.Series", kind: "Kind | None") -> np.ndarray:
+    """What is predicted, as NumPy has it."""
+    import polars as pl
+
+    if kind == "regression" and column.dtype.is_numeric():
+        return column.cast(pl.Float64).to_numpy()
+    return _names(column)
 
 
 def _names(column: "pl.Series") -> np.ndarray:

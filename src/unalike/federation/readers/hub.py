@@ -18,6 +18,7 @@ from unalike.federation.readers.images import stack
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 
 def read_hub(
@@ -30,6 +31,7 @@ def read_hub(
     client: str = "",
     size: int = 0,
     missing: Missing = "error",
+    kind: "Kind | None" = None,
 ) -> "Examples":
     """Examples from the dataset ``name``, or from a folder that ``save_to_disk`` wrote.
 
@@ -47,6 +49,7 @@ def read_hub(
         client=client,
         size=size,
         missing=missing,
+        kind=kind,
         name=name.rpartition("/")[2],
     )
 
@@ -59,6 +62,7 @@ def from_hub(
     client: str = "",
     size: int = 0,
     missing: Missing = "error",
+    kind: "Kind | None" = None,
     name: str = "hub",
 ) -> "Examples":
     """Examples from a ``datasets.Dataset`` with one image column, or with table columns."""
@@ -80,6 +84,7 @@ def from_hub(
             missing=missing,
             classes=classes,
             class_names=class_names,
+            kind=kind,
             name=name,
         )
 
@@ -94,6 +99,7 @@ def from_hub(
         test=None if test is None else (pixels(test), list(test[label])),
         classes=classes,
         class_names=class_names,
+        kind=kind,
         layout="NHWC",
         name=name,
     )

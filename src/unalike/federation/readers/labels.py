@@ -55,8 +55,8 @@ def code_labels(values: Any, classes: int | None = None) -> Coded:
         )
     if len(labels) >= 20 and len(levels) > len(labels) // 2:
         raise DataError(
-            f"{len(levels)} different labels in {len(labels)} rows look like measurements; "
-            "name a column of classes as the label."
+            f"{len(levels)} different labels in {len(labels)} rows look like measurements; to "
+            "predict the number itself set data.task = 'regression', else name a column of classes."
         )
     return Coded(codes.astype(np.int64), levels)
 
@@ -158,6 +158,9 @@ def _whole(array: np.ndarray, what: str, test: bool) -> np.ndarray:
         raise RowError(large, int(odd[0]), test)
     odd = np.flatnonzero(array != np.round(array))
     if len(odd):
-        broken = f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}."
+        broken = (
+            f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}; to predict "
+            "the number itself set data.task = 'regression'."
+        )
         raise RowError(broken, int(odd[0]), test)
     return array.astype(np.int64)

@@ -15,6 +15,7 @@ from unalike.federation.readers.arrays import Layout, from_arrays
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
+    from unalike.kinds import Kind
 
 FREE, VALIDATION = -1, 1  # as in federation/data.py, which loads torch
 
@@ -50,7 +51,9 @@ _KEYS = (
 )
 
 
-def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> "Examples":
+def read_npz(
+    path: str | Path, *, client: str = "", layout: Layout = "auto", kind: "Kind | None" = None
+) -> "Examples":
     """Examples from ``x`` and ``y``, or ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
 
     ``client`` is the key of the natural client of each training row. Validation rows (``x_val``
@@ -84,6 +87,7 @@ def read_npz(path: str | Path, *, client: str = "", layout: Layout = "auto") -> 
         labels,
         clients,
         test=(arrays[test_x], arrays[test_y]) if has_test else None,
+        kind=kind,
         layout=layout,
         name=Path(path).stem,
     )

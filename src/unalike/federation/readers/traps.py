@@ -58,7 +58,7 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
 
 
 def warn_of_labels(label: "pl.Series") -> None:
-    """Say if the label looks like a measurement or a name, as only classes are learned."""
+    """Say if the label looks like a measurement or a name, although its values become classes."""
     levels = label.n_unique()
     scarce = levels > MANY and len(label) < FEW * levels
     # Classes that are numbers mostly count from 0 or 1.
@@ -66,8 +66,8 @@ def warn_of_labels(label: "pl.Series") -> None:
     if scarce or measured:
         warn_once(
             f"the label '{label.name}' has {levels} different values in {len(label)} rows, and "
-            "each becomes a class; measurements are not learned as such, so name a column of "
-            "classes by data.label."
+            "each becomes a class; set data.task = 'regression' to predict the number itself, or "
+            "name a column of classes by data.label."
         )
 
 

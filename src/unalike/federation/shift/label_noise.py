@@ -49,6 +49,11 @@ class LabelNoise(Shift):
         from unalike.federation.data import ADAPT, TRAIN, VALIDATION
 
         examples = federation.examples
+        if examples.ranges is not None:
+            raise DataError(
+                "label_noise replaces classes by others, and these data have a number to predict; "
+                "remove the shift."
+            )
         if examples.y.ndim != 1 or examples.classes < 2:
             raise DataError(
                 f"label_noise needs one label of at least 2 classes per example, got labels of "

@@ -23,7 +23,7 @@ from unalike.batches import Batch
 from unalike.generator import seeded
 from unalike.parts.representation.cut import Representation, comes_last, tapped, width, with_local
 from unalike.rng import Stream
-from unalike.tasks import Classification, NetworkTask
+from unalike.tasks import NetworkTask
 from unalike.tree import Params
 
 Local = Literal["plain", "supervised", "autoencoding", "self_supervised", "adversarial"]
@@ -167,8 +167,8 @@ def refusal(
             "the private layers must come first and the shared ones after them, so that there is "
             "a representation in between; set shared = 'head' or local = 'plain'"
         )
-    if local == "supervised" and not isinstance(task, Classification):
-        return f"it predicts classes and this is {task.called}; set local = 'autoencoding'"
+    if local == "supervised" and not task.predicts:
+        return f"it predicts labels and this is {task.called}; set local = 'autoencoding'"
     if local == "self_supervised" and (len(shape) != 3 or shape[1] != shape[2]):
         return "it turns square images by quarters, and these are none; set local = 'autoencoding'"
     if local == "adversarial" and not hidden:

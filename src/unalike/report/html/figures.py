@@ -8,7 +8,7 @@ import numpy as np
 from unalike.compare.statistics.ranks import Ranks
 from unalike.errors import DataError
 from unalike.federation.skew import emd_per_client
-from unalike.metrics.catalogue import POOLED, TESTS
+from unalike.metrics.catalogue import MAIN, POOLED, TESTS
 from unalike.metrics.catalogue import metric as looked_up
 from unalike.report import plots, series
 from unalike.report.html.settings import worded
@@ -42,12 +42,13 @@ def data_figures(study: Study, partition: str, number: int, coarse: bool = False
     counts, classes = run.data["counts"], run.data.get("classes") or ()
     clients = run.data.get("names") or ()
     emd = skew_cell("emd", run.data["skew"]["emd"]).text
+    ranges = run.data.get("ranges")
     found = [
         figure(
             f"partition-{number}",
-            "Who holds which class",
+            f"Who holds which {'range of the target' if ranges else 'class'}",
             f"{partition}, seed {run.config['seed']}: size-weighted mean EMD {emd} "
-            "from the classes of all clients together.",
+            f"from the {'ranges' if ranges else 'classes'} of all clients together.",
             lambda: plots.partition_plot(counts, classes, "", None, coarse, clients),
         )
     ]
@@ -257,7 +258,7 @@ def _graph(table: Record, run: Run) -> "ChartType":
 
 def _target(study: Study) -> float | None:
     """The value to reach, if all runs agree on one and it is of what is drawn."""
-    if study.metric not in ("accuracy", "loss"):
+    if study.metric not in MAIN:
         return None
     found = {run.config.get("evaluation", {}).get("target") for _, run in study.begun}
     return next(iter(found)) if len(found) == 1 else None

@@ -10,7 +10,7 @@ from unalike.compare.lines import OVERALL, Analysis, Line
 from unalike.compare.results import collect
 from unalike.compare.spec import Comparison
 from unalike.compare.tables import differences, pivot, scores, speeds
-from unalike.metrics.catalogue import METRICS, TESTS, head, metric
+from unalike.metrics.catalogue import METRICS, TESTS, head, main_metric, metric
 from unalike.report import outcome
 from unalike.report.records import Record, Run, Study
 from unalike.report.skew import cell as skew_cell
@@ -253,9 +253,11 @@ def clients(rows: list[Record], most: int) -> Table | None:
     if len(rows) <= most:
         cells = [[_of_client(name, row[name]) for name in names] for row in rows]
         return Table("Every client after the last evaluation", heads, cells)
-    worst = sorted(rows, key=lambda row: row.get("accuracy") or 0.0)[:most]
+    main = main_metric(names)
+    sign, end = (1, "lowest") if metric(main).higher else (-1, "highest")
+    worst = sorted(rows, key=lambda row: sign * (row.get(main) or 0.0))[:most]
     cells = [[_of_client(name, row[name]) for name in names] for row in worst]
-    note = f"The {most} clients with the lowest accuracy of {written(len(rows))}."
+    note = f"The {most} clients with the {end} {metric(main).title} of {written(len(rows))}."
     return Table("Clients", heads, cells, [note])
 
 

@@ -83,6 +83,8 @@ def number_format(metric: str) -> Format:
     found = looked_up(metric)
     if found.share:
         return Format(".1~%", f".{found.decimals}%")
+    if found.figures:
+        return Format("~s", f",.{found.figures}r")
     return Format("~g", f".{found.decimals}f")
 
 
