@@ -12,11 +12,10 @@ from rich.text import Text
 
 from unalike.compare.labels import combined
 from unalike.federation.data import TEST, Examples, Federation
-from unalike.metrics.catalogue import TESTS, head
-from unalike.report.outcome import main_metric
+from unalike.report.outcome import scores
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
-from unalike.tables.format import number, whole
+from unalike.tables.format import whole
 
 EVERY = 5.0  # seconds between two lines of a log
 
@@ -133,14 +132,3 @@ def _read(examples: Examples) -> str:
     test = "" if examples.test_y is None else f" and {whole(len(examples.test_y))} for testing"
     many = whole(len(examples))
     return f"read {many} examples{test}, each {each}, of {examples.classes} classes"
-
-
-def scores(record: dict[str, Any]) -> str:
-    """The round's accuracies in a few words; losses where there is no accuracy."""
-    metrics = record["metrics"] or {}
-    found = {section: metrics[section] for section in TESTS if section in metrics}
-    if not found:
-        return ""
-    main = main_metric(next(iter(found.values())))
-    shown = [f"{s} {number(m.get(main, {}).get('mean'), main)}" for s, m in found.items()]
-    return "  ".join([head(main), *shown])

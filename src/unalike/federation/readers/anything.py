@@ -30,7 +30,7 @@ def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
     if isinstance(data, tuple) and len(data) in (2, 3):
         return from_arrays(*data)
     if isinstance(data, Mapping):
-        return _of_clients(data)
+        return from_arrays(*of_clients(data))
     if hasattr(data, "column_names") and hasattr(data, "features"):
         return from_hub(data, label=label, client=client)
     if hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc")):
@@ -45,8 +45,8 @@ def examples_of(data: Any, label: str = "label", client: str = "") -> Examples:
     )
 
 
-def _of_clients(data: Mapping[Any, Any]) -> Examples:
-    """One dataset for each client."""
+def of_clients(data: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(x, y, groups)`` of one dataset for each client."""
     if not data:
         raise DataError("a mapping from clients to data must name one client at least.")
     parts = []
@@ -59,7 +59,7 @@ def _of_clients(data: Mapping[Any, Any]) -> Examples:
         raise DataError(f"clients have rows of shape {one} and of shape {other}; make them equal.")
     groups = np.repeat([str(name) for name in data], [len(x) for x, _ in parts])
     x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    return from_arrays(x, y, groups)
+    return x, y, groups
 
 
 def _stacked(dataset: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
