@@ -23,7 +23,7 @@ from unalike.report.html import page
 from unalike.result import Result
 from unalike.run.toml import as_toml
 from unalike.tables.html import html
-from unalike.tables.model import Table
+from unalike.tables.model import Table, new_notes
 from unalike.tables.terminal import plain_text
 
 
@@ -46,7 +46,9 @@ class Compared:
 
     def _repr_html_(self) -> str:
         """The tables."""
-        shown = [html(t, f"unalike-{i}", sortable=False) for i, t in enumerate(self.tables)]
+        said: set[str] = set()
+        tables = [table._replace(notes=new_notes(table, said)) for table in self.tables]
+        shown = [html(t, f"unalike-{i}", sortable=False) for i, t in enumerate(tables)]
         return "\n".join(["<div>", *shown, "</div>"])
 
 

@@ -31,7 +31,8 @@ def terminal(tables: Sequence[Table], width: int) -> RenderableType:
 
 def plain_text(tables: Sequence[Table], width: int = 100) -> str:
     """The tables as text without colours, for ``print``."""
-    console = Console(file=(written := io.StringIO()), width=width, color_system=None)
+    written = io.StringIO()  # in a notebook rich would show what it prints as well
+    console = Console(file=written, width=width, color_system=None, force_jupyter=False)
     console.print(terminal(tables, width))
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines()).strip("\n")
 
