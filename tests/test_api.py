@@ -1,6 +1,10 @@
 """The library without files: a few names, and the same numbers as the command line."""
 
+import inspect
+import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import unalike
+from unalike.data_file import data_table
 from unalike.extend import Weighed, WeightRule, setting
 from unalike.federation.data import TEST
 from unalike.run.build import federation
@@ -44,7 +49,7 @@ class TestNames:
             assert getattr(unalike, name).__module__.startswith("unalike.")
 
     def test_each_has_one_home(self):
-        assert sorted(unalike._HOME) == unalike.__all__
+        assert sorted([*unalike._HOME, *unalike._PACKAGES]) == unalike.__all__
 
     def test_others_are_missed_as_usual(self):
         with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
@@ -310,19 +315,115 @@ class TestInOneLine:
 
     def test_a_report_of_results_in_memory(self, tmp_path: Path):
         named = {m: unalike.train("digits", "logistic", m, rounds=2) for m in ("fedavg", "fedprox")}
-        path = unalike.write_report(named, tmp_path / "both.html")
+        path = unalike.report(named, tmp_path / "both.html")
         text = path.read_text()
         assert "fedprox" in text
         assert "2 runs" in text
-        assert unalike.write_report(named["fedavg"], tmp_path / "one.html").exists()
+        assert unalike.report(named["fedavg"], tmp_path / "one.html").exists()
         with pytest.raises(unalike.ConfigError, match="must be a result of train, got int"):
-            unalike.write_report([3])
+            unalike.report([3])
 
     def test_a_comparison(self, tmp_path: Path):
         raw = {"rounds": 2, "data": "digits", "model": "logistic"}
         raw["partition"] = {"name": "iid", "clients": 3}
         raw["compare"] = {"methods": ["fedavg", "fedprox"], "seeds": 2}
-        found = unalike.comparison(raw, tmp_path / "c", processes=1)
+        found = unalike.compare(raw, folder=tmp_path / "c", processes=1)
         assert [t.title for t in found.tables]
         assert "<table" in found._repr_html_()
-        assert unalike.write_report(found).name == "report.html"
+        assert "fedprox" in repr(found)
+        assert unalike.report(found).name == "report.html"
+        with pytest.raises(unalike.ConfigError, match="give methods to compare on data"):
+            unalike.compare(raw, "logistic")
+        with pytest.raises(unalike.ConfigError, match="a report is of a folder"):
+            unalike.report(3)
+
+
+class TestComparisonsOfDataInMemory:
+    """Runs are processes of their own, which read the data from a file."""
+
+    x = np.random.default_rng(0).normal(size=(90, 4))
+    y, who = np.arange(90) % 3, np.array(["a", "b", "c"])[np.arange(90) // 30]
+
+    def test_arrays_frames_and_clients_read_the_same(self, tmp_path: Path):
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({**{f"f{j}": self.x[:, j] for j in range(4)}, "y": self.y})
+        frame["who"] = self.who
+        parts = {k: (self.x[self.who == k], self.y[self.who == k]) for k in "abc"}
+        columns = {"label": "y", "client": "who"}
+        cases = [((self.x, self.y, self.who), {}), (frame, columns), (parts, {})]
+        read = []
+        for data, more in [*cases, (frame, columns)]:
+            table = data_table(data, tmp_path, **more)
+            made = federation(parse({"data": table, "partition": "natural"}))
+            assert made.names == ("a", "b", "c")
+            read.append((made.examples.x, made.examples.y))
+        for x, y in read[1:]:
+            assert torch.equal(read[0][0], x)
+            assert torch.equal(read[0][1], y)
+        assert len(list(tmp_path.iterdir())) == 2, "the same data again are the same file"
+
+    def test_mistakes(self, tmp_path: Path):
+        with pytest.raises(unalike.ConfigError, match="processes of their own: name a method"):
+            unalike.compare("digits", "logistic", [Sized], folder=tmp_path / "a")
+        with pytest.raises(unalike.ConfigError, match="name a model of yours by its file"):
+            unalike.compare((self.x, self.y), nn.Linear(4, 3), ["fedavg"], folder=tmp_path / "a")
+        with pytest.raises(unalike.ConfigError, match="give methods to compare on this tuple"):
+            unalike.compare((self.x, self.y))
+        with pytest.raises(unalike.ConfigError, match="a comparison takes the name of a dataset"):
+            unalike.compare(3, "logistic", ["fedavg"])
+        assert not list(tmp_path.iterdir())
+
+
+class TestCallablePackages:
+    """``unalike.compare`` is a package and a function, whoever imports what first."""
+
+    @pytest.mark.parametrize("name", ["compare", "report"])
+    def test_signature_and_package(self, name: str):
+        thing = getattr(unalike, name)
+        assert next(iter(inspect.signature(thing).parameters)) == "what"
+        assert isinstance(thing, ModuleType)
+        assert import_module(f"unalike.{name}") is thing
+
+
+class TestInANotebook:
+    """A stand-in for IPython: what would be displayed, and how often."""
+
+    @pytest.fixture
+    def shown(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        texts: list[str] = []
+        module, display = ModuleType("IPython"), ModuleType("IPython.display")
+        module.get_ipython = lambda: SimpleNamespace(kernel=object())
+        display.HTML = str
+        handle = SimpleNamespace(update=texts.append)
+        display.display = lambda text, display_id: texts.append(text) or handle
+        monkeypatch.setitem(sys.modules, "IPython", module)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+        monkeypatch.setattr("unalike.notebook.EVERY", 0.0)
+        return texts
+
+    def test_a_bar_for_training(self, shown: list[str], digits: Any):
+        unalike.train(digits, "logistic", rounds=3)
+        assert len(shown) == 3
+        assert 'value="3" max="3"' in shown[-1]
+        assert "round 3 of 3 accuracy %  local" in shown[-1]
+
+    def test_a_bar_for_comparisons(self, shown: list[str], tmp_path: Path):
+        arrays = TestComparisonsOfDataInMemory
+        data, options = (arrays.x, arrays.y, arrays.who), {"rounds": 1, "seeds": 1, "processes": 1}
+        methods = ["fedavg", "fedprox"]
+        made = unalike.compare(data, "logistic", methods, folder=tmp_path / "c", **options)
+        assert "2 of 2 runs done" in shown[-1]
+        assert made.made.conditions == ["natural"]
+
+    def test_none_if_not_wanted(self, shown: list[str], digits: Any):
+        unalike.train(digits, "logistic", rounds=1, progress=False)
+        assert shown == []
+
+
+def test_a_result_is_short_in_a_terminal(digits: Any, tmp_path: Path, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    result = unalike.train(digits, "logistic", "fedprox", rounds=1)
+    assert repr(result).splitlines()[0] == "fedprox, 4 clients"
+    assert len(repr(result).splitlines()) < 8
+    assert str(result.save()) == "runs/fedprox-digits-seed0"
+    assert str(result.save()) == "runs/fedprox-digits-seed0-2"

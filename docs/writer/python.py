@@ -8,6 +8,7 @@ from typing import Any
 
 import unalike
 from unalike import extend
+from unalike.callable_package import CallablePackage
 
 ALIASES = {
     "Key": "What a draw is a function of: a 64-bit integer tensor.",
@@ -57,6 +58,8 @@ def _about(thing: Any) -> str:
 
 def _entry(name: str) -> Iterator[str]:
     thing = getattr(unalike, name)
+    if isinstance(thing, CallablePackage):
+        thing = thing.__wrapped__
     yield f"## {name}\n"
     if inspect.isfunction(thing):
         yield f"```text\nunalike.{name}{_signature(thing)}\n```\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unalike.api import train
-    from unalike.comparing import Compared, comparison, write_report
+    from unalike.comparing import Compared, compare, report
     from unalike.errors import ConfigError, DataError, RunError, UnalikeError
     from unalike.federating import dataset, federate, partitioner
     from unalike.federation.data import Federation
@@ -28,7 +28,7 @@ __all__ = [
     "RunError",
     "Trained",
     "UnalikeError",
-    "comparison",
+    "compare",
     "dataset",
     "federate",
     "from_arrays",
@@ -38,15 +38,15 @@ __all__ = [
     "parse",
     "partitioner",
     "read_config",
+    "report",
     "resume",
     "start",
     "train",
-    "write_report",
 ]
 
 _HOMES = {
     "unalike.api": ("train",),
-    "unalike.comparing": ("Compared", "comparison", "write_report"),
+    "unalike.comparing": ("Compared",),
     "unalike.errors": ("ConfigError", "DataError", "RunError", "UnalikeError"),
     "unalike.federating": ("dataset", "federate", "partitioner"),
     "unalike.federation.data": ("Federation",),
@@ -57,10 +57,13 @@ _HOMES = {
     "unalike.run.config": ("parse", "read_config"),
     "unalike.track.running": ("resume", "start"),
 }
+_PACKAGES = ("compare", "report")  # which can be called
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"unalike.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'unalike' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

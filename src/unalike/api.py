@@ -11,6 +11,8 @@ from unalike.errors import ConfigError
 from unalike.federating import dataset, federate
 from unalike.federation.data import Federation
 from unalike.federation.readers.anything import examples_of
+from unalike.notebook import Bar
+from unalike.report.outcome import scores
 from unalike.result import Result
 from unalike.run.build import assemble, module, task
 from unalike.run.config import Config, Named, parse
@@ -45,6 +47,7 @@ def train(
     rounds: int = 20,
     seed: int = 0,
     watch: Callable[[dict[str, Any]], None] = lambda record: None,
+    progress: bool = True,
     **settings: Any,
 ) -> Result:
     """Train a federation and judge it as ``unalike run`` does, in memory.
@@ -60,6 +63,7 @@ def train(
         rounds: Communication rounds.
         seed: Root of all random streams.
         watch: Called with the record of every round.
+        progress: Whether a notebook shows a bar; elsewhere there is none.
         settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``,
             which may hold methods of your own, too.
 
@@ -90,8 +94,12 @@ def train(
     config = _with(config, own_methods)
     made = assemble(config, federation, learned)
     records, clients, keeper = [], [], Keeper(Path(), made, [])
+    bar = Bar(made.course.rounds, progress)
     for step in rounds_of(made):
         records.append(plain(step.record))
+        bar.update(
+            len(records), f"round {len(records)} of {made.course.rounds} {scores(step.record)}"
+        )
         watch(records[-1])
         keeper.see(step)
         if step.clients is not None:

@@ -1,4 +1,4 @@
-"""Comparisons and reports from Python: of files and folders, and of results that are in memory."""
+"""Comparisons and reports from Python: of files and folders, and of what is in memory."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -6,20 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from unalike.algorithms.method import Method
 from unalike.compare import folder as place
 from unalike.compare.conduct import conduct_held, ready
 from unalike.compare.lines import Analysis
-from unalike.compare.spec import Comparison, loads, text_of
+from unalike.compare.spec import Cell, Comparison, loads, text_of
 from unalike.compare.tables import tables
+from unalike.compare.view import Progress, Silent
+from unalike.compare.worker import Event
+from unalike.data_file import data_table
 from unalike.errors import ConfigError, DataError
+from unalike.notebook import Bar
 from unalike.report.html import page
 from unalike.result import Result
 from unalike.run.toml import as_toml
 from unalike.tables.html import html
-from unalike.tables.model import Table
+from unalike.tables.model import Table, new_notes
+from unalike.tables.terminal import plain_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compared:
     """What a comparison came to; in a notebook it shows its tables."""
 
@@ -32,36 +40,117 @@ class Compared:
         """As the command prints them."""
         return tables(self.made, self.analysis)
 
+    def __repr__(self) -> str:
+        """The tables as text."""
+        return plain_text(self.tables)
+
     def _repr_html_(self) -> str:
         """The tables."""
-        shown = [html(t, f"unalike-{i}", sortable=False) for i, t in enumerate(self.tables)]
+        said: set[str] = set()
+        tables = [table._replace(notes=new_notes(table, said)) for table in self.tables]
+        shown = [html(t, f"unalike-{i}", sortable=False) for i, t in enumerate(tables)]
         return "\n".join(["<div>", *shown, "</div>"])
 
 
-def comparison(
-    what: str | Path | Mapping[str, Any], folder: str | Path = "", *, processes: int = 0
+class _Watching(Silent):
+    """A bar in a notebook."""
+
+    def __init__(self, shown: bool) -> None:
+        self.shown = shown
+
+    def begin(self, made: Comparison, done: dict[str, float | None], processes: int) -> None:
+        self.progress, self.bar = Progress(made, done), Bar(len(made.cells), self.shown)
+
+    def hear(self, event: Event, cell: Cell, value: float | None) -> None:
+        p = self.progress
+        p.hear(event, cell, value)
+        left = f", about {p.remaining} left" if p.remaining else ""
+        said = f"{len(p.values)} of {len(p.made.cells)} runs done{left}"
+        self.bar.update(len(p.values) + sum(p.at.values()), said)
+
+
+def compare(
+    what: Any,
+    model: str | Mapping[str, Any] = "",
+    methods: Sequence[str | Mapping[str, Any]] = (),
+    *,
+    label: str = "",
+    client: str = "",
+    seeds: int = 0,
+    folder: str | Path = "",
+    processes: int = 0,
+    progress: bool = True,
+    **settings: Any,
 ) -> Compared:
-    """Compare methods on partitions over seeds, as ``unalike compare`` does, without its output.
+    """Compare methods over seeds, as ``unalike compare`` does; a notebook shows a bar meanwhile.
+
+    Every run is a process of its own and leaves a folder, so that a comparison that was stopped is
+    continued by the same call, and ``unalike.report`` can show it.
 
     Args:
-        what: A TOML file, or what would stand in one: ``{"data": "digits", "compare": {"methods":
-            ["fedavg", "fedprox"], "seeds": 3}}``.
-        folder: Where the runs go, which may hold the same comparison half done; left out,
-            ``runs/compare-`` and the name of the file.
+        what: Data: the name of a dataset, a file, a pandas or polars frame, arrays ``(x, y)`` or
+            ``(x, y, groups)``, or arrays by client. Or the whole comparison: a TOML file, or what
+            would stand in one, ``{"data": "digits", "compare": {"methods": ["fedavg", "scaffold"],
+            "seeds": 3}}``, which leaves out all arguments but the last four.
+        model: The name of a model, or its table.
+        methods: Their names or tables: ``["fedavg", {"name": "fedprox", "mu": 0.1}]``; the first
+            is the one that others are compared with.
+        label: The column to predict, of a table.
+        client: The column that names each row's client; without it data are dealt to clients.
+        seeds: How often everything is repeated; 0: ten times.
+        folder: Where the runs go; left out, ``runs/compare-`` and a name.
         processes: Runs at a time; 0: one for each core.
+        progress: Whether a notebook shows a bar.
+        settings: The other tables of a configuration: ``rounds=30``, ``partition={...}``,
+            ``local={"lr": 0.1}``, ``compare={"partitions": [...]}``.
     """
-    if isinstance(what, Mapping):
+    if methods:
+        _refuse_objects(model, methods)
+        name, at = "python", Path(folder or "runs/compare-python")
+        raw = _raw(data_table(what, at.parent, label, client), model, methods, seeds, settings)
+        text = as_toml(raw)
+    elif model or label or client or seeds or settings:
+        raise ConfigError("give methods to compare on data, or write them into the comparison.")
+    elif isinstance(what, Mapping):
         text, name = as_toml(what), "python"
-    else:
+    elif isinstance(what, str | Path):
         text, name = text_of(Path(what)), Path(what).stem
+    else:
+        raise ConfigError(f"give methods to compare on this {type(what).__name__}.")
     made, at = loads(text, name), Path(folder or f"runs/compare-{name}")
     with place.held(made, at, text, lambda: ready(made, at)) as placed:
-        outcome = conduct_held(placed, at, processes)
+        outcome = conduct_held(placed, at, processes, _Watching(progress))
     outcome.check(at)
     return Compared(at, placed, outcome.analysis)
 
 
-def write_report(
+def _raw(
+    data: dict[str, Any],
+    model: str | Mapping[str, Any],
+    methods: Sequence[str | Mapping[str, Any]],
+    seeds: int,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """The comparison as a file would hold it."""
+    varied = {"methods": list(methods), **settings.pop("compare", {})}
+    varied |= {"seeds": seeds} if seeds else {}
+    raw = {"data": data, "partition": "natural" if "client" in data else "dirichlet", **settings}
+    return {**raw, **({"model": model} if model else {}), "compare": varied}
+
+
+def _refuse_objects(model: Any, methods: Sequence[Any]) -> None:
+    """What is made in this process cannot be used by others."""
+    found = [("model", "module", "Net")] if isinstance(model, nn.Module) else []
+    if any(isinstance(method, Method | type) for method in methods):
+        found.append(("method", "own", "Mine"))
+    for what, name, attribute in found:
+        raise ConfigError(
+            f"runs of a comparison are processes of their own: name a {what} of yours by its file, "
+            f"{{'name': '{name}', 'file': 'mine.py', 'attribute': '{attribute}'}}."
+        )
+
+
+def report(
     what: str | Path | Result | Compared | Sequence[Result] | Mapping[str, Result],
     output: str | Path = "",
 ) -> Path:
@@ -78,6 +167,10 @@ def write_report(
         return page.write_report(what, output or None)
     if isinstance(what, Result):
         what = [what]
+    if not isinstance(what, Mapping | Sequence):
+        raise ConfigError(
+            f"a report is of a folder, a comparison or results of train, got {type(what).__name__}."
+        )
     named = what if isinstance(what, Mapping) else {str(i): r for i, r in enumerate(what, 1)}
     if not named:
         raise DataError("there is nothing to report: give a result at least.")
@@ -86,7 +179,7 @@ def write_report(
             raise ConfigError(f"'{name}' must be a result of train, got {type(result).__name__}.")
     with tempfile.TemporaryDirectory() as folder:
         for name, result in named.items():
-            result.save(Path(folder) / "runs" / name.replace("/", "-"))
+            result.save(Path(folder) / "runs" / str(name).replace("/", "-"))
         runs = Path(folder) / "runs"
-        one = runs / next(iter(named)).replace("/", "-") if len(named) == 1 else runs
+        one = runs / str(next(iter(named))).replace("/", "-") if len(named) == 1 else runs
         return page.write_report(one, Path(output or "report.html"))

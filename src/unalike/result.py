@@ -1,8 +1,9 @@
 """What training in memory came to: records, models that predict, a folder, a notebook's cell."""
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,23 +25,25 @@ from unalike.run.build import Experiment, facts
 from unalike.run.environment import environment
 from unalike.run.folder import LOGS, dumps
 from unalike.run.keep import Models, described, model_files, row_file, written
+from unalike.run.place import numbered
 from unalike.tables.cells import words
 from unalike.tables.html import html
 from unalike.tables.model import Table
+from unalike.tables.terminal import plain_text
 from unalike.tree import Params
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished training; in a notebook it shows its tests and how it got there."""
 
     summary: dict[str, Any]  # as summary.json: last and selected round, totals
     rounds: list[dict[str, Any]]  # as rounds.jsonl
     clients: list[dict[str, Any]]  # as clients.jsonl
-    _made: Experiment = field(repr=False)
-    _module: nn.Module = field(repr=False)
-    _last: Models = field(repr=False)
-    _selected: Models | None = field(repr=False)
+    _made: Experiment
+    _module: nn.Module
+    _last: Models
+    _selected: Models | None
 
     @property
     def federation(self) -> Federation:
@@ -77,12 +80,14 @@ class Result:
         """Class probabilities by the shared model of the selected round."""
         return self.trained().predict_proba(rows)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path = "") -> Path:
         """Write a run folder, for ``unalike.load``, ``unalike report`` and ``unalike predict``.
 
-        It cannot be resumed. A model that was given as a module is needed again to load it.
+        Left out, the folder is a new one under ``runs``. What is saved cannot be resumed. A model
+        that was given as a module is needed again to load it.
         """
-        place = Path(folder)
+        named = f"{self._name}-{self.federation.examples.name}-seed{self._made.config.seed}"
+        place = Path(folder) if str(folder) else numbered(named)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise RunError(f"'{place}' is not an empty folder; choose another.")
         config = self._made.config.resolved()
@@ -112,27 +117,42 @@ class Result:
         note = {"given": type(self._module).__name__} if given else {}
         return kept._replace(notes={**kept.notes, **note})
 
+    def __repr__(self) -> str:
+        """Its tests as text."""
+        return f"{self._headline}\n{plain_text([self._tests()])}"
+
     def _repr_html_(self) -> str:
         """Its tests as a table, and the two pictures that matter."""
-        last, chosen = self.summary["last"], self.summary["selected"]
-        judged = chosen or last
-        sections = [s for s in TESTS if s in judged]
-        main = main_metric(judged[sections[0]])
-        rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
-        title = f"Round {judged['round']}" + (", selected on validation rows" if chosen else "")
-        table = Table(title, ["test", *outcome.columns(main).values()], rows, []).filled()
-        return "\n".join(
-            [
-                f"<div><p><b>{escape(self._name)}</b>, {self.federation.n_clients} clients</p>",
-                html(table, "unalike-result", sortable=False),
-                *self._pictures(main, judged["round"]),
-                "</div>",
-            ]
-        )
+        told = sha256(dumps(self.summary).encode()).hexdigest()[:8]  # apart from other results'
+        table = html(self._tests(), f"unalike-{told}", sortable=False)
+        shown = [f"<p><b>{escape(self._headline)}</b></p>", table, *self._pictures()]
+        return "\n".join(["<div>", *shown, "</div>"])
 
-    def _pictures(self, main: str, t: int) -> list[str]:
+    @property
+    def _headline(self) -> str:
+        return f"{self._name}, {self.federation.n_clients} clients"
+
+    @property
+    def _judged(self) -> dict[str, Any]:
+        """The selected round, or the last where none was."""
+        return self.summary["selected"] or self.summary["last"]
+
+    @property
+    def _main(self) -> str:
+        return main_metric(next(self._judged[s] for s in TESTS if s in self._judged))
+
+    def _tests(self) -> Table:
+        judged, main = self._judged, self._main
+        sections = [s for s in TESTS if s in judged]
+        rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
+        chosen = ", selected on validation rows" if self.summary["selected"] else ""
+        columns = ["test", *outcome.columns(main).values()]
+        return Table(f"Round {judged['round']}{chosen}", columns, rows, []).filled()
+
+    def _pictures(self) -> list[str]:
         import vl_convert
 
+        main, t = self._main, self._judged["round"]
         section = "local" if "local" in self.summary["last"] else "global"
         points = [
             {"round": r["round"], "method": self._name, main: r["metrics"][section][main]["mean"]}

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from unalike.cli.main import app
 from unalike.cli.outcome import conclude
-from unalike.cli.view import View, scores
+from unalike.cli.view import View
+from unalike.report.outcome import scores
 from unalike.run.config import parse, tables
 from unalike.run.execute import start
 from unalike.settings import describe

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from unalike.compare.labels import combined
 from unalike.federation.data import TEST, Examples, Federation
-from unalike.metrics.catalogue import TESTS, head, main_metric
+from unalike.report.outcome import scores
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
-from unalike.tables.format import number, whole
+from unalike.tables.format import whole
 
 EVERY = 5.0  # seconds between two lines of a log
 
@@ -140,14 +140,3 @@ def _read(examples: Examples) -> str:
         f"read {many} examples{test}, each {each}, with a number to predict ({low:.4g} to "
         f"{high:.4g}); rows are dealt and counted by {examples.classes} ranges of it"
     )
-
-
-def scores(record: dict[str, Any]) -> str:
-    """The round's accuracies in a few words; errors or losses where nothing is classified."""
-    metrics = record["metrics"] or {}
-    found = {section: metrics[section] for section in TESTS if section in metrics}
-    if not found:
-        return ""
-    main = main_metric(next(iter(found.values())))
-    shown = [f"{s} {number(m.get(main, {}).get('mean'), main)}" for s, m in found.items()]
-    return "  ".join([head(main), *shown])

@@ -5,7 +5,7 @@ from typing import Any
 
 from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, main_metric, metric
 from unalike.tables.cells import score
-from unalike.tables.format import size, with_unit
+from unalike.tables.format import number, size, with_unit
 from unalike.tables.model import Cell
 
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
@@ -58,3 +58,14 @@ def reached(target: Mapping[str, Any]) -> str:
     if target["round"] is None:
         return f"{goal} was not reached"
     return f"{goal} was reached in round {target['round']}, after {size(target['bytes'])}"
+
+
+def scores(record: Mapping[str, Any]) -> str:
+    """The round's accuracies in a few words; losses where there is no accuracy."""
+    metrics = record["metrics"] or {}
+    found = {section: metrics[section] for section in TESTS if section in metrics}
+    if not found:
+        return ""
+    main = main_metric(next(iter(found.values())))
+    shown = [f"{s} {number(m.get(main, {}).get('mean'), main)}" for s, m in found.items()]
+    return "  ".join([head(main), *shown])

@@ -76,9 +76,14 @@ def data_name(data: Mapping[str, Any]) -> str:
 
 
 def _numbered(config: Config) -> Path:
-    """A folder named by the settings; of runs with the same name each has a number."""
+    """A folder named by the settings."""
     name = "+".join([config.method.name, *(m.name for m in config.plus)])
     name += f"-{data_name(config.data.resolved())}-{config.partition.name}-seed{config.seed}"
+    return numbered(name)
+
+
+def numbered(name: str) -> Path:
+    """A new folder under runs/; of several with the same name each has a number."""
     runs, number = Path("runs"), 1
     runs.mkdir(exist_ok=True)
     while True:

@@ -1,11 +1,12 @@
 """Tables for a terminal: nothing is cut, and what is too wide is continued below."""
 
+import io
 from collections.abc import Sequence
 
 from rich import box
 from rich import table as rich
 from rich.cells import cell_len
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.text import Text
 
 from unalike.tables.model import Table, new_notes
@@ -26,6 +27,14 @@ def terminal(tables: Sequence[Table], width: int) -> RenderableType:
         parts += [Text(note, style="dim") for note in new_notes(table, said)]
         parts.append(Text())
     return Group(*parts)
+
+
+def plain_text(tables: Sequence[Table], width: int = 100) -> str:
+    """The tables as text without colours, for ``print``."""
+    written = io.StringIO()  # in a notebook rich would show what it prints as well
+    console = Console(file=written, width=width, color_system=None, force_jupyter=False)
+    console.print(terminal(tables, width))
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()).strip("\n")
 
 
 def _fitting(table: Table, width: int) -> list[Table]:

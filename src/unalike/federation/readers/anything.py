@@ -41,7 +41,7 @@ def examples_of(
     if isinstance(data, tuple) and len(data) in (2, 3):
         return from_arrays(*data, kind=kind)
     if isinstance(data, Mapping):
-        return _of_clients(data, kind)
+        return from_arrays(*of_clients(data), kind=kind)
     if hasattr(data, "column_names") and hasattr(data, "features"):
         return from_hub(data, label=label, client=client, kind=kind)
     if hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc")):
@@ -56,8 +56,8 @@ def examples_of(
     )
 
 
-def _of_clients(data: Mapping[Any, Any], kind: Kind | None) -> Examples:
-    """One dataset for each client."""
+def of_clients(data: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(x, y, groups)`` of one dataset for each client."""
     if not data:
         raise DataError("a mapping from clients to data must name one client at least.")
     parts = []
@@ -70,7 +70,7 @@ def _of_clients(data: Mapping[Any, Any], kind: Kind | None) -> Examples:
         raise DataError(f"clients have rows of shape {one} and of shape {other}; make them equal.")
     groups = np.repeat([str(name) for name in data], [len(x) for x, _ in parts])
     x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    return from_arrays(x, y, groups, kind=kind)
+    return x, y, groups
 
 
 def _stacked(dataset: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
