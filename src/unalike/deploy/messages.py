@@ -39,6 +39,7 @@ Kind = Literal[
     "ensemble",  # coordinator: what does your model say of these rows
     "flying",  # coordinator: your model that is on its way
     "finish",  # coordinator: the run is over
+    "fetch",  # peer: what you have ready of a round
     "answer",  # site: to the question of the same number
     "refusal",  # site: a sentence instead of an answer
 ]
