@@ -19,7 +19,7 @@ class Heard(NamedTuple):
 
     told: dict[str, Message]
     missing: dict[str, str]  # whom it goes on without, and why
-    latest: int  # the latest round that any of them is in
+    latest: int  # the latest round that any is in of those that have nothing of this one any more
 
 
 class Fetching:
@@ -30,27 +30,36 @@ class Fetching:
         self.peer = peer
         self.gone: set[str] = set()
 
-    def everybody(self, what: str, t: int, names: list[str]) -> Heard:
-        """What all these peers have of a round, as far as they have it in time."""
-        out = {self.peer.circle.pool.submit(self._one, what, t, n): n for n in names}
+    def everybody(
+        self, what: str, t: int, names: list[str], patience: int = 1, *, brief: bool = False
+    ) -> Heard:
+        """What all these peers have of a round, as far as they have it in time.
+
+        ``patience`` is in rounds' times; a ``brief`` answer only says whether there is something.
+        """
+        wait = patience * self.peer.seconds
+        out = {self.peer.circle.pool.submit(self._one, what, t, n, wait, brief): n for n in names}
         told, missing, latest = dict[str, Message](), dict[str, str](), t
         for done in as_completed(out):
             name, (m, why, at) = out[done], done.result()
-            latest = max(latest, at)
             if m is None:
                 missing[name] = why
+                latest = max(latest, at)
                 self.gone.add(name)
+                self.peer.shelf.forget(name)
             else:
                 told[name] = m
                 self.gone.discard(name)
         return Heard(told, missing, latest)
 
-    def _one(self, what: str, t: int, name: str) -> tuple[Message | None, str, int]:
+    def _one(
+        self, what: str, t: int, name: str, wait: float, brief: bool
+    ) -> tuple[Message | None, str, int]:
         """(the answer or None, why there is none, the round that the peer is in)."""
-        peer, end = self.peer, time.monotonic() + self.peer.seconds
+        peer, end = self.peer, time.monotonic() + wait
         waits, at = name not in self.gone, 0
         while True:
-            asked = peer.question("fetch", what=what, round=t, wait=waits)
+            asked = peer.question("fetch", what=what, round=t, wait=waits, brief=brief)
             left = end - time.monotonic()
             try:
                 m = peer.circle.once(name, asked, max(1.0, min(left, POLL + 10)))
@@ -67,7 +76,7 @@ class Fetching:
                     return None, f"it cannot be reached ({error})", at
                 time.sleep(PAUSE)
             if not waits or time.monotonic() >= end:
-                return None, f"no answer within {peer.seconds:g} seconds", at
+                return None, f"no answer within {wait:g} seconds", at
 
     def reachable(self, what: str, t: int, name: str) -> Message | None:
         """What a peer has of a round, however long it takes, while the peer can be reached."""

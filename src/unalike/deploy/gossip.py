@@ -71,6 +71,7 @@ class Gossip:
         self.keeping = Keeping(peer.place / "server")
         self.keeping.begin(0, first)
         self.fetching, self.length = Fetching(peer), Longest()
+        self.unheard = 1  # rounds since servers last waited for one another
 
     @property
     def next(self) -> int:
@@ -91,16 +92,22 @@ class Gossip:
         awake = torch.zeros(self.k, dtype=torch.bool)
         awake[self.home[plan.ids[plan.reply]]] = True
         after, told = self._adapted(t, mine, plan)
-        readers = self._names(edges, awake, hearing=False)
+        readers = set(self._names(edges, hearing=False)) - self.fetching.gone
         self._publish(t, told, readers)
-        if edges is None or (topology.local and told is None):
+        if edges is None:
+            self.unheard += 1
             return self._done(t, mine, after, Played(t + 1, {}, {}, _count(told)))
-        names = self._names(edges, awake, hearing=True)
-        heard = self.fetching.everybody("tell", t, names)
+        deaf = topology.local and told is None  # it only waits for the others
+        heard = self.fetching.everybody(
+            "tell", t, self._names(edges, hearing=True), self.unheard, brief=deaf
+        )
+        self.unheard = 1
         if heard.latest > t + 1:
             self.remote.refuse(self.members.tolist())
             return Played(min(heard.latest, self.peer.rounds), {}, heard.missing)
-        others, missing = self._read(heard.told, heard.missing)
+        if deaf:
+            return self._done(t, mine, after, Played(t + 1, {}, heard.missing))
+        others, missing = self._read(heard.told, heard.missing, awake)
         if told is not None:
             others[self.j] = told
         if not others:
@@ -149,19 +156,15 @@ class Gossip:
         key = rng.fold_in(self.noise, t + 1)
         return Cohort(t, ids, stats, self.peer.survey, known, key, self.members)
 
-    def _names(self, edges: Tensor | None, awake: Tensor, *, hearing: bool) -> list[str]:
-        """Whom this server hears in a round, or by whom it is heard, itself left out."""
+    def _names(self, edges: Tensor | None, *, hearing: bool) -> list[str]:
+        """Whom this server is linked to as the one that hears or is heard, itself left out."""
         if edges is None:
             return []
-        receivers, senders = edges.unbind(1)
-        used = awake[senders]
-        if self.recipe.topology.local:
-            used = used & awake[receivers]
-        near, far = (receivers, senders) if hearing else (senders, receivers)
-        found = far[used & (near == self.j) & (far != self.j)]
-        return [self.peer.agreed.names[i] for i in found.unique().tolist()]
+        near, far = (0, 1) if hearing else (1, 0)
+        found = edges[edges[:, near] == self.j, far]
+        return [self.peer.agreed.names[i] for i in found.unique().tolist() if i != self.j]
 
-    def _publish(self, t: int, told: Told | None, readers: list[str]) -> None:
+    def _publish(self, t: int, told: Told | None, readers: set[str]) -> None:
         note: dict[str, Any] = {"silent": True}
         if told is not None:
             stats = {k: v.double().tolist() for k, v in told.stats.items()}
@@ -170,14 +173,15 @@ class Gossip:
         self.peer.shelf.put("tell", t, Item(tensors, note), readers)
 
     def _read(
-        self, told: Mapping[str, Message], missing: dict[str, str]
+        self, told: Mapping[str, Message], missing: dict[str, str], awake: Tensor
     ) -> tuple[dict[int, Told], dict[str, str]]:
         """What neighbours said, checked; whoever said something else is left out."""
         found, missing = dict[int, Told](), dict(missing)
         for name, m in told.items():
             i = self.peer.agreed.names.index(name)
             if m.note.get("silent") is True:
-                missing[name] = "none of its clients answered"
+                if awake[i]:
+                    missing[name] = "none of its clients answered"
                 continue
             try:
                 found[i] = self._sound(m, i)

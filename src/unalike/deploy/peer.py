@@ -79,7 +79,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.run = run_of(config, self.names)
         self.limit, self.secure = LIMIT, credentials is not None
         self.place = folder / "runs" / self.run
-        self.shelf = Shelf(self.place / "shelf")
+        self.shelf = Shelf(self.place / "shelf", len(addresses))
         self.audit = Audit(folder / "audit.jsonl")
         self.circle = Circle(name, addresses, credentials, self.audit, self._own)
         self.site: Site | None = None
@@ -143,7 +143,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         found = self.shelf.get(str(what), t, caller, POLL if wait else 0.0)
         item = Item({}, {}) if found is None else found
         note = {**item.note, "held": found is not None, "round": self.shelf.round}
-        return self._said(asked, Item(item.tensors, note))
+        return self._said(asked, Item({} if asked.note.get("brief") else item.tensors, note))
 
     def _said(self, asked: Message, item: Item) -> Message:
         head = message("answer", self.run, asked.head.number, self.name, note=item.note).head

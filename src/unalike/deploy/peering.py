@@ -43,8 +43,6 @@ def take_part(peer: Peer) -> Path:
         else:
             server = _served(peer)
         _judged(peer, server)
-        if not peer.moves:
-            peer.shelf.fetched("tell", peer.rounds - 1, peer.seconds)
         peer.shelf.fetched("state", peer.rounds - 1, peer.seconds)
     return peer.place
 
@@ -80,25 +78,26 @@ def _remote(peer: Peer) -> Remote:
 
 def _gossiping(peer: Peer, gossip: Gossip) -> Any:
     """The rounds of a server among others; the server at their end."""
-    t = gossip.next
-    if t:
-        t = min(max(t, peer.whereabouts()), peer.rounds)
+    t, missing = gossip.next, dict[str, str]()
     while t < peer.rounds:
         peer.shelf.move(t)
         played = gossip.advance(t)
         if played.after > t + 1:
             peer.say(f"the others are in round {played.after + 1} already; continuing there")
+            t = played.after
+            continue
         record: dict[str, Any] = {"round": t + 1, "clients": played.clients}
         record |= {"heard": played.heard, "missing": played.missing}
         _record(peer, gossip.mine.server, record, t)
         heard = f"heard {len(played.heard)}"
         lacking = f", not {', '.join(sorted(played.missing))}" if played.missing else ""
         peer.say(f"round {t + 1} of {peer.rounds}: {heard}{lacking}")
-        t = played.after
+        t, missing = played.after, played.missing
     peer.shelf.move(peer.rounds)
     server = gossip.mine.server
     served = [peer.agreed.names[i] for i in gossip.members.tolist() if i != peer.me]
     peer.shelf.put("state", peer.rounds - 1, Item(tree.named(server), {}), served)
+    peer.shelf.fetched("tell", peer.rounds - 1, peer.seconds, missing)
     return server
 
 

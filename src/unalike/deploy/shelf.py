@@ -14,8 +14,7 @@ from torch import Tensor
 from unalike.deploy.messages import Head, Message, MessageError, decode, encode
 from unalike.files import write
 
-NEWEST = 2  # of a kind stay whatever happens: a neighbour is at most one round behind
-MOST = 8  # of a kind stay for those that have not fetched them
+NEWEST = 2  # of a kind stay whatever happens: somebody may have been killed who had fetched them
 
 
 class Item(NamedTuple):
@@ -28,9 +27,10 @@ class Item(NamedTuple):
 class Shelf:
     """Shared by the thread that plays rounds and those that answer."""
 
-    def __init__(self, folder: Path) -> None:
-        """Holds what the folder holds."""
+    def __init__(self, folder: Path, peers: int) -> None:
+        """Holds what the folder holds; one peer may be as many rounds behind as there are peers."""
         folder.mkdir(parents=True, exist_ok=True)
+        self.most = peers + NEWEST
         self.folder, self.round = folder, 0  # the round that this peer is in
         self._ready = threading.Condition()
         self._items: dict[tuple[str, int], Item] = {}
@@ -64,7 +64,7 @@ class Shelf:
         """Drop what nobody will ask for any more."""
         held = sorted(t for kind, t in self._items if kind == what)
         for t in held[:-NEWEST]:
-            if not self._wanted.get((what, t)) or t in held[:-MOST]:
+            if not self._wanted.get((what, t)) or t in held[: -self.most]:
                 del self._items[what, t]
                 self._wanted.pop((what, t), None)
                 (self.folder / f"{what}-{t}.msg").unlink(missing_ok=True)
@@ -81,7 +81,15 @@ class Shelf:
                 self._ready.notify_all()
             return found
 
-    def fetched(self, what: str, t: int, seconds: float) -> None:
-        """Wait until all readers have fetched an item, at most some seconds."""
+    def forget(self, reader: str) -> None:
+        """Nothing is kept any longer for a reader that is gone."""
         with self._ready:
+            for readers in self._wanted.values():
+                readers.discard(reader)
+            self._ready.notify_all()
+
+    def fetched(self, what: str, t: int, seconds: float, gone: Collection[str] = ()) -> None:
+        """Wait until all readers but those that are gone have an item, at most some seconds."""
+        with self._ready:
+            self._wanted.get((what, t), set()).difference_update(gone)
             self._ready.wait_for(lambda: not self._wanted.get((what, t)), seconds)
