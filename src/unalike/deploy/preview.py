@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from unalike import rng, tree
+from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
 from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
@@ -64,7 +65,11 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
 
 
 def _listed(sent: Tree) -> Iterator[str]:
-    for name, x in tree.named(sent).items():
+    parts = tree.named(sent, lambda x: isinstance(x, Ragged))
+    for name, part in parts.items():
+        x, most = (part.data, "at most ") if isinstance(part, Ragged) else (part, "")
         form = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"
-        yield f"  {name}: {form}, {x.numel() * x.element_size():,} bytes"
-    yield f"  {tree.size_bytes(sent):,} bytes in all"
+        yield f"  {name}: {form}, {most}{x.numel() * x.element_size():,} bytes"
+    most = "at most " if any(isinstance(part, Ragged) for part in parts.values()) else ""
+    held = [p.data if isinstance(p, Ragged) else p for p in parts.values()]
+    yield f"  {most}{tree.size_bytes(held):,} bytes in all"
