@@ -47,9 +47,9 @@ def unflatten(leaves: Iterable[Any], structure: Any) -> Tree:
     return pytree.tree_unflatten(leaves, structure)
 
 
-def named(t: Tree) -> dict[str, Tensor]:
-    """The leaves by path: what travels on a wire or lies in a file."""
-    return {pytree.keystr(path): leaf for path, leaf in pytree.tree_leaves_with_path(t)}
+def named(t: Tree, whole: Callable[[Any], bool] | None = None) -> dict[str, Any]:
+    """The leaves by path: what travels on a wire or lies in a file; a ``whole`` part is one."""
+    return {pytree.keystr(path): leaf for path, leaf in pytree.tree_leaves_with_path(t, whole)}
 
 
 def restore(flat: dict[str, Tensor], like: Tree) -> Tree:

@@ -9,6 +9,8 @@ from deployed import Deployed, simulated
 
 from unalike import tree
 from unalike.algorithms.table import METHODS
+from unalike.deploy.messages import Message
+from unalike.engine.ledger import STATISTIC
 from unalike.errors import UnalikeError
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
@@ -60,3 +62,38 @@ def test_every_method(method: str, tmp_path: Path) -> None:
             x, y = (torch.tensor(v.clients[section][metric]) for v in (one, two))
             if "vae" not in str(config.model) or metric == "n":  # what judging draws is a row's own
                 assert torch.allclose(x, y, atol=1e-5, equal_nan=True), (section, metric)
+
+
+@pytest.mark.parametrize("method", ["stc", "topk"])
+def test_the_wire_carries_what_is_counted(method: str, tmp_path: Path) -> None:
+    far = Deployed(raw(method), tmp_path)
+    sent: list[int] = []
+    reply = far.remote._reply
+
+    def weighed(m: Any, asked: Any) -> None:
+        sent.append(sum(x.numel() * x.element_size() for x in m.tensors.values()))
+        reply(m, asked)
+
+    far.remote._reply = weighed  # type: ignore[method-assign]
+    state = far.course.begin()
+    _, done, _ = far.course.advance(state, 0)
+    assert done.traffic.up == sum(sent) + len(sent) * STATISTIC * len(done.stats)
+
+
+def test_a_code_that_is_none_is_turned_away(tmp_path: Path) -> None:
+    far = Deployed(raw("topk"), tmp_path)
+    site = far.exchange.sites["north"]
+    answer = site.answer
+
+    def garbled(question: Message) -> Message:
+        told = answer(question)
+        if question.kind != "train":
+            return told
+        bad = {k: x | 255 if x.dtype == torch.uint8 else x for k, x in told.tensors.items()}
+        return told._replace(tensors=bad)
+
+    site.answer = garbled  # type: ignore[method-assign]
+    state = far.course.begin()
+    _, done, _ = far.course.advance(state, 0)
+    assert far.heard == [("north", "an upload cannot be decoded.")]
+    assert len(done.ids) == 4

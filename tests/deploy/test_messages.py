@@ -2,11 +2,14 @@
 
 import random
 import resource
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from unalike import channel
+from unalike.channel import Ragged
 from unalike.deploy.messages import MAGIC, MessageError, decode, encode, fitted, message, numbers
 
 W = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
@@ -35,6 +38,30 @@ def test_an_upload_that_is_not_what_was_declared(wrong: dict[str, torch.Tensor],
     got = decode(encode(message("answer", "run", 1, "north", wrong)))
     with pytest.raises(MessageError, match=says):
         fitted(got.tensors, W, "an upload")
+
+
+def ragged(used: int) -> dict[str, Any]:
+    """A code of which only some bytes are used."""
+    data = torch.arange(1, 9, dtype=torch.uint8) * (torch.arange(8) < used)
+    return {"w": W["bias"], "code": Ragged(data, torch.tensor(used))}
+
+
+@pytest.mark.parametrize("used", [0, 3, 8])
+def test_of_a_code_only_what_is_used_travels(used: int) -> None:
+    sent, like = ragged(used), ragged(8)
+    m = message("answer", "run", 1, "north", sent)
+    counted = channel.size_bytes(sent)
+    assert sum(x.numel() * x.element_size() for x in m.tensors.values()) == counted == 8 + used
+    back = fitted(decode(encode(m)).tensors, like, "an upload")
+    assert torch.equal(back["code"].data, sent["code"].data)
+    assert int(back["code"].used) == used
+
+
+def test_a_code_that_is_too_long_is_refused() -> None:
+    long = {"w": W["bias"], "code": torch.zeros(9, dtype=torch.uint8)}
+    got = decode(encode(message("answer", "run", 1, "north", long)))
+    with pytest.raises(MessageError, match="at most 8 bytes"):
+        fitted(got.tensors, ragged(8), "an upload")
 
 
 @pytest.mark.parametrize("value", ["1", None, True, float("nan"), float("inf"), [1.0], {}])

@@ -3,14 +3,13 @@
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from federations import composed, network_task, play
 
-from unalike.engine.loop import ENORMOUS, Loop
+from unalike.engine.guard import ENORMOUS, refuse_insane
 from unalike.errors import RunError
 from unalike.network import Network
 from unalike.run.alarm import alarm
@@ -70,11 +69,9 @@ def test_a_model_that_grows_slowly_is_stopped_as_well() -> None:
     task, data = network_task("dense")
     loop = composed(task, data, "fedavg")
     assert isinstance(play(loop, data).x, dict)  # sane
-    state = SimpleNamespace(x={"w": torch.full((1, 4), ENORMOUS / 100)})
-    more = SimpleNamespace(x={"w": torch.full((1, 4), ENORMOUS * 2)})
-    length = SimpleNamespace(longest=lambda x: float(x["w"].norm()))
     with pytest.raises(RunError, match="training has diverged"):
-        Loop._refuse_insane(length, 3, state, more)  # type: ignore[arg-type]
+        refuse_insane(3, ENORMOUS / 100, ENORMOUS * 2)
+    refuse_insane(3, ENORMOUS / 100, ENORMOUS / 99)
 
 
 def test_a_loss_a_thousand_times_as_high_is_said(tmp_path: Path) -> None:

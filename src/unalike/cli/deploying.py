@@ -1,4 +1,4 @@
-"""What ``unalike keys``, ``serve`` and ``join`` do."""
+"""What ``unalike keys``, ``serve``, ``join`` and ``peer`` do."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,9 @@ EXTRA = (
 )
 
 
-def make_keys(folder: str, names: Sequence[str], hosts: tuple[str, ...], days: int) -> None:
+def make_keys(
+    folder: str, names: Sequence[str], hosts: tuple[str, ...], days: int, peers: bool
+) -> None:
     """An authority, unless there is one, and certificates."""
     keys = _deploy("keys")
     place = Path(folder)
@@ -29,7 +31,7 @@ def make_keys(folder: str, names: Sequence[str], hosts: tuple[str, ...], days: i
         raise ConfigError(f"days must be 1 or more, got {days}.")
     keys.make_authority(place)
     for name in names:
-        keys.issue(place, name, hosts if name == keys.SERVER else (), days)
+        keys.issue(place, name, hosts if name == keys.SERVER else (), days, peer=peers)
         _say(f"wrote {place / name}.pem and .key, valid for {days} days")
 
 
@@ -104,6 +106,49 @@ def join(
     finally:
         line.close()
     _say(f"the run is over; this site's model and state are in {place}")
+
+
+def peer(
+    name: str,
+    file: str,
+    data: str,
+    peers: str,
+    label: str | None,
+    keys: str | None,
+    at: str | None,
+    policy: str | None,
+    folder: str | None,
+    seconds: float,
+    dry_run: bool,
+    settings: Sequence[str],
+) -> None:
+    """Take part without a coordinator, or show what that would send."""
+    from unalike.deploy.policy import read_policy
+    from unalike.run.config import read_config
+
+    config, examples = read_config(file, []), _read(data, label, settings)
+    module, peering, circle = _deploy("peer"), _deploy("peering"), _deploy("circle")
+    addresses = circle.read_peers(peers)
+    if dry_run:
+        from unalike.deploy.preview import preview
+
+        module.refuse(config, addresses)
+        for line in preview(config, examples, len(addresses)):
+            _say(line, stamp=False)
+        return
+    from unalike.deploy.keys import credentials
+
+    place = Path(folder) if folder else Path("peers") / name
+    shown = None if keys is None else credentials(Path(keys), name)
+    given = (addresses, place, read_policy(policy or ""), shown, _say)
+    one = module.Peer(name, config, examples, *given, at=at or "", seconds=seconds)
+    try:
+        left = peering.take_part(one)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("left the run; the same command continues it") from None
+    finally:
+        one.close()
+    _say(f"finished; this peer's model and records are in {left}")
 
 
 def _read(data: str, label: str | None, settings: Sequence[str]) -> "Examples":

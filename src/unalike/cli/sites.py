@@ -1,4 +1,4 @@
-"""Commands of a consortium: ``keys``, ``serve`` and ``join``."""
+"""Commands of a consortium: ``keys``, ``serve``, ``join`` and ``peer``."""
 
 from typing import Annotated
 
@@ -11,12 +11,19 @@ Names = Annotated[list[str], Parameter(consume_multiple=True, negative=())]
 
 
 @app.command
-def keys(folder: str, *names: str, host: Names | None = None, days: int = 365) -> None:
+def keys(
+    folder: str,
+    *names: str,
+    host: Names | None = None,
+    days: int = 365,
+    peers: bool = False,
+) -> None:
     """Make certificates: an authority, one for the coordinator, one for each site.
 
     ```sh
     unalike keys consortium server --host fl.example.org
     unalike keys consortium north south west
+    unalike keys consortium north south west --peers     # for a run without a coordinator
     ```
 
     The first call makes the authority, whose key never leaves the folder. Hand each site
@@ -32,10 +39,12 @@ def keys(folder: str, *names: str, host: Names | None = None, days: int = 365) -
         Under which names and addresses sites reach the coordinator.
     days
         How long the new certificates are valid.
+    peers
+        Make certificates with which sites are dialled, too, as `unalike peer` needs them.
     """
     from unalike.cli.deploying import make_keys
 
-    make_keys(folder, names, tuple(host or ()), days)
+    make_keys(folder, names, tuple(host or ()), days, peers)
 
 
 @app.command
@@ -123,3 +132,62 @@ def join(
     from unalike.cli.deploying import join as take_part
 
     take_part(name, data, at, label, keys, policy, folder, dry_run, set_ or [])
+
+
+@app.command
+def peer(
+    name: str,
+    file: str,
+    *,
+    data: str,
+    peers: str,
+    label: str | None = None,
+    keys: str | None = None,
+    at: str | None = None,
+    policy: str | None = None,
+    folder: str | None = None,
+    seconds: float = 600.0,
+    dry_run: bool = False,
+    set_: Overrides = None,
+) -> None:
+    """Take part in a run without a coordinator: peers exchange directly.
+
+    ```sh
+    unalike peer north ring.toml --data north.csv --label outcome --peers peers.toml --keys keys
+    unalike peer north ring.toml --data north.csv --label outcome --peers peers.toml --dry-run
+    ```
+
+    The recipe's topology says who hears whom; recipe and list of peers are the same at all of them.
+    The same command again continues a run that was stopped.
+
+    Parameters
+    ----------
+    name
+        Of this peer, as in its certificate and in the list.
+    file
+        The recipe; what it says of data and partition is not used.
+    data
+        The file of this peer's rows: CSV, TSV, Parquet or NPZ.
+    peers
+        A TOML file with the address of every peer, one line each: north = "north.example.org:9432"
+    label
+        The column to predict, with a table.
+    keys
+        The folder with authority.pem and this peer's .pem and .key.
+    at
+        The address to listen on, if it is not the one in the list: 0.0.0.0:9432 behind a router.
+    policy
+        A TOML file with what this peer agrees to; `unalike list policy` shows what it may say.
+    folder
+        Where this peer keeps its state, its model and its audit log; if left out, peers/NAME.
+    seconds
+        That this peer waits for its neighbours in a round; who is late is left out.
+    dry_run
+        Show what would be sent, and connect to nobody.
+    set_
+        Changes to how the file is read, such as missing=impute.
+    """
+    from unalike.cli.deploying import peer as take_part
+
+    given = (data, peers, label, keys, at, policy, folder, seconds, dry_run)
+    take_part(name, file, *given, set_ or [])

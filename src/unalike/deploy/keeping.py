@@ -66,6 +66,11 @@ class Keeping:
             old = self._read(self.old) or Held(self.stage, -1, self.like)
             self._write(self.now, old)
 
+    @property
+    def round(self) -> int:
+        """The round that left the newest state; -1: none."""
+        return self._state().round
+
     def get(self) -> Tree:
         """The newest state."""
         return self._state().kept

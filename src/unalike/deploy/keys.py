@@ -6,6 +6,7 @@ are made where the command runs, and are readable by their owner alone.
 
 import ipaddress
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from unalike.errors import ConfigError, RunError
 
 AUTHORITY, SERVER = "authority", "server"
+_PLAIN = re.compile("[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")  # a name that TLS can compare
 
 
 class Credentials(NamedTuple):
@@ -45,21 +47,33 @@ def make_authority(folder: Path, days: int = 3650) -> None:
     _write(folder, AUTHORITY, key, made)
 
 
-def issue(folder: Path, name: str, hosts: tuple[str, ...] = (), days: int = 365) -> None:
-    """A new key and certificate; with ``hosts``, for a server that is reached under these."""
+def issue(
+    folder: Path, name: str, hosts: tuple[str, ...] = (), days: int = 365, *, peer: bool = False
+) -> None:
+    """A new key and certificate; with ``hosts``, for a server that is reached under these.
+
+    A ``peer`` both dials and is dialled, and is known by its name wherever it is.
+    """
+    if peer and not _PLAIN.fullmatch(name):
+        raise ConfigError(
+            f"'{name}' cannot be the name of a peer; use letters, digits, '-' and '.' alone."
+        )
     if not name or len(name) > 64 or name in (AUTHORITY,) or "/" in name:
         raise ConfigError(f"'{name}' cannot be the name of a site; use up to 64 letters.")
     if name == SERVER and not hosts:
         raise ConfigError("a server's certificate needs the names it is reached under; add --host.")
     authority, signer = _authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
-    use = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    hosts = (name, *hosts) if peer else hosts
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if peer:
+        uses.append(ExtendedKeyUsageOID.CLIENT_AUTH)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = (
         _builder(_name(name), authority.subject, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(identifier, critical=False)
     )
     if hosts:

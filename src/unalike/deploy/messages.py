@@ -19,6 +19,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from unalike import tree
+from unalike.channel import Ragged
 from unalike.deploy.release import release
 from unalike.errors import UnalikeError
 from unalike.tree import Tree
@@ -39,6 +40,7 @@ Kind = Literal[
     "ensemble",  # coordinator: what does your model say of these rows
     "flying",  # coordinator: your model that is on its way
     "finish",  # coordinator: the run is over
+    "fetch",  # peer: what you have ready of a round
     "answer",  # site: to the question of the same number
     "refusal",  # site: a sentence instead of an answer
 ]
@@ -85,9 +87,9 @@ def message(
     tensors: Tree = (),
     note: Mapping[str, Any] | None = None,
 ) -> Message:
-    """A message with a tree of tensors in it."""
+    """A message with a tree of tensors in it; of a code of varying length only what is used."""
     head = Head(kind=kind, run=run, number=number, sender=sender, note=dict(note or {}))
-    return Message(head, tree.named(tensors))
+    return Message(head, {k: _used(x) for k, x in tree.named(tensors, _ragged).items()})
 
 
 def encode(m: Message) -> bytes:
@@ -119,7 +121,7 @@ def decode(raw: bytes, limit: int = LIMIT) -> Message:
 
 def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
     """The tree of tensors that ``like`` is a template of, or one sentence on what is wrong."""
-    wanted = tree.named(like)
+    wanted, found = tree.named(like, _ragged), dict[str, Tensor]()
     if tensors.keys() != wanted.keys():
         odd = sorted(tensors.keys() ^ wanted.keys())[0]
         raise MessageError(
@@ -128,13 +130,38 @@ def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
         )
     for name, x in tensors.items():
         model = wanted[name]
+        if isinstance(model, Ragged):
+            found |= _whole(name, x, model, what)
+            continue
         if x.shape != model.shape or x.dtype != model.dtype:
             raise MessageError(
                 f"{what} holds '{name}' as {_form(x)}; the recipe declares {_form(model)}."
             )
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
             raise MessageError(f"{what} holds numbers in '{name}' that are not finite.")
-    return tree.restore(tensors, like)
+        found[name] = x
+    return tree.restore(found, like)
+
+
+def _ragged(x: Any) -> bool:
+    return isinstance(x, Ragged)
+
+
+def _used(x: Any) -> Tensor:
+    """What travels of a leaf."""
+    used: Tensor = x.data[: int(x.used)] if isinstance(x, Ragged) else x
+    return used
+
+
+def _whole(name: str, x: Tensor, model: Ragged, what: str) -> dict[str, Tensor]:
+    """The leaves of a code of varying length, from the bytes that travelled."""
+    most = len(model.data)
+    if x.ndim != 1 or x.dtype != model.data.dtype or len(x) > most:
+        raise MessageError(
+            f"{what} holds '{name}' as {_form(x)}; the recipe declares at most {most} bytes."
+        )
+    data = torch.cat([x, model.data.new_zeros(most - len(x))])
+    return {f"{name}.data": data, f"{name}.used": torch.full_like(model.used, len(x))}
 
 
 def under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -25,6 +25,8 @@ OPTIONS = [
     ("grpc.max_receive_message_length", 2 * CHUNK),
     ("grpc.max_send_message_length", 2 * CHUNK),
     ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),  # whoever comes back is soon found
+    ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.so_reuseport", 0),  # two coordinators on one address would share its sites
 ]
 
@@ -46,34 +48,62 @@ def joined(pieces: Iterator[bytes], limit: int) -> bytes:
     return bytes(whole)
 
 
+def listen(
+    handler: grpc.GenericRpcHandler, address: str, credentials: Credentials | None, threads: int
+) -> tuple[Any, int]:
+    """(a server at work, its port); without credentials only on a loopback address."""
+    if credentials is None and not _loopback(address):
+        raise ConfigError(
+            f"'{address}' can be reached from other machines, and nothing would be encrypted; "
+            "make certificates with 'unalike keys', or listen on 127.0.0.1."
+        )
+    server = grpc.server(ThreadPoolExecutor(threads), handlers=[handler], options=OPTIONS)
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            pair = [(credentials.key, credentials.certificate)]
+            port = server.add_secure_port(
+                address, grpc.ssl_server_credentials(pair, credentials.authority, True)
+            )
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise RunError(f"nothing can listen on '{address}'; is it in use?")
+    server.start()
+    return server, port
+
+
+def answered(call: Callable[[str, Iterator[bytes]], bytes], details: Any, secure: bool) -> Any:
+    """The handler of a call: ``call`` is told who calls, and its mistakes become sentences."""
+    given = dict(details.invocation_metadata)
+
+    def run(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        try:
+            yield from chunks(call(_caller(context, given, secure), pieces))
+        except NotJoined as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except MessageError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    return grpc.stream_stream_rpc_method_handler(run)
+
+
+def _caller(context: Any, given: dict[str, Any], secure: bool) -> str:
+    """The name in the caller's certificate, or on a loopback address the one it gives."""
+    if not secure:
+        return str(given.get("site", ""))
+    names = context.auth_context().get("x509_common_name", [])
+    return names[0].decode() if names else ""
+
+
 class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
     """The coordinator's end of the network."""
 
     def __init__(self, desk: Desk, address: str, credentials: Credentials | None) -> None:
         """Listens at once; without credentials only on a loopback address."""
         self.desk, self.secure = desk, credentials is not None
-        if not self.secure and not _loopback(address):
-            raise ConfigError(
-                f"'{address}' can be reached from other machines, and nothing would be encrypted; "
-                "make certificates with 'unalike keys', or listen on 127.0.0.1."
-            )
-        self.server = grpc.server(
-            ThreadPoolExecutor(4 + 2 * len(desk.names)), handlers=[self], options=OPTIONS
-        )
-        try:
-            if credentials is None:
-                port = self.server.add_insecure_port(address)
-            else:
-                pair = [(credentials.key, credentials.certificate)]
-                port = self.server.add_secure_port(
-                    address, grpc.ssl_server_credentials(pair, credentials.authority, True)
-                )
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise RunError(f"nothing can listen on '{address}'; is it in use?")
-        self.port = port
-        self.server.start()
+        self.server, self.port = listen(self, address, credentials, 4 + 2 * len(desk.names))
 
     def service(self, details: Any) -> Any:
         """The handler of a call, by its name."""
@@ -81,24 +111,7 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
         call = calls.get(details.method.removeprefix(SERVICE))
         if call is None:
             return None
-        given = dict(details.invocation_metadata)
-
-        def run(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            try:
-                yield from chunks(call(self._site(context, given), pieces))
-            except NotJoined as error:
-                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            except MessageError as error:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-
-        return grpc.stream_stream_rpc_method_handler(run)
-
-    def _site(self, context: Any, given: dict[str, Any]) -> str:
-        """Who calls: the name in the certificate, or on a loopback address the one it gives."""
-        if not self.secure:
-            return str(given.get("site", ""))
-        names = context.auth_context().get("x509_common_name", [])
-        return names[0].decode() if names else ""
+        return answered(call, details, self.secure)
 
     def _hello(self, site: str, pieces: Iterator[bytes]) -> bytes:
         return self.desk.hello(site, joined(pieces, CHUNK))
@@ -120,8 +133,20 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
 class Line:
     """A site's end of the network."""
 
-    def __init__(self, site: str, address: str, credentials: Credentials | None) -> None:
-        """Dials when it is first used."""
+    def __init__(
+        self,
+        site: str,
+        address: str,
+        credentials: Credentials | None,
+        *,
+        service: str = SERVICE,
+        expects: str = "",
+    ) -> None:
+        """Dials when it is first used.
+
+        Whoever answers must have a certificate for the host in ``address``, or where it
+        ``expects`` a peer, for the peer of this name, wherever that is.
+        """
         if credentials is None and not _loopback(address):
             raise ConfigError(
                 f"'{address}' is another machine, and nothing would be encrypted; give the "
@@ -132,13 +157,14 @@ class Line:
         else:
             c = credentials
             trust = grpc.ssl_channel_credentials(c.authority, c.key, c.certificate)
-            self.channel = grpc.secure_channel(address, trust, options=OPTIONS)
-        self.site = site
+            name = [("grpc.ssl_target_name_override", expects)] if expects else []
+            self.channel = grpc.secure_channel(address, trust, options=[*OPTIONS, *name])
+        self.site, self.service = site, service
         self._alone = threading.Lock()
 
     def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:
         """The coordinator's bytes in return; ConnectionError if it cannot be reached."""
-        ask: Callable[..., Any] = self.channel.stream_stream(f"{SERVICE}{name}")
+        ask: Callable[..., Any] = self.channel.stream_stream(f"{self.service}{name}")
         try:
             pieces = ask(chunks(raw), timeout=seconds, metadata=(("site", self.site),))
             return joined(pieces, limit)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from unalike import rng, tree
+from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
 from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
@@ -43,17 +44,32 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
         for question in recipe.mixing.survey:
             yield f"survey, once, '{question.name}': {question.reveals}"
         like = messages_of(recipe, w, rng.key(0))
-        yield f"upload, each round of {stage.rounds}:"
-        yield from _listed(like.wire)
-        told = sorted({"examples", "steps", *recipe.needs} - {"gram", "sqnorm"})
-        yield f"  and numbers: {', '.join(told)}, and how much was computed"
+        told = recipe.algorithm.server_init(w, rng.key(0))
+        if recipe.topology.local:
+            yield f"to each neighbour, each round of {stage.rounds}:"
+            yield from _listed(tree.row(recipe.algorithm.tells(tree.stack([told])), 0))
+        else:
+            yield f"upload, each round of {stage.rounds}:"
+            yield from _listed(like.wire)
+        if recipe.topology.host(0, sites) is not None:
+            yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
+        numbers = sorted({"examples", "steps", *recipe.needs} - {"gram", "sqnorm"})
+        yield f"  and numbers: {', '.join(numbers)}, and how much was computed"
+    if config.topology.name != "star":
+        yield "verdicts: to nobody; they stay in this peer's own records"
+        yield "never: rows, labels, personal models, what this peer keeps between rounds"
+        return
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
     yield f"verdicts, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"
     yield "never: rows, labels, personal models, what this site keeps between rounds"
 
 
 def _listed(sent: Tree) -> Iterator[str]:
-    for name, x in tree.named(sent).items():
+    parts = tree.named(sent, lambda x: isinstance(x, Ragged))
+    for name, part in parts.items():
+        x, most = (part.data, "at most ") if isinstance(part, Ragged) else (part, "")
         form = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"
-        yield f"  {name}: {form}, {x.numel() * x.element_size():,} bytes"
-    yield f"  {tree.size_bytes(sent):,} bytes in all"
+        yield f"  {name}: {form}, {most}{x.numel() * x.element_size():,} bytes"
+    most = "at most " if any(isinstance(part, Ragged) for part in parts.values()) else ""
+    held = [p.data if isinstance(p, Ragged) else p for p in parts.values()]
+    yield f"  {most}{tree.size_bytes(held):,} bytes in all"

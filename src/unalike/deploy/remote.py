@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unalike import rng, tree
+from unalike import channel, rng, tree
 from unalike.deploy.exchange import AGAIN, Exchange
 from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
 from unalike.engine.messages import messages_of
@@ -100,7 +100,7 @@ class Remote:
             if not asked[i]["reply"]:
                 yield Replies(torch.zeros(0, dtype=torch.long), (), {}, work)
                 continue
-            wire = tree.map(lambda x: x[None], tree.restore(m.tensors, self.like.wire))
+            wire = tree.map(lambda x: x[None], fitted(m.tensors, self.like.wire, "an upload"))
             yield Replies(
                 torch.tensor([i]), wire, {k: torch.tensor([v]) for k, v in stats.items()}, work
             )
@@ -109,7 +109,11 @@ class Remote:
     def _reply(self, m: Message, asked: Mapping[str, Any]) -> None:
         """Raise MessageError unless an answer to a round is what the recipe declares."""
         if asked["reply"]:
-            fitted(m.tensors, self.like.wire, "an upload")
+            wire = fitted(m.tensors, self.like.wire, "an upload")
+            try:
+                channel.decode(self.recipe.channel, wire)
+            except (RuntimeError, ValueError, IndexError):  # a code that is none
+                raise MessageError("an upload cannot be decoded.") from None
         stats = numbers(m.note.get("stats"), "the statistics of an upload")
         wanted = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
         if missing := wanted - stats.keys():

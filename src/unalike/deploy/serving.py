@@ -17,6 +17,7 @@ from torch import Tensor
 from unalike import rng
 from unalike.deploy.agreement import Agreement, agree, welcome
 from unalike.deploy.desk import Desk
+from unalike.deploy.exchange import Exchange
 from unalike.deploy.joining import refuse_simulated
 from unalike.deploy.messages import MessageError, fitted, message
 from unalike.deploy.preparing import learned
@@ -120,7 +121,7 @@ def _known(folder: Path, config: Config, names: Sequence[str]) -> str:
 def _played(
     config: Config, agreed: Agreement, run: str, folder: Path, desk: Desk, say: Say, seconds: float
 ) -> None:
-    scale = _learned(agreed, run, desk, seconds)
+    scale = ask_scales(agreed, run, desk, seconds)
     if "keep" in scale:
         kept = (int(scale["keep"].sum()),)
         agreed = agreed._replace(shape=agreed.shape._replace(features=kept))
@@ -133,7 +134,7 @@ def _played(
         desk,
         run,
         agreed.names,
-        _sizes(agreed, config),
+        training_sizes(agreed, config),
         config.seed,
         seconds=seconds,
         prepare=scale,
@@ -173,7 +174,7 @@ def _blank(agreed: Agreement) -> Federation:
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
-def _sizes(agreed: Agreement, config: Config) -> Tensor:
+def training_sizes(agreed: Agreement, config: Config) -> Tensor:
     """Training examples of each site, as the split makes them of its rows."""
     rows = [agreed.rows_of[name] for name in agreed.names]
     return torch.tensor(training_rows(rows, config.split.validation, config.split.test))
@@ -212,7 +213,7 @@ def _line(record: dict[str, Any], made: Experiment) -> str:
     return said if spread is None else f"{said}, {metric} {spread['mean']:.4f}"
 
 
-def _learned(agreed: Agreement, run: str, desk: Desk, seconds: float) -> Tree:
+def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tree:
     """What sites are told to prepare their features; asks them what that takes."""
     numbers = count(1 << 41)
 

@@ -7,7 +7,11 @@ import torch
 from torch import Tensor
 
 from unalike import tree
+from unalike.errors import RunError
 from unalike.tree import Tree
+
+INSANE = 1e6  # times its own length that a model may grow in a round
+ENORMOUS = 1e15  # the length that no trained model has, however slowly it got there
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,17 @@ class Guard:
                 times = f"{norm / max(scale, 1.0):.0f} times the model"
                 why[i] = f"an update of length {norm:.3g}, {times}"
         return usable, why
+
+
+def refuse_insane(t: int, before: float, after: float) -> None:
+    """Stop before a model is kept that no training could have led to; both are its lengths."""
+    old = max(before, 1.0)
+    if not after <= min(INSANE * old, ENORMOUS):  # also if it is not a number
+        raise RunError(
+            f"round {t + 1} would make the model {after / old:.3g} times as long as it was, "
+            f"{after:.3g}, so training has diverged; lower the learning rate of the clients or "
+            "of the server, then start again or resume from the last checkpoint."
+        )
 
 
 class Longest:

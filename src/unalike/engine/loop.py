@@ -1,6 +1,6 @@
 """The server's side of training: one round, identical in simulation and over a network."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,10 +11,11 @@ from torch.func import vmap
 from unalike import rng, tree
 from unalike.cohort import Cohort
 from unalike.engine import links
+from unalike.engine.adapt import MEASURED, adapt
 from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running
-from unalike.engine.guard import Guard, Longest
+from unalike.engine.guard import Guard, Longest, refuse_insane
 from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
@@ -22,17 +23,13 @@ from unalike.engine.population import Population
 from unalike.engine.timing import Known, Timing
 from unalike.engine.transport import Transport
 from unalike.errors import RunError
-from unalike.parts.mixing.base import Proportional, checked
+from unalike.parts.mixing.base import Proportional
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import NotSummed, Stacked
+from unalike.uploads import NotSummed
 
-# Statistics of the uploads that a server finds out itself: no client reports them.
-MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
-INSANE = 1e6  # times its own length that a model may grow in a round
-ENORMOUS = 1e15  # the length that no trained model has, however slowly it got there
 HELD = 32 << 20  # bytes of uploads that are held rather than summed as they come
 
 
@@ -216,26 +213,17 @@ class Loop:
         for j in at.unique().tolist():
             whole = self.all.members(j)
             part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], whole)
-            ups = uploads(part.ids)
-            for name in recipe.needs & MEASURED.keys():
-                part.stats[name] = MEASURED[name](ups.stack())
-            answer = recipe.mixing.weights(mixing[j], part)
-            p, mixing[j], note, found = checked(recipe.mixing, answer, len(part.ids))
-            notes.append(note)
+            own = tree.row(stack, j)
+            found = adapt(recipe, own, mixing[j], uploads(part.ids), part)
+            mixing[j] = found.memory
+            notes.append(found.note)
             if not recipe.topology.local:  # of a single client a rule has nothing to tell
-                _log(logged, found, part.ids, self.n)
-            mine = _on(stack.x, p)
-            for keep in recipe.filters:
-                filtered, mine = keep(ups.stack(), mine, part)
-                ups = Stacked(filtered)
-            new = recipe.algorithm.server(tree.row(stack, j), ups, mine, part)
+                _log(logged, found.logged, part.ids, self.n)
             if several:
-                tree.map(lambda rows, x: rows[j].copy_(x), stack, new)  # noqa: B023
+                tree.map(lambda rows, x: rows[j].copy_(x), stack, found.server)  # noqa: B023
             else:
-                stack = tree.map(lambda x: x[None], new)
-            # A filter may reweight, or merge all into one.
-            used = mine if len(mine) == len(p) else p
-            weights[part.ids] = used.float().cpu()
+                stack = tree.map(lambda x: x[None], found.server)
+            weights[part.ids] = found.weights
         mixed: dict[int, dict[int, float]] = {}
         edges = recipe.topology.links(t, self.n)
         if edges is not None:
@@ -244,7 +232,7 @@ class Loop:
             stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes)
             cost += self.across(heard, state)
             self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
-        self._refuse_insane(t, state.stack, stack)
+        refuse_insane(t, self.longest(state.stack.x), self.longest(stack.x))
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
         seen = {k: v[got] if isinstance(v, Tensor) else v for k, v in logged.items()}
@@ -257,16 +245,6 @@ class Loop:
         recipe = self.recipe
         plain = isinstance(recipe.mixing, Proportional) and recipe.algorithm.separable
         return recipe.topology.local and plain and not self.holds
-
-    def _refuse_insane(self, t: int, before: Any, after: Any) -> None:
-        """Stop before a model is kept that no training could have led to."""
-        old, new = max(self.longest(before.x), 1.0), self.longest(after.x)
-        if not new <= min(INSANE * old, ENORMOUS):  # also if it is not a number
-            raise RunError(
-                f"round {t + 1} would make the model {new / old:.3g} times as long as it was, "
-                f"{new:.3g}, so training has diverged; lower the learning rate of the clients or "
-                "of the server, then start again or resume from the last checkpoint."
-            )
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:
         """The edges in use: a server whose clients all stayed silent says nothing."""
@@ -380,8 +358,3 @@ def _log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -
             rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
             value = rows.index_put((ids,), value.double().cpu())
         logged[name] = value
-
-
-def _on(x: Tree, p: Tensor) -> Tensor:
-    """Mixing weights on the device of a model."""
-    return p.to(next(iter(tree.leaves(x)), p).device)

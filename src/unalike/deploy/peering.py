@@ -1,0 +1,175 @@
+"""A peer at work: meets the others, plays its rounds, leaves its own model in its own folder."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from unalike import rng, tree
+from unalike.deploy.fetching import Fetching
+from unalike.deploy.gossip import Gossip
+from unalike.deploy.messages import MessageError, fitted
+from unalike.deploy.peer import Peer
+from unalike.deploy.remote import Remote
+from unalike.deploy.serving import training_sizes
+from unalike.deploy.shelf import Item
+from unalike.deploy.turns import Turns
+from unalike.engine.guard import Guard
+from unalike.errors import ConfigError, RunError
+from unalike.files import write
+from unalike.run.folder import alone
+
+
+def take_part(peer: Peer) -> Path:
+    """All rounds, or those that are left; returns the folder with this peer's model and records."""
+    with alone(peer.folder), _sentences(peer):
+        peer.meet()
+        peer.say(f"met {len(peer.names) - 1} other peers; this is client {peer.me}")
+        faults = peer.config.faults
+        guard = Guard(faults.explode, faults.min_replies, faults.too_few)
+        remote = _remote(peer)
+        if peer.moves:
+            server = _in_turn(peer, Turns(peer, remote, guard))
+        elif faults.min_replies > 1:
+            raise ConfigError(
+                "faults.min_replies counts the answers of all clients, which no peer sees; set 1."
+            )
+        elif peer.me <= int(peer.home.max()):
+            server = _gossiping(peer, Gossip(peer, remote, guard))
+        else:
+            server = _served(peer)
+        _judged(peer, server)
+        peer.shelf.fetched("state", peer.rounds - 1, peer.seconds)
+    return peer.place
+
+
+@contextmanager
+def _sentences(peer: Peer) -> Iterator[None]:
+    """What the disk says becomes one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"peer '{peer.name}' cannot write to '{peer.folder}' ({error.strerror}); make room, "
+            "then start it again: it continues where it was."
+        ) from None
+
+
+def _remote(peer: Peer) -> Remote:
+    """The border to the clients that this peer may be the server of."""
+    agreed = peer.agreed
+    remote = Remote(
+        peer.circle,
+        peer.run,
+        agreed.names,
+        training_sizes(agreed, peer.config),
+        peer.config.seed,
+        seconds=peer.seconds,
+        heard=lambda name, what: peer.say(f"peer '{name}': {what}"),
+    )
+    assert peer.site is not None, "it has met the others"
+    remote.begin(peer.recipe, peer.site.w)
+    return remote
+
+
+def _gossiping(peer: Peer, gossip: Gossip) -> Any:
+    """The rounds of a server among others; the server at their end."""
+    t, missing = gossip.next, dict[str, str]()
+    while t < peer.rounds:
+        peer.shelf.move(t)
+        played = gossip.advance(t)
+        if played.after > t + 1:
+            peer.say(f"the others are in round {played.after + 1} already; continuing there")
+            t = played.after
+            continue
+        record: dict[str, Any] = {"round": t + 1, "clients": played.clients}
+        record |= {"heard": played.heard, "missing": played.missing}
+        _record(peer, gossip.mine.server, record, t)
+        heard = f"heard {len(played.heard)}"
+        lacking = f", not {', '.join(sorted(played.missing))}" if played.missing else ""
+        peer.say(f"round {t + 1} of {peer.rounds}: {heard}{lacking}")
+        t, missing = played.after, played.missing
+    peer.shelf.move(peer.rounds)
+    server = gossip.mine.server
+    served = [peer.agreed.names[i] for i in gossip.members.tolist() if i != peer.me]
+    peer.shelf.put("state", peer.rounds - 1, Item(tree.named(server), {}), served)
+    peer.shelf.fetched("tell", peer.rounds - 1, peer.seconds, missing)
+    return server
+
+
+def _in_turn(peer: Peer, turns: Turns) -> Any:
+    """This peer's turns; the server after the last round."""
+    for t in filter(turns.mine, range(peer.rounds)):
+        if peer.shelf.get("state", t, peer.name) is not None:
+            continue  # it was played before this peer was stopped
+        found = turns.play(t)
+        if found is None:
+            peer.say(f"round {t + 1} was this peer's turn, and the others went on without it")
+            continue
+        state, done = found
+        names = [peer.agreed.names[i] for i in done.ids.tolist()]
+        record = {"round": t + 1, "heard": dict(zip(names, done.weights.tolist(), strict=True))}
+        _record(peer, tree.row(state.stack, 0), record, t)
+        peer.say(f"round {t + 1} of {peer.rounds}, this peer's turn: heard {len(names)}")
+    _, state = turns.state(peer.rounds - 1)
+    return tree.row(state.stack, 0)
+
+
+def _served(peer: Peer) -> Any:
+    """A peer that is only a client waits for what its server arrives at."""
+    name = peer.agreed.names[int(peer.home[peer.me])]
+    m = Fetching(peer).reachable("state", peer.rounds - 1, name)
+    assert peer.site is not None, "it has met the others"
+    like = peer.recipe.algorithm.server_init(peer.site.w, rng.key(0))
+    if m is None:
+        raise RunError(f"peer '{name}', which serves this one, cannot be reached; start both.")
+    try:
+        return fitted(m.tensors, like, "the server")
+    except MessageError as error:
+        raise RunError(f"peer '{name}': {error}") from None
+
+
+def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
+    """One line of this peer's own record; judged on its own rows as often as the recipe says."""
+    every = peer.config.evaluation.every
+    if (t + 1) % every == 0 and peer.policy.evaluate:
+        record["metrics"] = _metrics(peer, server)
+    with (peer.place / "rounds.jsonl").open("a", encoding="utf-8") as f:
+        f.write(json.dumps(record) + "\n")
+
+
+def _metrics(peer: Peer, server: Any) -> dict[str, dict[str, float | None]]:
+    """Section -> metric -> value, of the model that this peer has, on its own rows."""
+    assert peer.site is not None, "it has met the others"
+    algorithm = peer.recipe.algorithm
+    downs = tree.stack([algorithm.broadcast(server)])
+    model = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))
+    found = peer.site.examiner.evaluate(downs, [model])
+    return {
+        section: {k: _plain(float(v[0])) for k, v in judged.metrics.items()}
+        for section, judged in found.items()
+        if section != "global"
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _judged(peer: Peer, server: Any) -> None:
+    """This peer's model and its verdict, in its own folder."""
+    assert peer.site is not None, "it has met the others"
+    algorithm = peer.recipe.algorithm
+    down, mine = algorithm.broadcast(server), peer.site.keeping.get().mine
+    own = algorithm.personal(down, mine)
+    if own is None:
+        own = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))
+    if own is not None:
+        flat = {k: v.detach().cpu().clone().contiguous() for k, v in own.items()}
+        write(peer.place / "model.safetensors", save(flat))
+    summary = {"peer": peer.name, "run": peer.run, "metrics": _metrics(peer, server)}
+    write(peer.place / "summary.json", json.dumps(summary, indent=2))

@@ -1,0 +1,323 @@
+"""Peers that exchange directly, with certificates on both ends: the simulated run, node by node."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from deployed import examples, rows
+from safetensors.torch import load_file
+from torch import Tensor
+
+from unalike import tree
+from unalike.deploy.audit import check
+from unalike.deploy.circle import SERVICE
+from unalike.deploy.keys import credentials, issue, make_authority
+from unalike.deploy.messages import LIMIT, MessageError, encode, message
+from unalike.deploy.network import Line
+from unalike.deploy.peer import Peer
+from unalike.deploy.peering import take_part
+from unalike.deploy.policy import Policy
+from unalike.engine.transport import Replies, Through, Transport
+from unalike.errors import ConfigError, RunError
+from unalike.federation.build import federate
+from unalike.federation.data import Federation
+from unalike.federation.partition.natural import Natural
+from unalike.parts.schedule import Plan
+from unalike.run.build import assemble, task
+from unalike.run.config import parse
+from unalike.tree import Tree
+
+FOUR = ("east", "middle", "north", "south")
+
+
+def raw(topology: dict[str, Any], method: str = "fedavg", rounds: int = 3) -> dict[str, Any]:
+    return {
+        "rounds": rounds,
+        "seed": 3,
+        "model": {"name": "mlp", "hidden": [8]},
+        "method": {"name": method},
+        "topology": topology,
+        "local": {"epochs": 1, "batch_size": 16, "lr": 0.1},
+    }
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    make_authority(folder)
+    for name in (*FOUR, "stranger"):
+        issue(folder, name, peer=True)
+    return folder
+
+
+def ports(names: tuple[str, ...]) -> dict[str, str]:
+    """Free addresses of this machine."""
+    held = [socket.socket() for _ in names]
+    for s in held:
+        s.bind(("127.0.0.1", 0))
+    found = {n: f"127.0.0.1:{s.getsockname()[1]}" for n, s in zip(names, held, strict=True)}
+    for s in held:
+        s.close()
+    return found
+
+
+def together(names: tuple[str, ...], seed: int) -> Federation:
+    """The rows of some peers as one federation."""
+    held = rows()
+    x, y = (np.concatenate([held[n][k] for n in names]) for k in (0, 1))
+    groups = np.repeat(names, [len(held[n][1]) for n in names])
+    return federate((x, y, groups), Natural(), seed=seed)
+
+
+def peer(
+    name: str,
+    config: dict[str, Any],
+    addresses: dict[str, str],
+    keys: Path,
+    folder: Path,
+    say: Callable[[str], None] = lambda text: None,
+    seconds: float = 20.0,
+    **more: Any,
+) -> Peer:
+    policy, shown = more.get("policy", Policy()), credentials(keys, more.get("shows", name))
+    given = (parse(config), examples(name), addresses, folder / name, policy, shown, say)
+    return Peer(name, *given, seconds=seconds, arrive=30.0)
+
+
+class Circle:
+    """Peers in threads of this process."""
+
+    def __init__(self, config: dict[str, Any], names: tuple[str, ...], keys: Path, folder: Path):
+        self.config, self.names, self.keys, self.folder = config, names, keys, folder
+        self.addresses, self.found = ports(names), dict[str, Path]()
+        self.failed: dict[str, BaseException] = {}
+        self.threads: dict[str, threading.Thread] = {}
+
+    def start(self, name: str, **more: Any) -> None:
+        def run() -> None:
+            one = peer(name, self.config, self.addresses, self.keys, self.folder, **more)
+            try:
+                self.found[name] = take_part(one)
+            except BaseException as error:
+                self.failed[name] = error
+            finally:
+                one.close()
+
+        self.threads[name] = threading.Thread(target=run, daemon=True)
+        self.threads[name].start()
+
+    def finish(self) -> dict[str, Path]:
+        for thread in self.threads.values():
+            thread.join(60)
+        for error in self.failed.values():
+            raise error
+        assert self.found.keys() == set(self.names)
+        return self.found
+
+
+def played(
+    config: dict[str, Any], names: tuple[str, ...], keys: Path, folder: Path
+) -> dict[str, Path]:
+    """The folder of each peer's run."""
+    circle = Circle(config, names, keys, folder)
+    for name in names:
+        circle.start(name)
+    return circle.finish()
+
+
+CASES = [
+    ({"name": "ring"}, "fedavg"),
+    ({"name": "ring"}, "fedep"),
+    ({"name": "ring", "weights": "metropolis", "link_loss": 0.3}, "scaffold"),
+    ({"name": "complete"}, "superfed_mm"),
+    ({"name": "exponential", "one_peer": True}, "scaffold"),
+    ({"name": "rotating"}, "fedavg"),
+    ({"name": "rotating"}, "fedep"),
+    ({"name": "clusters", "servers": 2, "period": 2}, "fedavg"),
+]
+
+
+@pytest.mark.parametrize(("topology", "method"), CASES)
+def test_peers_are_the_simulated_nodes(
+    topology: dict[str, Any], method: str, keys: Path, tmp_path: Path
+) -> None:
+    config = raw(topology, method)
+    found = played(config, FOUR, keys, tmp_path)
+    data = together(FOUR, 3)
+    near = assemble(parse(config), data, task(parse(config), data.examples))
+    progress = near.course.begin()
+    for t in range(near.course.rounds):
+        progress, _, _ = near.course.advance(progress, t)
+    judged = near.evaluator(progress.state)
+    home = near.recipe.topology.home(4)
+    for i, name in enumerate(data.names):
+        own = load_file(found[name] / "model.safetensors")
+        if not near.recipe.algorithm.personal_models:
+            server = tree.row(progress.state.stack, int(home[i]))
+            for k, x in server.x.items():
+                assert torch.allclose(x, own[k], atol=1e-5), (name, k)
+        metrics = json.loads((found[name] / "summary.json").read_text())["metrics"]["local"]
+        for metric, value in metrics.items():
+            assert value == pytest.approx(judged.clients["local"][metric][i], abs=1e-5), metric
+        assert len(check(tmp_path / name / "audit.jsonl")) == 64
+
+
+class Without(Through):
+    """Clients that do not answer in some rounds."""
+
+    def __init__(self, inner: Transport, gone: dict[int, range]) -> None:
+        super().__init__(inner)
+        self.gone = gone
+
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        there = torch.tensor([t not in self.gone.get(i, ()) for i in plan.ids.tolist()])
+        return self.inner.train(t, Plan(*(f[there] for f in plan)), downs, home)
+
+
+def without(config: dict[str, Any], gone: dict[str, range]) -> tuple[Federation, Any]:
+    """The simulated servers at the end, of a run in which some clients are away in some rounds."""
+    data = together(FOUR, 3)
+    near = assemble(parse(config), data, task(parse(config), data.examples))
+    away = {data.names.index(name): rounds for name, rounds in gone.items()}
+    course = near.course
+    course.transport = Without(course.transport, away)
+    progress = course.begin()
+    for t in range(course.rounds):
+        progress, _, _ = course.advance(progress, t)
+    return data, progress.state.stack.x
+
+
+def models(found: dict[str, Path]) -> dict[str, dict[str, Tensor]]:
+    return {name: load_file(folder / "model.safetensors") for name, folder in found.items()}
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedep", "scaffold"])
+def test_whoever_no_longer_trains_is_left_out(method: str, keys: Path, tmp_path: Path) -> None:
+    config = raw({"name": "ring"}, method)
+    circle = Circle(config, FOUR, keys, tmp_path)
+    for name in FOUR:
+        circle.start(name, policy=Policy(max_rounds=1 if name == "north" else 0))
+    own = models(circle.finish())
+    data, wanted = without(config, {"north": range(1, 9)})
+    for i, name in enumerate(data.names):
+        for k, x in wanted.items():
+            assert torch.allclose(x[i], own[name][k], atol=1e-5), (name, k)
+    i = data.names.index("north")
+    for beside in (data.names[i - 1], data.names[(i + 1) % 4]):
+        lines = (circle.found[beside] / "rounds.jsonl").read_text().splitlines()
+        assert "north" in json.loads(lines[0])["heard"]
+        assert json.loads(lines[1])["missing"] == {"north": "none of its clients answered"}
+
+
+class Stopped(BaseException):
+    """In place of kill -9, inside a thread."""
+
+
+def stops(at: str) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        if text.startswith(at):
+            raise Stopped
+
+    return say
+
+
+@pytest.mark.parametrize("topology", ["ring", "rotating"])
+def test_a_peer_that_comes_back_in_time_changes_nothing(
+    topology: str, keys: Path, tmp_path: Path
+) -> None:
+    config = raw({"name": topology}, "scaffold" if topology == "ring" else "fedavg", rounds=6)
+    circle = Circle(config, FOUR, keys, tmp_path)
+    for name in FOUR:
+        circle.start(name, say=stops("round ") if name == "north" else print)
+    circle.threads["north"].join(30)
+    assert isinstance(circle.failed.pop("north"), Stopped)
+    circle.start("north")
+    own = models(circle.finish())
+    for folder in circle.found.values():
+        for line in (folder / "rounds.jsonl").read_text().splitlines():
+            assert not json.loads(line).get("missing")
+    data, wanted = without(config, {})
+    for i, name in enumerate(data.names):
+        for k, x in wanted.items():
+            assert torch.allclose(x[i if topology == "ring" else 0], own[name][k], atol=1e-5)
+
+
+def test_the_others_go_on_without_a_peer_and_it_catches_up(keys: Path, tmp_path: Path) -> None:
+    config = raw({"name": "complete", "weights": "metropolis"}, rounds=12)
+    circle = Circle(config, FOUR, keys, tmp_path)
+    reached = threading.Event()
+
+    def say(text: str) -> None:
+        if text.startswith("round 5"):
+            reached.set()
+        if reached.is_set():
+            time.sleep(0.2)  # so that there is something left to catch up with
+
+    for name in FOUR:
+        circle.start(name, say=stops("round 2") if name == "north" else say, seconds=1.0)
+    assert reached.wait(40)
+    assert isinstance(circle.failed.pop("north"), Stopped)
+    circle.start("north", seconds=5.0)
+    found = circle.finish()
+    lines = [json.loads(x) for x in (found["north"] / "rounds.jsonl").read_text().splitlines()]
+    played = [line["round"] for line in lines]
+    assert played[:2] == [1, 2]
+    assert played[2] > 3, "it went on where the others were"
+    assert len(lines[-1]["heard"]) == 4
+    said = [json.loads(x) for x in (found["east"] / "rounds.jsonl").read_text().splitlines()]
+    assert "north" in said[2]["missing"]
+    assert sum(said[2]["heard"].values()) == pytest.approx(1.0)
+    assert len(said[-1]["heard"]) == 4
+
+
+def test_strangers_and_other_recipes_are_refused(keys: Path, tmp_path: Path) -> None:
+    config = raw({"name": "ring"})
+    addresses = ports(FOUR)
+    one = peer("north", config, addresses, keys, tmp_path)
+    try:
+        for shows, sender, says in (
+            ("stranger", "stranger", "'stranger' is not a peer of this run"),
+            ("south", "east", "in the name of 'east' came from 'south'"),
+        ):
+            shown = credentials(keys, shows)
+            line = Line(shows, addresses["north"], shown, service=SERVICE, expects="north")
+            with pytest.raises(MessageError, match=says):
+                line.call("Ask", encode(message("hello", one.run, 1, sender)), LIMIT, 10)
+        with pytest.raises(ConnectionError):  # somebody else at the address of a peer
+            Line(
+                "south",
+                addresses["north"],
+                credentials(keys, "south"),
+                service=SERVICE,
+                expects="east",
+            ).call("Ask", b"", LIMIT, 5)
+        other = peer("south", {**config, "rounds": 9}, addresses, keys, tmp_path)
+        try:
+            with pytest.raises(RunError, match="have different recipes, lists of peers"):
+                take_part(other)
+        finally:
+            other.close()
+    finally:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"topology": {"name": "star"}}, "use 'unalike serve'"),
+        ({"clock": {"kind": "simulated"}}, "peers have a real one"),
+        ({"attack": {"name": "sign_flip"}}, "for simulations"),
+    ],
+)
+def test_what_peers_cannot_do_is_said(
+    change: dict[str, Any], says: str, keys: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        peer("north", {**raw({"name": "ring"}), **change}, ports(FOUR), keys, tmp_path)
