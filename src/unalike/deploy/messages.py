@@ -54,7 +54,7 @@ class Head(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     kind: Kind
-    run: str = Field(max_length=64)
+    run: str = Field(max_length=64, pattern="^([A-Za-z0-9][A-Za-z0-9_-]*)?$")  # names a folder
     number: int = Field(ge=0)  # of the question; an answer repeats it
     sender: str = Field(max_length=64)
     note: dict[str, Any] = {}

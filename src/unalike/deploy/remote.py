@@ -50,6 +50,7 @@ class Remote:
         self.device = torch.device("cpu")
         self._number, self._told = 0, dict[int, int]()
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
+        self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
     def begin(
         self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
@@ -128,7 +129,8 @@ class Remote:
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Sites judge; what they tell is put side by side."""
         each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
-        got = {i: _verdicts(m) for i, m in self._ask("evaluate", {i: {} for i in each}, each)}
+        notes = dict.fromkeys(each, self.judging)
+        got = {i: _verdicts(m) for i, m in self._ask("evaluate", notes, each)}
         sections = dict.fromkeys(s for v in got.values() for s in v)
         if not sections:
             raise RunError("no site judged the model, so there is nothing to record; resume later.")
@@ -138,6 +140,12 @@ class Remote:
         if "global" in found:
             found["global"] = _together(found["global"])
         return found
+
+    def finish(self, downs: Tree, models: Sequence[Params | None]) -> None:
+        """The run is over: sites get the last model, and keep it with their own."""
+        each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
+        for _ in self._ask("finish", dict.fromkeys(each, self.judging), each):
+            pass
 
     @property
     def _all(self) -> range:

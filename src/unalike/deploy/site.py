@@ -15,6 +15,7 @@ import torch
 
 from unalike import channel, rng, tree
 from unalike.deploy import preparing
+from unalike.deploy.diary import Diary
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
@@ -28,6 +29,7 @@ from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.recipe import Kept, Program, Recipe
 from unalike.run.build import program, task
+from unalike.run.keep import Models, copies
 from unalike.run.shape import Shape
 from unalike.tree import Params
 
@@ -41,6 +43,7 @@ class Site:
         self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
         self.keeping = Keeping(folder)
+        self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
         self._handlers: dict[str, Callable[[Message], Message]] = {
             "learn": self._learn,
@@ -62,12 +65,17 @@ class Site:
         try:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
-            self.policy.check(question)
+            if question.kind != "evaluate":  # what this site knows of itself it need not tell
+                self.policy.check(question)
             return self._handlers[question.kind](question)
         except KeyError:
-            return self._said(question, "refusal", why=f"a site is not asked '{question.kind}'.")
+            return self._refused(question, f"a site is not asked '{question.kind}'.")
         except UnalikeError as error:
-            return self._said(question, "refusal", why=str(error))
+            return self._refused(question, str(error))
+
+    def _refused(self, question: Message, why: str) -> Message:
+        self.diary.refused(question.kind, why)
+        return self._said(question, "refusal", why=why)
 
     def _said(self, question: Message, kind: str = "answer", tensors: Any = (), **note: Any) -> Any:
         head = question.head
@@ -84,10 +92,11 @@ class Site:
 
     def _prepare(self, question: Message) -> Message:
         """Features as all sites prepare them."""
-        e = self.raw.examples
-        x = preparing.prepared(e.x, self.raw.rows(TRAIN).order, question.tensors)
+        e, rows = self.raw.examples, self.raw.rows(TRAIN).order
+        x = preparing.prepared(e.x, rows, question.tensors)
+        features = preparing.features(e.pending, question.tensors, e.x, rows)
         examples = replace(e, x=x, pending=NOTHING)
-        self.federation = replace(self.raw, examples=examples)
+        self.federation = replace(self.raw, examples=examples, features=features)
         return self._said(question)
 
     def _build(self) -> None:
@@ -116,6 +125,7 @@ class Site:
         self.own = self._rows(recipe)
         self.keeping.begin(stage, self._first(recipe, w))
         self.examiner = self._examiner(recipe)
+        self.diary.begin(self.federation)
         return self._said(question)
 
     def _first(self, recipe: Recipe, w: Params) -> Kept:
@@ -171,6 +181,7 @@ class Site:
         work["slots"] = work["samples"]  # a client that is alone pads nothing
         stats = {"examples": float(self.own.size), **stats}
         wire = answer.wire if call.reply else ()
+        self.diary.trained(call.round + 1, work, tree.size_bytes(down), tree.size_bytes(wire))
         return self._said(question, tensors=wire, stats=stats, work=work)
 
     def _refuse(self, question: Message) -> Message:
@@ -180,6 +191,10 @@ class Site:
     def _evaluate(self, question: Message) -> Message:
         downs, models = self._judged(question)
         found = self.examiner.evaluate(downs, models)
+        self.diary.select(int(question.note["selected"]))
+        newest = self._models(question, downs, models) if self.config.split.validation else None
+        self.diary.judged(int(question.note["round"]), found, newest)
+        self.policy.check(question)
         verdicts = {
             section: {
                 "metrics": {k: v.double() for k, v in judged.metrics.items()},
@@ -211,7 +226,14 @@ class Site:
         model = self._begun().algorithm.flying(self.keeping.get().mine)
         return self._said(question, tensors={} if model is None else model)
 
+    def _models(self, question: Message, downs: Any, held: list[Params | None]) -> Models:
+        network = self._begun().algorithm.task.network
+        return copies(self.examiner, network, int(question.note["round"]), downs, held)
+
     def _finish(self, question: Message) -> Message:
+        """The run is over: the shared model and this site's own stay here."""
+        models = self._models(question, *self._judged(question))
+        self.diary.finish(models, int(question.note["selected"]))
         self.finished = True
         return self._said(question)
 
