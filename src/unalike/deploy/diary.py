@@ -45,7 +45,7 @@ class Diary:
             "environment.json": environment(),
             "deploy.json": {"site": self.site, "run": self.folder.name},
             "features.json": description(federation, how),
-            "skew.json": partitioned(federation, skew),
+            "skew.json": {**partitioned(federation, skew), "clients": 1},
         }
         for name, held in files.items():
             write(self.folder / name, dumps(held, indent=1))
