@@ -115,6 +115,7 @@ class Deployed:
             sizes,
             self.config.seed,
             heard=lambda *said: self.heard.append(said),
+            sealed=self.config.deploy.secure_aggregation,
         )
         self.course = Course(stages, self.remote, self.config.seed, Guard(), w)
         self.judge = Evaluator(self.course, None, self.config.seed)

@@ -34,6 +34,9 @@ Kind = Literal[
     "begin",  # coordinator: a stage begins
     "survey",  # coordinator: the questions of the recipe
     "train",  # coordinator: a round
+    "keys",  # coordinator: your key for masks
+    "mask",  # coordinator: your masked part of a sum
+    "unmask",  # coordinator: what opens it
     "refuse",  # coordinator: your answer of this round was not used
     "evaluate",  # coordinator: judge on your own rows
     "ensemble",  # coordinator: what does your model say of these rows

@@ -133,7 +133,7 @@ class Line:
             c = credentials
             trust = grpc.ssl_channel_credentials(c.authority, c.key, c.certificate)
             self.channel = grpc.secure_channel(address, trust, options=OPTIONS)
-        self.site = site
+        self.site, self.credentials = site, credentials
         self._alone = threading.Lock()
 
     def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:

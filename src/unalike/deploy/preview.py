@@ -43,9 +43,13 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
         for question in recipe.mixing.survey:
             yield f"survey, once, '{question.name}': {question.reveals}"
         like = messages_of(recipe, w, rng.key(0))
-        yield f"upload, each round of {stage.rounds}:"
-        yield from _listed(like.wire)
         told = sorted({"examples", "steps", *recipe.needs} - {"gram", "sqnorm"})
+        if config.deploy.secure_aggregation:
+            yield f"upload, each round of {stage.rounds}, masked: only the sum is seen"
+            told += ["the length of the update", "a power of two for each tensor"]
+        else:
+            yield f"upload, each round of {stage.rounds}:"
+        yield from _listed(like.wire)
         yield f"  and numbers: {', '.join(told)}, and how much was computed"
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
     yield f"verdicts, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"

@@ -22,11 +22,14 @@ from unalike.deploy.agreement import Agreement, agree, welcome
 from unalike.deploy.desk import Desk
 from unalike.deploy.diary import REFUSALS
 from unalike.deploy.joining import refuse_simulated
+from unalike.deploy.masks import FEWEST
 from unalike.deploy.messages import MessageError, fitted, message
 from unalike.deploy.remote import Remote
+from unalike.deploy.summing import refuse_single
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.guard import Guard
+from unalike.engine.loop import Loop
 from unalike.engine.shards import Shards
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
@@ -115,6 +118,11 @@ def serve(
         raise ConfigError(
             f"topology '{config.topology.name}' has no coordinator in its middle; serve runs star."
         )
+    if config.deploy.secure_aggregation and len(names) < FEWEST:
+        raise ConfigError(
+            f"deploy.secure_aggregation needs {FEWEST} sites at least: of two, each would know the "
+            "other's update from the sum and its own."
+        )
     with alone(folder):
         run = _known(folder, config, names)
         hellos = desk.arrivals(arrive)
@@ -170,10 +178,15 @@ def _played(
         seconds=seconds,
         prepare=scale,
         heard=_Heard(folder / REFUSALS, say),
+        sealed=config.deploy.secure_aggregation,
     )
     f, last = config.faults, stages[-1].recipe
     guard = Guard(f.explode, f.min_replies, f.too_few)
     course = Course(stages, remote, config.seed, guard, w)
+    if config.deploy.secure_aggregation:
+        for stage in stages:
+            loop = Loop(stage.recipe, remote, range(stage.rounds), config.seed, guard)
+            refuse_single(stage.recipe, loop, w)
     judge = Evaluator(course, None, config.seed, judging.ensemble)
     accountant = None
     if last.guarantee is not None:

@@ -18,8 +18,10 @@ from unalike.deploy import preparing
 from unalike.deploy.diary import Diary
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
+from unalike.deploy.keys import Credentials
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
 from unalike.deploy.policy import Policy
+from unalike.deploy.sealing import Sealing
 from unalike.engine.examine import Examiner
 from unalike.engine.messages import messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
@@ -37,20 +39,33 @@ from unalike.tree import Params
 class Site:
     """One client of a deployed run."""
 
-    def __init__(self, name: str, joined: Joined, folder: Path, policy: Policy) -> None:
-        """``folder`` is where it keeps its state."""
+    def __init__(
+        self,
+        name: str,
+        joined: Joined,
+        folder: Path,
+        policy: Policy,
+        identity: Credentials | None = None,
+    ) -> None:
+        """``folder`` is where it keeps its state; ``identity`` its certificate, if it has one."""
         self.name, self.joined, self.policy = name, joined, policy
         self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
         self.keeping = Keeping(folder)
         self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
+        self.sealing: Sealing | None = None
+        if joined.config.deploy.secure_aggregation:
+            self.sealing = Sealing(name, joined.run, folder, identity)
         self._handlers: dict[str, Callable[[Message], Message]] = {
             "learn": self._learn,
             "prepare": self._prepare,
             "begin": self._begin,
             "survey": self._survey,
             "train": self._train,
+            "keys": self._keys,
+            "mask": self._mask,
+            "unmask": self._unmask,
             "refuse": self._refuse,
             "evaluate": self._evaluate,
             "ensemble": self._ensemble,
@@ -104,7 +119,7 @@ class Site:
         shape = Shape.of(self.federation)._replace(n_clients=self.joined.clients)
         made = task(self.config, shape.blank())
         self.program, _ = program(self.config, made, shape)
-        self.policy.agree(self.program)
+        self.policy.agree(self.program, self.config.deploy.secure_aggregation)
         self.w0 = made.init(rng.fold_in(rng.stream(self.config.seed, "init"), -2))
 
     def _begin(self, question: Message) -> Message:
@@ -175,14 +190,32 @@ class Site:
         down = fitted(question.tensors, self.like.down, "the download")
         kept = self.keeping.before(call.round)
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
-        self.keeping.put(call.round, answer.kept)
         stats = {k: float(v) for k, v in answer.stats.items()}
         work = {k: stats.pop(k) for k in ("samples", "gradients", "looked")}
         work["slots"] = work["samples"]  # a client that is alone pads nothing
-        stats = {"examples": float(self.own.size), **stats}
+        note = {"stats": {"examples": float(self.own.size), **stats}, "work": work}
         wire = answer.wire if call.reply else ()
-        self.diary.trained(call.round + 1, work, tree.size_bytes(down), tree.size_bytes(wire))
-        return self._said(question, tensors=wire, stats=stats, work=work)
+        sent = tree.size_bytes(wire)
+        if self.sealing is not None and call.reply:  # the sum of all is asked for later
+            note["stats"]["norm"], note["exponents"] = self.sealing.hold(call.round, wire)
+            wire = ()
+        self.keeping.put(call.round, answer.kept)
+        self.diary.trained(call.round + 1, work, tree.size_bytes(down), sent)
+        return self._said(question, tensors=wire, **note)
+
+    def _sealed(self) -> Sealing:
+        if self.sealing is None:
+            raise MessageError("updates of this run are told one by one; nothing is summed.")
+        return self.sealing
+
+    def _keys(self, question: Message) -> Message:
+        return self._said(question, **self._sealed().introduce())
+
+    def _mask(self, question: Message) -> Message:
+        return self._said(question, tensors=self._sealed().masked(question))
+
+    def _unmask(self, question: Message) -> Message:
+        return self._said(question, tensors=self._sealed().opened(question))
 
     def _refuse(self, question: Message) -> Message:
         self.keeping.refuse(int(question.note["round"]))
@@ -206,6 +239,7 @@ class Site:
         return self._said(question, tensors=verdicts)
 
     def _ensemble(self, question: Message) -> Message:
+        self._refuse_alone()
         downs, _ = self._judged(question)
         x, noise = (under(question.tensors, part)[""] for part in ("x", "noise"))
         e, task = self.federation.examples, self._begun().algorithm.task
@@ -222,7 +256,12 @@ class Site:
         model = fitted(told, self.w0, "the model") if told else None
         return tree.map(lambda x: x[None], down), [model]
 
+    def _refuse_alone(self) -> None:
+        if self.sealing is not None:
+            raise MessageError("updates of this run are summed, so no single model is told.")
+
     def _flying(self, question: Message) -> Message:
+        self._refuse_alone()
         model = self._begun().algorithm.flying(self.keeping.get().mine)
         return self._said(question, tensors={} if model is None else model)
 

@@ -13,7 +13,7 @@ from unalike.cohort import Cohort
 from unalike.engine import links
 from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
-from unalike.engine.gather import Gathered, Held, Running
+from unalike.engine.gather import Gathered, Held, Running, Unseen
 from unalike.engine.guard import Guard, Longest
 from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
@@ -26,7 +26,7 @@ from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import NotSummed, Stacked
+from unalike.uploads import Gone, NotSummed, Stacked
 
 # Statistics of the uploads that a server finds out itself: no client reports them.
 MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tree.sqnorms}
@@ -151,14 +151,24 @@ class Loop:
         self.sent = links.handed_on(self.recipe.topology, t, self.n, tree.size_bytes(state.stack))
         up = gathered.bytes + STATISTIC * len(stats)
         self.sent += links.of_clients(self.recipe.topology, t, self.n, plan.ids, ids, down, up)
-        if len(got) < self.guard.min_replies:
-            return self._skipped(state, t, work, got, rejected, cost, gathered)
-        self.transport.refuse(list(rejected))
-        stats |= self.timing.ages(work, got)
-        return self._adapted(state, t, got, stats, rejected, cost, gathered)
+        least = max(self.guard.min_replies, gathered.fewest)
+        if len(got) >= least:
+            self.transport.refuse(list(rejected))
+        while len(got) >= least:
+            try:
+                told = stats | self.timing.ages(work, got)
+                return self._adapted(state, t, got, told, rejected, cost, gathered)
+            except Gone as gone:
+                left = ~torch.isin(got, torch.tensor(gone.ids))
+                self.transport.refuse(gone.ids)
+                rejected |= dict.fromkeys(gone.ids, "no part in the sum of all updates")
+                got, stats = got[left], {k: v[left] for k, v in stats.items()}
+        return self._skipped(state, t, work, got, rejected, cost, gathered)
 
-    def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running:
+    def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running | Unseen:
         """How answers are kept: summed if they are many, one server asks and its rule allows."""
+        if self.transport.sums is not None:
+            return Unseen(plan.ids[plan.reply], self.transport.sums)
         members, planned = self.recipe.channel, plan.ids[plan.reply]
         mixing = self.recipe.mixing
         if not self.holds and len(tree.leaves(downs)) and isinstance(mixing, Proportional):
@@ -179,7 +189,7 @@ class Loop:
         gathered: Gathered,
     ) -> tuple[State, Round]:
         """Nothing changed, for whoever took part."""
-        why = f"{len(got)} usable answers, {self.guard.min_replies} needed"
+        why = f"{len(got)} usable answers, {max(self.guard.min_replies, gathered.fewest)} needed"
         if self.guard.too_few == "stop":
             raise RunError(
                 f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
@@ -196,7 +206,7 @@ class Loop:
         stats: dict[str, Tensor],
         rejected: dict[int, str],
         cost: Traffic,
-        gathered: Held | Running,
+        gathered: Held | Running | Unseen,
     ) -> tuple[State, Round]:
         """Every server uses its own clients, then hears its neighbours."""
         recipe, at = self.recipe, self.home[got]
@@ -222,7 +232,7 @@ class Loop:
             notes.append(note)
             if not recipe.topology.local:  # of a single client a rule has nothing to tell
                 _log(logged, found, part.ids, self.n)
-            mine = _on(stack.x, p)
+            mine = p.to(next(iter(tree.leaves(stack.x)), p).device)
             for keep in recipe.filters:
                 filtered, mine = keep(ups.stack(), mine, part)
                 ups = Stacked(filtered)
@@ -388,8 +398,3 @@ def _log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -
             rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
             value = rows.index_put((ids,), value.double().cpu())
         logged[name] = value
-
-
-def _on(x: Tree, p: Tensor) -> Tensor:
-    """Mixing weights on the device of a model."""
-    return p.to(next(iter(tree.leaves(x)), p).device)

@@ -24,7 +24,17 @@ from unalike.run.verify import verify
 Record = dict[str, Any]
 
 # What does not make runs differ in what they are a repetition of.
-NOT_CONDITIONS = ("method", "plus", "seed", "data", "run", "engine", "track", "evaluation")
+NOT_CONDITIONS = (
+    "method",
+    "plus",
+    "seed",
+    "data",
+    "run",
+    "engine",
+    "deploy",
+    "track",
+    "evaluation",
+)
 
 
 @dataclass(frozen=True)
