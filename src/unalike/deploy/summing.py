@@ -1,7 +1,7 @@
 """The coordinator's part in secure aggregation: sums of updates, and never a single one."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,10 +20,25 @@ from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
 from unalike.uploads import Gone, NotSummed, Summed
 
-if TYPE_CHECKING:
-    from unalike.deploy.remote import Remote
-
 LARGEST = 200  # exponents beyond it are of no 32-bit number
+
+
+class Asking(Protocol):
+    """Who asks sites, by their numbers, and checks what they answer."""
+
+    run: str
+    names: tuple[str, ...]
+    round: int
+
+    def ask(
+        self,
+        kind: str,
+        notes: Mapping[int, Mapping[str, Any]],
+        tensors: Mapping[int, Tree] = {},
+        check: Callable[[Message, Mapping[str, Any]], None] = ...,
+    ) -> Iterator[tuple[int, Message]]:
+        """Sound answers as they come."""
+        ...
 
 
 class Sums:
@@ -31,7 +46,7 @@ class Sums:
 
     fewest = masks.FEWEST
 
-    def __init__(self, remote: "Remote") -> None:
+    def __init__(self, remote: Asking) -> None:
         self.remote = remote
         self.proofs: dict[int, Proof] = {}
         self.exponents: dict[int, list[int]] = {}
