@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 
 from unalike import rng
@@ -50,6 +51,27 @@ def examples(name: str) -> Examples:
     return from_arrays(*rows()[name])
 
 
+SITES = ("coast", "hills", "town")  # of messy tables
+
+
+def table(site: str, seed: int) -> pl.DataFrame:
+    """Ages with gaps, a constant, a ward that only some sites have, and an outcome."""
+    rng = np.random.default_rng(seed)
+    n = 40 + 20 * seed
+    age = rng.normal(50 + 10 * seed, 12, n).round(1)
+    wards = np.array(["a", "b", "c", "d"])[: 2 + seed]
+    ward = rng.choice(wards, n)
+    return pl.DataFrame(
+        {
+            "site": [site] * n,
+            "age": [None if rng.random() < 0.1 else float(v) for v in age],
+            "smoker": rng.integers(0, 2, n),
+            "ward": [None if rng.random() < 0.05 else str(w) for w in ward],
+            "ill": (age + 5 * (ward == "b") + rng.normal(0, 5, n) > 60).astype(int),
+        }
+    )
+
+
 class Direct:
     """An exchange without a network: every message is encoded and decoded."""
 
@@ -93,6 +115,7 @@ class Deployed:
             sizes,
             self.config.seed,
             heard=lambda *said: self.heard.append(said),
+            sealed=self.config.deploy.secure_aggregation,
         )
         self.course = Course(stages, self.remote, self.config.seed, Guard(), w)
         self.judge = Evaluator(self.course, None, self.config.seed)

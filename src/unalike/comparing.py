@@ -171,7 +171,9 @@ def report(
         raise ConfigError(
             f"a report is of a folder, a comparison or results of train, got {type(what).__name__}."
         )
-    named = what if isinstance(what, Mapping) else {str(i): r for i, r in enumerate(what, 1)}
+    named: Mapping[str, Any] = (
+        what if isinstance(what, Mapping) else {str(i): r for i, r in enumerate(what, 1)}
+    )
     if not named:
         raise DataError("there is nothing to report: give a result at least.")
     for name, result in named.items():

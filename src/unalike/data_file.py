@@ -44,7 +44,7 @@ def data_table(data: Any, folder: Path, label: str = "", client: str = "") -> di
     if isinstance(data, tuple) and len(data) in (2, 3):
         arrays = dict(zip(("x", "y", CLIENT), map(np.asarray, data), strict=False))
         raw = io.BytesIO()
-        np.savez(raw, **arrays)
+        np.savez(raw, **arrays)  # type: ignore[arg-type]
         whose = {"client": CLIENT} if CLIENT in arrays else {}
         return {"name": "files", "path": _kept(raw, folder, ".npz"), **whose}
     raise ConfigError(

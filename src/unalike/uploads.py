@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unalike import tree
+from unalike.errors import RunError
 from unalike.tree import Tree
 
 
@@ -47,6 +48,15 @@ class Stacked:
         return self.ups
 
 
+class Gone(Exception):
+    """Clients that answered have no part in the sum that was to be made of them."""
+
+    def __init__(self, ids: list[int]) -> None:
+        """``ids`` are their numbers."""
+        super().__init__(f"no sum with clients {ids}")
+        self.ids = ids
+
+
 class NotSummed(Exception):
     """A rule asked for more than the sum that was made while answers came in."""
 
@@ -68,3 +78,30 @@ class Summed:
     def stack(self) -> Tree:
         """Not there."""
         raise NotSummed
+
+
+@dataclass
+class Sealed:
+    """Uploads that nobody sees: one sum of them is made elsewhere, with weights that are told."""
+
+    ids: Tensor
+    total: Callable[[Tensor, Tensor], Tree]  # (clients, weights) -> the weighted sum
+    held: Summed | None = None
+
+    def mean(self, p: Tensor, of: Callable[[Tree], Tree] = _all) -> Tree:
+        """The sum; a second one only if its weights are in proportion to the first one's."""
+        if self.held is None:
+            self.held = Summed(self.total(self.ids, p), p)
+        if torch.equal(p, self.held.u):
+            return of(self.held.total)
+        try:
+            return self.held.mean(p, of)
+        except NotSummed:
+            return self.stack()
+
+    def stack(self) -> Tree:
+        """Not there."""
+        raise RunError(
+            "the method asks for more than one sum of a round's updates, and that is all "
+            "secure aggregation tells; set deploy.secure_aggregation to false."
+        )

@@ -69,12 +69,13 @@ def started(name: str, address: str, keys: Path, folder: Path, **more: Any) -> t
     return thread
 
 
-@pytest.mark.parametrize("method", SIX)
+@pytest.mark.parametrize("method", [*SIX, "fedavg, sealed"])
 def test_a_run_over_sockets_is_the_simulated_one(
     method: str, listening: tuple[Desk, str], keys: Path, tmp_path: Path
 ) -> None:
     desk, address = listening
-    config = parse(raw(method))
+    name, _, sealed = method.partition(", ")
+    config = parse(raw(name) | {"deploy": {"secure_aggregation": bool(sealed)}})
     sites = [started(name, address, keys, tmp_path) for name in NAMES]
     folder = serve(config, NAMES, tmp_path / "coordinator", desk, print, seconds=60, arrive=30)
     for site in sites:

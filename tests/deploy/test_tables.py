@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from deployed import SITES, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -25,26 +26,6 @@ from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.columns import Column, Pending
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
-
-SITES = ("coast", "hills", "town")
-
-
-def table(site: str, seed: int) -> pl.DataFrame:
-    """Ages with gaps, a constant, a ward that only some sites have, and an outcome."""
-    rng = np.random.default_rng(seed)
-    n = 40 + 20 * seed
-    age = rng.normal(50 + 10 * seed, 12, n).round(1)
-    wards = np.array(["a", "b", "c", "d"])[: 2 + seed]
-    ward = rng.choice(wards, n)
-    return pl.DataFrame(
-        {
-            "site": [site] * n,
-            "age": [None if rng.random() < 0.1 else float(v) for v in age],
-            "smoker": rng.integers(0, 2, n),
-            "ward": [None if rng.random() < 0.05 else str(w) for w in ward],
-            "ill": (age + 5 * (ward == "b") + rng.normal(0, 5, n) > 60).astype(int),
-        }
-    )
 
 
 @pytest.mark.parametrize("scale", ["pooled", "client"])

@@ -100,12 +100,14 @@ def join(
     place = Path(folder) if folder else Path("sites") / name
     line = network.Line(name, at, None if keys is None else credentials(Path(keys), name))
     try:
-        working.work(name, examples, line, place, read_policy(policy or ""), _say)
+        site = working.work(name, examples, line, place, read_policy(policy or ""), _say)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("left the run; the same command joins it again") from None
     finally:
         line.close()
-    _say(f"the run is over; this site's model and state are in {place}")
+    here = place / "runs" / site.joined.run
+    _say(f"the run is over; this site's models, records and state are in {here}")
+    _say(f"use them with: unalike predict {here} NEW_ROWS --client {name}")
 
 
 def peer(

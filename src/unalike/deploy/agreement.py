@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,12 +13,25 @@ from unalike.deploy.release import release
 from unalike.errors import RunError
 from unalike.federation.build import PARTITION, stream
 from unalike.federation.partition.base import numbered
-from unalike.federation.readers.columns import Column, Pending, Scale
+from unalike.federation.readers.columns import Column, Pending, Reading, Scale
 from unalike.kinds import Kind
 from unalike.run.config import Config
 from unalike.run.shape import Shape
 
 MOST = 1 << 40  # rows of a site, classes, entries of a shape: more are a mistake
+
+
+class Read(BaseModel):
+    """How a site's rows were read."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    form: Literal["arrays", "table", "images"]
+    label: str = Field(max_length=1 << 10)
+    layout: str = Field(max_length=16)
+    size: int = Field(ge=0, le=MOST)
+    gaps: bool
+    whole: bool
 
 
 class Hello(BaseModel):
@@ -37,6 +50,7 @@ class Hello(BaseModel):
     columns: list[list[str]] = Field(max_length=1 << 16)  # name, role, levels
     drop_first: bool
     scale: str = Field(pattern="^(none|pooled|client)$")
+    reading: Read
 
 
 class Agreement(NamedTuple):
@@ -48,6 +62,7 @@ class Agreement(NamedTuple):
     first: dict[str, int]  # where a site's rows are among those of all, in the order of names
     rows: int
     rows_of: dict[str, int]
+    reading: Reading  # of new rows, by the shared model
     pending: Pending  # what is still to be learned about features, from all sites together
 
 
@@ -96,8 +111,16 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
         dict(zip(names, starts, strict=False)),
         sum(h.rows for h in hellos.values()),
         {name: hellos[name].rows for name in names},
+        _read(hellos),
         Pending(columns, first.drop_first, cast(Scale, first.scale)),
     )
+
+
+def _read(hellos: Mapping[str, Hello]) -> Reading:
+    """As the first site reads; gaps are filled and labels are text where any site's are."""
+    each = [h.reading for _, h in sorted(hellos.items())]
+    gaps, whole = any(r.gaps for r in each), all(r.whole for r in each)
+    return Reading(**{**each[0].model_dump(), "gaps": gaps, "whole": whole})
 
 
 def _columns(hellos: Mapping[str, Hello]) -> tuple[Column, ...]:

@@ -8,8 +8,11 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from unalike.errors import RunError
 
@@ -45,6 +48,25 @@ class Audit:
                 f.flush()
                 os.fsync(f.fileno())
             self._last = hashlib.sha256(line.encode()).hexdigest()
+
+
+class Entry(NamedTuple):
+    """One line, as far as a report needs it."""
+
+    time: str
+    way: str
+    site: str
+    bytes: int
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """What a log says, whether or not its chain holds; half a last line is left out."""
+    with path.open(encoding="utf-8", errors="replace") as f:
+        for line in f:
+            with suppress(ValueError, KeyError, TypeError):
+                told = json.loads(line)
+                at, way, site = (str(told[k]) for k in ("time", "way", "site"))
+                yield Entry(at, way, site, int(told["bytes"]))
 
 
 def check(path: Path) -> str:

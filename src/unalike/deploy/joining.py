@@ -16,6 +16,8 @@ from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.run.config import Config, parse
 
+# Of how rows were read, what others need to read new ones alike.
+READING = ("form", "label", "layout", "size", "gaps", "whole")
 OWN_CODE = ("own",)  # names under which a configuration asks for code of the user's own
 
 
@@ -53,6 +55,7 @@ def hello(examples: Examples) -> dict[str, Any]:
         "columns": [[c.name, c.role, *c.levels] for c in examples.pending.columns],
         "drop_first": examples.pending.drop_first,
         "scale": examples.pending.scale,
+        "reading": {k: getattr(examples.reading, k) for k in READING},
     }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -104,6 +105,30 @@ def credentials(folder: Path, name: str) -> Credentials:
         raise RunError(f"'{parts[2]}' can be read by others; run: chmod 600 {parts[2]}")
     raw = [path.read_bytes() for path in parts]
     return Credentials(*raw)
+
+
+def vouch(own: Credentials, statement: bytes) -> bytes:
+    """A signature under a statement, by the key of one's certificate."""
+    key = serialization.load_pem_private_key(own.key, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey), "as it was made"
+    return key.sign(statement, ec.ECDSA(hashes.SHA256()))
+
+
+def vouched(
+    authority: bytes, certificate: bytes, name: str, statement: bytes, signature: bytes
+) -> bool:
+    """Whether a statement is signed by whom the authority knows under a name."""
+    try:
+        made = x509.load_pem_x509_certificate(certificate)
+        made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+        (said,) = made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        key = made.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        key.verify(signature, statement, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError, TypeError, AssertionError):
+        return False
+    valid = made.not_valid_before_utc <= datetime.now(UTC) <= made.not_valid_after_utc
+    return said.value == name and valid
 
 
 def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -35,6 +35,9 @@ Kind = Literal[
     "begin",  # coordinator: a stage begins
     "survey",  # coordinator: the questions of the recipe
     "train",  # coordinator: a round
+    "keys",  # coordinator: your key for masks
+    "mask",  # coordinator: your masked part of a sum
+    "unmask",  # coordinator: what opens it
     "refuse",  # coordinator: your answer of this round was not used
     "evaluate",  # coordinator: judge on your own rows
     "ensemble",  # coordinator: what does your model say of these rows
@@ -56,7 +59,7 @@ class Head(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     kind: Kind
-    run: str = Field(max_length=64)
+    run: str = Field(max_length=64, pattern="^([A-Za-z0-9][A-Za-z0-9_-]*)?$")  # names a folder
     number: int = Field(ge=0)  # of the question; an answer repeats it
     sender: str = Field(max_length=64)
     note: dict[str, Any] = {}

@@ -159,7 +159,7 @@ class Line:
             trust = grpc.ssl_channel_credentials(c.authority, c.key, c.certificate)
             name = [("grpc.ssl_target_name_override", expects)] if expects else []
             self.channel = grpc.secure_channel(address, trust, options=[*OPTIONS, *name])
-        self.site, self.service = site, service
+        self.site, self.service, self.credentials = site, service, credentials
         self._alone = threading.Lock()
 
     def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:

@@ -18,6 +18,9 @@ class Policy(Settings):
     survey: bool = Field(default=True, description="answer questions about the data's distribution")
     evaluate: bool = Field(default=True, description="judge models on one's own rows and tell how")
     max_rounds: int = Field(default=0, ge=0, description="rounds to train in at most; 0: any")
+    secure_aggregation: bool = Field(
+        default=False, description="train only where updates are told as sums of several sites'"
+    )
     min_noise: float = Field(
         default=0.0, ge=0, description="least noise multiplier of local differential privacy"
     )
@@ -32,8 +35,13 @@ class Policy(Settings):
         if question.kind == "train" and late:
             raise MessageError(f"this site's policy allows {self.max_rounds} rounds (max_rounds).")
 
-    def agree(self, program: Program) -> None:
-        """Raise one sentence if a recipe adds less noise than is wanted."""
+    def agree(self, program: Program, sealed: bool) -> None:
+        """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
+        if self.secure_aggregation and not sealed:
+            raise MessageError(
+                "this site's policy wants secure aggregation (secure_aggregation), and the recipe "
+                "has none."
+            )
         for stage in program:
             noise = max((getattr(c, "noise", 0.0) for c in stage.recipe.channel), default=0.0)
             if noise < self.min_noise:

@@ -10,6 +10,7 @@ The result is what ``federation/prepare.py`` learns from all training rows in on
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from unalike.deploy.messages import MessageError, fitted
 from unalike.errors import RunError
+from unalike.federation.features import Features
 from unalike.federation.readers.columns import Column, Pending
 from unalike.tree import Tree
 
@@ -65,38 +67,85 @@ def prepared(x: Tensor, train: Tensor, told: dict[str, Tensor]) -> Tensor:
     mean, spread = scale["mean"], scale["spread"]
     if "own" not in asked:
         return (x - _wide(mean, x).to(x.dtype)) / _wide(spread, x).to(x.dtype)
-    rows = x[train].double()
+    own, spread = _own(x[train], spread, scale["dummy"])
+    return ((x.double() - own) / spread).float()
+
+
+def _own(rows: Tensor, spread: Tensor, dummy: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and spread of a site's own training rows; the common spread where they do not vary."""
+    rows = rows.double()
     own = rows.mean(0)
     varies = ((rows - own) ** 2).mean(0).sqrt()
     spread = torch.where(varies > 1e-6 * own.abs(), varies, spread)
-    own, spread = own.masked_fill(scale["dummy"], 0.0), spread.masked_fill(scale["dummy"], 1.0)
-    return ((x.double() - own) / spread).float()
+    return own.masked_fill(dummy, 0.0), spread.masked_fill(dummy, 1.0)
+
+
+def features(pending: Pending, told: Tree, x: Tensor, train: Tensor | None = None) -> Features:
+    """What was told as a record that new rows are treated by, too.
+
+    ``x`` are a site's features before anything was done to them and ``train`` its training rows,
+    where rows are scaled by each site's own.
+    """
+    asked = {name.removeprefix("['").removesuffix("']"): v for name, v in told.items()}
+    found = Features()
+    if "keep" in asked:
+        columns = _learned_columns(pending.columns, asked["keep"], asked["base"])
+        found = Features(columns, asked["fill"])
+    if "mean" not in asked:
+        return found
+    mean, spread = (_wide(asked[k], x)[0] for k in ("mean", "spread"))
+    if "own" not in asked:
+        mean, spread = mean.to(x.dtype), spread.to(x.dtype)
+        return replace(found, scale="pooled", mean=mean, spread=spread)
+    found = replace(found, scale="client", mean=mean, spread=spread)
+    if train is None:
+        return found
+    before = {f"['{k}']": asked[k] for k in ("keep", "fill") if k in asked}
+    own, wide = _own(prepared(x, train, before)[train], asked["spread"], asked["dummy"])
+    return replace(found, own_mean=own[None], own_spread=wide[None])
+
+
+def _learned_columns(columns: tuple[Column, ...], keep: Tensor, base: Tensor) -> tuple[Column, ...]:
+    """Columns with the levels that training rows have."""
+    found, start = [], 0
+    for c in columns:
+        here, first = (m[start : start + c.width].tolist() for m in (keep, base))
+        start += c.width
+        levels = tuple(level for level, kept in zip(c.levels, here, strict=False) if kept)
+        left = "".join(level for level, out in zip(c.levels, first, strict=False) if out)
+        found.append(c._replace(width=sum(here), levels=levels, base=left))
+    return tuple(found)
 
 
 # At the coordinator.
 
 
-def learned(pending: Pending, features: tuple[int, ...], dtype: str, ask: Ask) -> Tree:
-    """What sites are told to prepare their features; asks them what that takes."""
+def learned(
+    pending: Pending, features: tuple[int, ...], dtype: str, ask: Ask, gaps: bool = False
+) -> Tree:
+    """What sites are told to prepare their features; asks them what that takes.
+
+    With ``gaps`` medians are found though no training row lacks a number: others may.
+    """
     told: dict[str, Tensor] = {}
     d = torch.zeros(features[0], dtype=torch.long)
     if pending.columns:
         found = ask((), {"n": d, "ones": d, "rows": _whole(0)})
         n, ones = (torch.stack([f[k] for f in found]).sum(0) for k in ("n", "ones"))
-        keep, fill = _kept(pending, n, ones)
+        keep, base, fill = _kept(pending, n, ones)
         number = _of_role(pending.columns, "number")
-        if bool((n[number] < sum(f["rows"] for f in found)).any()):
+        if gaps or bool((n[number] < sum(f["rows"] for f in found)).any()):
             fill[number] = _medians(n[number], number, getattr(torch, dtype), ask)
-        told = {"keep": keep, "fill": fill[keep].to(getattr(torch, dtype))}
+        told = {"keep": keep, "base": base, "fill": fill[keep].to(getattr(torch, dtype))}
     if pending.scale == "none":
         return told
     return {**told, **_scale(pending, told, features, ask)}
 
 
-def _kept(pending: Pending, n: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
-    """(the columns that stay, what gaps get: the most frequent level)."""
+def _kept(pending: Pending, n: Tensor, ones: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(the columns that stay, first levels that do not, what gaps get: the most frequent level)."""
     keep, fill = torch.ones(len(n), dtype=torch.bool), torch.zeros(len(n), dtype=torch.float64)
-    start = 0
+    base, start = torch.zeros_like(keep), 0
     for column in pending.columns:
         here = slice(start, start + column.width)
         start += column.width
@@ -111,9 +160,10 @@ def _kept(pending: Pending, n: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
         if column.role == "levels":
             seen = ones[here] > 0
             if pending.drop_first:
-                seen[int(seen.int().argmax())] = False
+                first = int(seen.int().argmax())
+                seen[first], base[start - column.width + first] = False, True
             keep[here] = seen
-    return keep, fill
+    return keep, base, fill
 
 
 def _medians(n: Tensor, number: Tensor, dtype: torch.dtype, ask: Ask) -> Tensor:

@@ -45,15 +45,19 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
             yield f"survey, once, '{question.name}': {question.reveals}"
         like = messages_of(recipe, w, rng.key(0))
         told = recipe.algorithm.server_init(w, rng.key(0))
+        numbers = sorted({"examples", "steps", *recipe.needs} - {"gram", "sqnorm"})
         if recipe.topology.local:
             yield f"to each neighbour, each round of {stage.rounds}:"
             yield from _listed(tree.row(recipe.algorithm.tells(tree.stack([told])), 0))
+        elif config.deploy.secure_aggregation:
+            yield f"upload, each round of {stage.rounds}, masked: only the sum is seen"
+            numbers += ["the length of the update", "a power of two for each tensor"]
+            yield from _listed(like.wire)
         else:
             yield f"upload, each round of {stage.rounds}:"
             yield from _listed(like.wire)
         if recipe.topology.host(0, sites) is not None:
             yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
-        numbers = sorted({"examples", "steps", *recipe.needs} - {"gram", "sqnorm"})
         yield f"  and numbers: {', '.join(numbers)}, and how much was computed"
     if config.topology.name != "star":
         yield "verdicts: to nobody; they stay in this peer's own records"

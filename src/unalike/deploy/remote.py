@@ -14,6 +14,7 @@ from torch import Tensor
 from unalike import channel, rng, tree
 from unalike.deploy.exchange import AGAIN, Exchange
 from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
+from unalike.deploy.summing import Sums
 from unalike.engine.messages import messages_of
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
@@ -42,14 +43,20 @@ class Remote:
         seconds: float = 3600.0,
         prepare: Tree = (),
         heard: Callable[[str, str], None] = lambda site, what: None,
+        sealed: bool = False,
     ) -> None:
-        """``names`` by number; ``seconds`` a site has for an answer; ``heard`` what went wrong."""
+        """``names`` by number; ``seconds`` a site has for an answer; ``heard`` what went wrong.
+
+        If it is ``sealed``, sites tell sums of their updates and no single one.
+        """
         self.exchange, self.run, self.names, self.seed = exchange, run, tuple(names), seed
         self.clients = Clients(len(self.names), sizes)
         self.seconds, self.prepare, self.heard = seconds, prepare, heard
         self.device = torch.device("cpu")
+        self.sums = Sums(self) if sealed else None
         self._number, self._told = 0, dict[int, int]()
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
+        self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
     def begin(
         self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
@@ -58,13 +65,15 @@ class Remote:
         self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
         self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
         first = recipe.algorithm.client_init(w, rng.key(0))
+        if self.sums is not None:
+            self.sums.begin(self.like.wire)
         self.flies = recipe.algorithm.flying(first) is not None
         self._told = {}
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every site must answer."""
         everybody = range(self.clients.n)
-        got = {i: m.tensors for i, m in self._ask("survey", {i: {} for i in everybody})}
+        got = {i: m.tensors for i, m in self.ask("survey", {i: {} for i in everybody})}
         silent = [self.names[i] for i in everybody if i not in got]
         if silent:
             raise RunError(
@@ -94,28 +103,35 @@ class Remote:
             for j, i in enumerate(plan.ids.tolist())
         }
         tensors = {i: tree.row(downs, int(home[i])) for i in asked}
-        for i, m in self._ask("train", asked, tensors, self._reply):
+        for i, m in self.ask("train", asked, tensors, self._reply):
             done.append(i)
             stats, work = m.note["stats"], Work(**m.note["work"])
             if not asked[i]["reply"]:
                 yield Replies(torch.zeros(0, dtype=torch.long), (), {}, work)
                 continue
+            told = {k: torch.tensor([v]) for k, v in stats.items()}
+            if self.sums is not None:
+                self.sums.exponents[i] = self.sums.read(m)
+                yield Replies(torch.tensor([i]), (), told, work)
+                continue
             wire = tree.map(lambda x: x[None], fitted(m.tensors, self.like.wire, "an upload"))
-            yield Replies(
-                torch.tensor([i]), wire, {k: torch.tensor([v]) for k, v in stats.items()}, work
-            )
+            yield Replies(torch.tensor([i]), wire, told, work)
         self.trained = torch.tensor(sorted(done), dtype=torch.long)
 
     def _reply(self, m: Message, asked: Mapping[str, Any]) -> None:
         """Raise MessageError unless an answer to a round is what the recipe declares."""
-        if asked["reply"]:
+        if asked["reply"] and self.sums is None:
             wire = fitted(m.tensors, self.like.wire, "an upload")
             try:
                 channel.decode(self.recipe.channel, wire)
             except (RuntimeError, ValueError, IndexError):  # a code that is none
                 raise MessageError("an upload cannot be decoded.") from None
+        elif asked["reply"] and self.sums is not None:
+            fitted(m.tensors, (), "an upload whose sum is asked for later")
+            self.sums.read(m)
         stats = numbers(m.note.get("stats"), "the statistics of an upload")
         wanted = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
+        wanted |= {"norm"} if asked["reply"] and self.sums is not None else set()
         if missing := wanted - stats.keys():
             raise MessageError(f"the statistics of an upload lack '{min(missing)}'.")
         if stats["examples"] < 1 or stats["steps"] < 0:
@@ -126,13 +142,14 @@ class Remote:
 
     def refuse(self, ids: Sequence[int]) -> None:
         """Sites go back to what they had before the round."""
-        for _ in self._ask("refuse", {i: {"round": self.round} for i in ids}):
+        for _ in self.ask("refuse", {i: {"round": self.round} for i in ids}):
             pass
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Sites judge; what they tell is put side by side."""
         each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
-        got = {i: _verdicts(m) for i, m in self._ask("evaluate", {i: {} for i in each}, each)}
+        notes = dict.fromkeys(each, self.judging)
+        got = {i: _verdicts(m) for i, m in self.ask("evaluate", notes, each)}
         sections = dict.fromkeys(s for v in got.values() for s in v)
         if not sections:
             raise RunError("no site judged the model, so there is nothing to record; resume later.")
@@ -142,6 +159,12 @@ class Remote:
         if "global" in found:
             found["global"] = _together(found["global"])
         return found
+
+    def finish(self, downs: Tree, models: Sequence[Params | None]) -> None:
+        """The run is over: sites get the last model, and keep it with their own."""
+        each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
+        for _ in self.ask("finish", dict.fromkeys(each, self.judging), each):
+            pass
 
     @property
     def _all(self) -> range:
@@ -164,7 +187,7 @@ class Remote:
         """What the sites' own models say together of rows that the coordinator has."""
         down = tree.row(downs, 0)
         each = {i: {"down": down, "model": (), "x": x, "noise": noise} for i in self._all}
-        outs = [m.tensors["['out']"] for _, m in self._ask("ensemble", {i: {} for i in each}, each)]
+        outs = [m.tensors["['out']"] for _, m in self.ask("ensemble", {i: {} for i in each}, each)]
         return self.recipe.algorithm.task.merge(iter(outs), how)
 
     def mean_weights(self, downs: Tree) -> Params:
@@ -179,11 +202,11 @@ class Remote:
         if not self.flies or not len(self.trained):
             return {}
         asked = {i: dict[str, Any]() for i in self.trained.tolist()}
-        got = {i: fitted(m.tensors, self.w, "a model") for i, m in self._ask("flying", asked)}
+        got = {i: fitted(m.tensors, self.w, "a model") for i, m in self.ask("flying", asked)}
         sizes = self.clients.sizes[list(got)].double()
         return {0: tree.mean(sizes / sizes.sum(), tree.stack(list(got.values())))}
 
-    def _ask(
+    def ask(
         self,
         kind: str,
         notes: Mapping[int, Mapping[str, Any]],
@@ -238,11 +261,15 @@ class Remote:
         ]
         if tree.leaves(self.prepare):
             messages.insert(0, ("prepare", {}, self.prepare))
+        if self.sums is not None:
+            messages.append(("keys", {}, ()))
         for kind, note, tensors in messages:
             questions = {name: self._question(kind, note, tensors) for name in told}
             for name, m in self.exchange.ask(questions, self.seconds):
                 try:
-                    self._sound(m)
+                    sound = self._sound(m)
+                    if kind == "keys" and self.sums is not None:
+                        self.sums.met(told[name], sound)
                 except MessageError as error:
                     del told[name]
                     if m != AGAIN:

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -11,20 +13,24 @@ from uuid import uuid4
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from unalike import rng
+from unalike.algorithm import Algorithm
+from unalike.deploy import preparing
 from unalike.deploy.agreement import Agreement, agree, welcome
 from unalike.deploy.desk import Desk
+from unalike.deploy.diary import REFUSALS
 from unalike.deploy.exchange import Exchange
 from unalike.deploy.joining import refuse_simulated
+from unalike.deploy.masks import FEWEST
 from unalike.deploy.messages import MessageError, fitted, message
-from unalike.deploy.preparing import learned
 from unalike.deploy.remote import Remote
+from unalike.deploy.summing import refuse_single
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.guard import Guard
+from unalike.engine.loop import Loop
 from unalike.engine.shards import Shards
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
@@ -37,8 +43,10 @@ from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config
 from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
+from unalike.run.keep import Keeper, described
 from unalike.run.manifest import Manifest
 from unalike.run.rounds import conclusion, rounds
+from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
 Say = Callable[[str], None]
@@ -57,11 +65,32 @@ class Elsewhere:
         """Nothing to restore."""
 
 
+class Absent:
+    """Clients' models, none of which is here."""
+
+    rows = 0
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self.row_of = torch.zeros(course.transport.clients.n, dtype=torch.long)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Of the stage the run is in."""
+        return self.course.loop.recipe.algorithm
+
+    def personal(self, downs: Tree) -> None:
+        """Sites keep their own."""
+
+
 class Host:
-    """What a checkpoint asks of the place where clients are."""
+    """What a checkpoint and whoever keeps models ask of the place where clients are."""
 
     states, device = Elsewhere(), torch.device("cpu")
     lone = staticmethod(nullcontext)  # nothing is computed here
+
+    def __init__(self, course: Course) -> None:
+        self.examiner = Absent(course)
 
 
 def serve(
@@ -90,6 +119,11 @@ def serve(
         raise ConfigError(
             f"topology '{config.topology.name}' has no coordinator in its middle; serve runs star."
         )
+    if config.deploy.secure_aggregation and len(names) < FEWEST:
+        raise ConfigError(
+            f"deploy.secure_aggregation needs {FEWEST} sites at least: of two, each would know the "
+            "other's update from the sum and its own."
+        )
     with alone(folder):
         run = _known(folder, config, names)
         hellos = desk.arrivals(arrive)
@@ -113,15 +147,21 @@ def _known(folder: Path, config: Config, names: Sequence[str]) -> str:
         return str(found["run"])
     write(folder / "config.json", dumps(told, indent=2))
     write(folder / "environment.json", dumps(environment(), indent=2))
-    run = uuid4().hex
+    run = f"{_word(folder.name)}-{uuid4().hex[:12]}"  # sites name folders after it
     write(path, dumps({"run": run, "sites": sorted(names)}, indent=2))
     return run
+
+
+def _word(name: str) -> str:
+    """A name as it may stand in a message."""
+    return re.sub("[^A-Za-z0-9_-]", "-", name).strip("-_")[:40] or "run"
 
 
 def _played(
     config: Config, agreed: Agreement, run: str, folder: Path, desk: Desk, say: Say, seconds: float
 ) -> None:
     scale = ask_scales(agreed, run, desk, seconds)
+    features = preparing.features(agreed.pending, scale, agreed.shape.blank().x)
     if "keep" in scale:
         kept = (int(scale["keep"].sum()),)
         agreed = agreed._replace(shape=agreed.shape._replace(features=kept))
@@ -138,11 +178,16 @@ def _played(
         config.seed,
         seconds=seconds,
         prepare=scale,
-        heard=lambda site, what: say(f"site '{site}': {what}"),
+        heard=_Heard(folder / REFUSALS, say),
+        sealed=config.deploy.secure_aggregation,
     )
     f, last = config.faults, stages[-1].recipe
     guard = Guard(f.explode, f.min_replies, f.too_few)
     course = Course(stages, remote, config.seed, guard, w)
+    if config.deploy.secure_aggregation:
+        for stage in stages:
+            loop = Loop(stage.recipe, remote, range(stage.rounds), config.seed, guard)
+            refuse_single(stage.recipe, loop, w)
     judge = Evaluator(course, None, config.seed, judging.ensemble)
     accountant = None
     if last.guarantee is not None:
@@ -151,18 +196,27 @@ def _played(
         accountant = Accountant(last.guarantee, last.schedule, span, n, cohorts)
     whole = Experiment(
         config,
-        _blank(agreed),
-        cast(Simulation, Host()),
+        replace(_blank(agreed), features=features),
+        cast(Simulation, Host(course)),
         course,
         judge,
         "deployed",
         {},
         accountant=accountant,
     )
-    _recorded(whole, agreed, folder, say)
-    finish = {name: message("finish", run, 1 << 40, "coordinator") for name in agreed.names}
-    for _ in desk.ask(finish, 30.0):
-        pass
+    _recorded(whole, agreed, folder, say, remote)
+
+
+class _Heard:
+    """Sentences on sites that took no part in something: said, and written down."""
+
+    def __init__(self, path: Path, say: Say) -> None:
+        self.path, self.say, self.round = path, say, 1
+
+    def __call__(self, site: str, what: str) -> None:
+        self.say(f"site '{site}': {what}")
+        with self.path.open("a", encoding="utf-8") as f:
+            f.write(dumps({"round": self.round, "site": site, "why": what}) + "\n")
 
 
 def _blank(agreed: Agreement) -> Federation:
@@ -171,6 +225,7 @@ def _blank(agreed: Agreement) -> Federation:
     two = shape.blank()
     x, y = (t[:1].expand(n, *t.shape[1:]).clone() for t in (two.x, two.y))
     examples = Examples(x, y, shape.classes, shape.kind, class_names=agreed.class_names)
+    examples = replace(examples, reading=agreed.reading)
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
@@ -180,29 +235,46 @@ def training_sizes(agreed: Agreement, config: Config) -> Tensor:
     return torch.tensor(training_rows(rows, config.split.validation, config.split.test))
 
 
-def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say) -> None:
-    """All rounds, with the records and checkpoints of any run."""
+def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say, remote: Remote) -> None:
+    """All rounds, with the records, checkpoints and models of any run."""
     logs = [Log(folder / name) for name in LOGS]
     data = hashlib.blake2b(repr(agreed).encode(), digest_size=16).hexdigest()
-    origin = Manifest(False, data, {}, "", {})
-    checkpoint = Checkpoint(folder, made, logs, origin)
+    checkpoint = Checkpoint(folder, made, logs, Manifest(False, data, {}, "", {}))
     done, progress = checkpoint.restore()
+    records = read_lines(folder / "rounds.jsonl")
+    keeper, judged = Keeper(folder, made, records), None
+    write(folder / "features.json", dumps(described(made), indent=1))
+    _look_ahead(remote, records, keeper)
     for step in rounds(made, progress, done):
         logs[0].append(step.record)
         if step.clients is not None:
             logs[1].append(step.clients)
         with (folder / "timing.jsonl").open("a") as f:
             f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
-        progress = step.progress
+        keeper.see(step)
+        progress, judged = step.progress, step.judged
+        keeper.store()
         checkpoint.store(step.round, progress)  # every round: sites rely on it
         say(_line(step.record, made))
+        records.append(step.record)
+        _look_ahead(remote, records, keeper)
     assert progress is not None, "a run has at least one round"
-    model = made.course.model(progress)
-    if model is not None:
-        flat = {k: v.detach().cpu().clone().contiguous() for k, v in model.items()}
-        write(folder / "model.safetensors", save(flat))
-    summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
+    if judged is None:  # every round was done before
+        judged = made.evaluator(progress.state)
+    for name, raw in keeper.finish(judged).items():
+        write(folder / name, raw)
+    summary = conclusion(made, records)
     write(folder / "summary.json", dumps(summary, indent=2))
+    remote.judging["round"] = made.course.rounds
+    remote.finish(judged.downs, judged.models)
+
+
+def _look_ahead(remote: Remote, records: list[dict[str, Any]], keeper: Keeper) -> None:
+    """What sites will be told beside the next model that they judge."""
+    chosen = selected_round(records, keeper.metric) or 0
+    remote.judging = {"round": len(records) + 1, "selected": chosen}
+    if isinstance(remote.heard, _Heard):
+        remote.heard.round = len(records) + 1
 
 
 def _line(record: dict[str, Any], made: Experiment) -> str:
@@ -231,4 +303,4 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
         return got
 
     shape = agreed.shape
-    return learned(agreed.pending, shape.features, shape.dtype, ask)
+    return preparing.learned(agreed.pending, shape.features, shape.dtype, ask, agreed.reading.gaps)

@@ -15,10 +15,13 @@ import torch
 
 from unalike import channel, rng, tree
 from unalike.deploy import preparing
+from unalike.deploy.diary import Diary
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
+from unalike.deploy.keys import Credentials
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
 from unalike.deploy.policy import Policy
+from unalike.deploy.sealing import Sealing
 from unalike.engine.examine import Examiner
 from unalike.engine.judging import Exam
 from unalike.engine.messages import messages_of
@@ -29,6 +32,7 @@ from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.recipe import Kept, Program, Recipe
 from unalike.run.build import program, task
+from unalike.run.keep import Models, copies
 from unalike.run.shape import Shape
 from unalike.tree import Params
 
@@ -36,19 +40,33 @@ from unalike.tree import Params
 class Site:
     """One client of a deployed run."""
 
-    def __init__(self, name: str, joined: Joined, folder: Path, policy: Policy) -> None:
-        """``folder`` is where it keeps its state."""
+    def __init__(
+        self,
+        name: str,
+        joined: Joined,
+        folder: Path,
+        policy: Policy,
+        identity: Credentials | None = None,
+    ) -> None:
+        """``folder`` is where it keeps its state; ``identity`` its certificate, if it has one."""
         self.name, self.joined, self.policy = name, joined, policy
         self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
         self.keeping = Keeping(folder)
+        self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
+        self.sealing: Sealing | None = None
+        if joined.config.deploy.secure_aggregation:
+            self.sealing = Sealing(name, joined.run, folder, identity)
         self._handlers: dict[str, Callable[[Message], Message]] = {
             "learn": self._learn,
             "prepare": self._prepare,
             "begin": self._begin,
             "survey": self._survey,
             "train": self._train,
+            "keys": self._keys,
+            "mask": self._mask,
+            "unmask": self._unmask,
             "refuse": self._refuse,
             "evaluate": self._evaluate,
             "ensemble": self._ensemble,
@@ -63,12 +81,17 @@ class Site:
         try:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
-            self.policy.check(question)
+            if question.kind != "evaluate":  # what this site knows of itself it need not tell
+                self.policy.check(question)
             return self._handlers[question.kind](question)
         except KeyError:
-            return self._said(question, "refusal", why=f"a site is not asked '{question.kind}'.")
+            return self._refused(question, f"a site is not asked '{question.kind}'.")
         except UnalikeError as error:
-            return self._said(question, "refusal", why=str(error))
+            return self._refused(question, str(error))
+
+    def _refused(self, question: Message, why: str) -> Message:
+        self.diary.refused(question.kind, why)
+        return self._said(question, "refusal", why=why)
 
     def _said(self, question: Message, kind: str = "answer", tensors: Any = (), **note: Any) -> Any:
         head = question.head
@@ -85,10 +108,11 @@ class Site:
 
     def _prepare(self, question: Message) -> Message:
         """Features as all sites prepare them."""
-        e = self.raw.examples
-        x = preparing.prepared(e.x, self.raw.rows(TRAIN).order, question.tensors)
+        e, rows = self.raw.examples, self.raw.rows(TRAIN).order
+        x = preparing.prepared(e.x, rows, question.tensors)
+        features = preparing.features(e.pending, question.tensors, e.x, rows)
         examples = replace(e, x=x, pending=NOTHING)
-        self.federation = replace(self.raw, examples=examples)
+        self.federation = replace(self.raw, examples=examples, features=features)
         return self._said(question)
 
     def _build(self) -> None:
@@ -96,7 +120,7 @@ class Site:
         shape = Shape.of(self.federation)._replace(n_clients=self.joined.clients)
         made = task(self.config, shape.blank())
         self.program, _ = program(self.config, made, shape)
-        self.policy.agree(self.program)
+        self.policy.agree(self.program, self.config.deploy.secure_aggregation)
         self.w0 = made.init(rng.fold_in(rng.stream(self.config.seed, "init"), -2))
 
     def _begin(self, question: Message) -> Message:
@@ -117,6 +141,7 @@ class Site:
         self.own = self._rows(recipe)
         self.keeping.begin(stage, self._first(recipe, w))
         self.examiner = self._examiner(recipe)
+        self.diary.begin(self.federation)
         return self._said(question)
 
     def _first(self, recipe: Recipe, w: Params) -> Kept:
@@ -165,13 +190,32 @@ class Site:
         down = fitted(question.tensors, self.like.down, "the download")
         kept = self.keeping.before(call.round)
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
-        self.keeping.put(call.round, answer.kept)
         stats = {k: float(v) for k, v in answer.stats.items()}
         work = {k: stats.pop(k) for k in ("samples", "gradients", "looked")}
         work["slots"] = work["samples"]  # a client that is alone pads nothing
-        stats = {"examples": float(self.own.size), **stats}
+        note = {"stats": {"examples": float(self.own.size), **stats}, "work": work}
         wire = answer.wire if call.reply else ()
-        return self._said(question, tensors=wire, stats=stats, work=work)
+        sent = tree.size_bytes(wire)
+        if self.sealing is not None and call.reply:  # the sum of all is asked for later
+            note["stats"]["norm"], note["exponents"] = self.sealing.hold(call.round, wire)
+            wire = ()
+        self.keeping.put(call.round, answer.kept)
+        self.diary.trained(call.round + 1, work, tree.size_bytes(down), sent)
+        return self._said(question, tensors=wire, **note)
+
+    def _sealed(self) -> Sealing:
+        if self.sealing is None:
+            raise MessageError("updates of this run are told one by one; nothing is summed.")
+        return self.sealing
+
+    def _keys(self, question: Message) -> Message:
+        return self._said(question, **self._sealed().introduce())
+
+    def _mask(self, question: Message) -> Message:
+        return self._said(question, tensors=self._sealed().masked(question))
+
+    def _unmask(self, question: Message) -> Message:
+        return self._said(question, tensors=self._sealed().opened(question))
 
     def _refuse(self, question: Message) -> Message:
         self.keeping.refuse(int(question.note["round"]))
@@ -180,6 +224,10 @@ class Site:
     def _evaluate(self, question: Message) -> Message:
         downs, models = self._judged(question)
         found = self.examiner.evaluate(downs, models)
+        self.diary.select(int(question.note["selected"]))
+        newest = self._models(question, downs, models) if self.config.split.validation else None
+        self.diary.judged(int(question.note["round"]), found, newest)
+        self.policy.check(question)
         verdicts = {
             section: {
                 "metrics": {k: v.double() for k, v in judged.metrics.items()},
@@ -191,6 +239,7 @@ class Site:
         return self._said(question, tensors=verdicts)
 
     def _ensemble(self, question: Message) -> Message:
+        self._refuse_alone()
         downs, _ = self._judged(question)
         x, noise = (under(question.tensors, part)[""] for part in ("x", "noise"))
         e, task = self.federation.examples, self._begun().algorithm.task
@@ -207,11 +256,23 @@ class Site:
         model = fitted(told, self.w0, "the model") if told else None
         return tree.map(lambda x: x[None], down), [model]
 
+    def _refuse_alone(self) -> None:
+        if self.sealing is not None:
+            raise MessageError("updates of this run are summed, so no single model is told.")
+
     def _flying(self, question: Message) -> Message:
+        self._refuse_alone()
         model = self._begun().algorithm.flying(self.keeping.get().mine)
         return self._said(question, tensors={} if model is None else model)
 
+    def _models(self, question: Message, downs: Any, held: list[Params | None]) -> Models:
+        network = self._begun().algorithm.task.network
+        return copies(self.examiner, network, int(question.note["round"]), downs, held)
+
     def _finish(self, question: Message) -> Message:
+        """The run is over: the shared model and this site's own stay here."""
+        models = self._models(question, *self._judged(question))
+        self.diary.finish(models, int(question.note["selected"]))
         self.finished = True
         return self._said(question)
 

@@ -71,7 +71,8 @@ def _joined(
     if m.kind != "welcome":
         raise MessageError("the coordinator did not answer with a welcome.")
     audit.append("received", "coordinator", m.kind, 0, answer)
-    return Site(name, join(examples, m), folder / "runs" / m.head.run, policy)
+    place = folder / "runs" / m.head.run
+    return Site(name, join(examples, m), place, policy, line.credentials)
 
 
 def _answered(site: Site, line: Line, raw: bytes, audit: Audit, say: Callable[[str], None]) -> None:

@@ -97,9 +97,7 @@ class Evaluator:
             found["global"] = merged(each, count)
         found = {name: found[name] for name in SECTIONS if name in found}
         return Evaluation(
-            {s: _plain(j.metrics) for s, j in found.items()},
-            {s: _spread(j.metrics) for s, j in found.items()},
-            {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
+            *recorded(found),
             nodes,
             told,
             _curve({0: found["new"], **curve}) if curve else {},
@@ -159,6 +157,15 @@ def _curve(found: dict[int, Judged]) -> dict[str, list[float]]:
     names = [k for k in judged[0].metrics if k != "n"]
     means = {k: [float(j.metrics[k].double().nanmean()) for j in judged] for k in names}
     return {"steps": [float(k) for k in found], **means}
+
+
+def recorded(found: dict[str, Judged]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(every client's metrics, their spread, the bins of all rows), by section."""
+    return (
+        {s: _plain(j.metrics) for s, j in found.items()},
+        {s: _spread(j.metrics) for s, j in found.items()},
+        {s: _bins(j.bins) for s, j in found.items() if j.bins is not None},
+    )
 
 
 def _plain(metrics: dict[str, Tensor]) -> dict[str, list[float]]:

@@ -14,9 +14,9 @@ from torch import Tensor
 from unalike import channel, tree
 from unalike.channel import Channel
 from unalike.engine.guard import Guard
-from unalike.engine.transport import Replies, Work
+from unalike.engine.transport import Replies, Sums, Work
 from unalike.tree import Tree
-from unalike.uploads import NotSummed, Stacked, Summed, Uploads
+from unalike.uploads import NotSummed, Sealed, Stacked, Summed, Uploads
 
 
 def decoded(members: Channel, wire: Tree) -> Tree:
@@ -33,6 +33,8 @@ def lengths(ups: Tree, n: int) -> Tensor:
 
 class Gathered:
     """What came in, in the order of the clients' numbers."""
+
+    fewest = 1  # answers that something can be made of
 
     def __init__(self, members: Channel, planned: Tensor) -> None:
         """``planned`` are the clients that are expected to answer, ascending."""
@@ -172,3 +174,26 @@ class Running(Gathered):
             return Summed(self.total, torch.tensor([self.u[i] for i in ids.tolist()]).double())
 
         return of
+
+
+class Unseen(Gathered):
+    """Numbers of clients whose uploads are summed elsewhere."""
+
+    def __init__(self, planned: Tensor, sums: Sums) -> None:
+        """``sums`` makes the sum, once it is known what each counts."""
+        super().__init__((), planned)
+        self.sums, self.fewest = sums, sums.fewest
+
+    def take(self, part: Replies) -> None:
+        """Some more answers; each says how long its upload is."""
+        self.work += part.work
+        if len(part.ids):
+            stats = {k: v.cpu() for k, v in part.stats.items()}
+            self.norms.append(stats.pop("norm").double())
+            self.ids.append(part.ids)
+            self.stats.append(stats)
+            self.sent.append(torch.full((len(part.ids),), self.sums.bytes))
+
+    def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:
+        """Whatever is asked of them becomes a question to the clients."""
+        return lambda ids: Sealed(ids, self.sums.total)

@@ -14,7 +14,7 @@ from unalike.engine import links
 from unalike.engine.adapt import MEASURED, adapt
 from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
-from unalike.engine.gather import Gathered, Held, Running
+from unalike.engine.gather import Gathered, Held, Running, Unseen
 from unalike.engine.guard import Guard, Longest, refuse_insane
 from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
@@ -28,7 +28,7 @@ from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import NotSummed
+from unalike.uploads import Gone, NotSummed
 
 HELD = 32 << 20  # bytes of uploads that are held rather than summed as they come
 
@@ -150,14 +150,24 @@ class Loop:
         self.sent = links.handed_on(self.recipe.topology, t, self.n, tree.size_bytes(state.stack))
         up = gathered.bytes + STATISTIC * len(stats)
         self.sent += links.of_clients(self.recipe.topology, t, self.n, plan.ids, ids, down, up)
-        if len(got) < self.guard.min_replies:
-            return self._skipped(state, t, work, got, rejected, cost, gathered)
-        self.transport.refuse(list(rejected))
-        stats |= self.timing.ages(work, got)
-        return self._adapted(state, t, got, stats, rejected, cost, gathered)
+        least = max(self.guard.min_replies, gathered.fewest)
+        if len(got) >= least:
+            self.transport.refuse(list(rejected))
+        while len(got) >= least:
+            try:
+                told = stats | self.timing.ages(work, got)
+                return self._adapted(state, t, got, told, rejected, cost, gathered)
+            except Gone as gone:
+                left = ~torch.isin(got, torch.tensor(gone.ids))
+                self.transport.refuse(gone.ids)
+                rejected |= dict.fromkeys(gone.ids, "no part in the sum of all updates")
+                got, stats = got[left], {k: v[left] for k, v in stats.items()}
+        return self._skipped(state, t, work, got, rejected, cost, gathered)
 
-    def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running:
+    def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running | Unseen:
         """How answers are kept: summed if they are many, one server asks and its rule allows."""
+        if self.transport.sums is not None:
+            return Unseen(plan.ids[plan.reply], self.transport.sums)
         members, planned = self.recipe.channel, plan.ids[plan.reply]
         mixing = self.recipe.mixing
         if not self.holds and len(tree.leaves(downs)) and isinstance(mixing, Proportional):
@@ -177,7 +187,7 @@ class Loop:
         gathered: Gathered,
     ) -> tuple[State, Round]:
         """Nothing changed, for whoever took part."""
-        why = f"{len(got)} usable answers, {self.guard.min_replies} needed"
+        why = f"{len(got)} usable answers, {max(self.guard.min_replies, gathered.fewest)} needed"
         if self.guard.too_few == "stop":
             raise RunError(
                 f"round {t + 1} got {why}; lower faults.min_replies, raise the participation, "
@@ -194,7 +204,7 @@ class Loop:
         stats: dict[str, Tensor],
         rejected: dict[int, str],
         cost: Traffic,
-        gathered: Held | Running,
+        gathered: Held | Running | Unseen,
     ) -> tuple[State, Round]:
         """Every server uses its own clients, then hears its neighbours."""
         recipe, at = self.recipe, self.home[got]

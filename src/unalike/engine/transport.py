@@ -52,12 +52,28 @@ class Replies(NamedTuple):
     work: Work = Work()
 
 
+class Sums(Protocol):
+    """Makes sums of uploads that the server does not see."""
+
+    fewest: int  # clients of a sum
+    bytes: int  # of one client's part
+
+    def total(self, ids: Tensor, p: Tensor) -> Tree:
+        """The weighted sum over some clients; ``Gone`` names those that had no part in it."""
+        ...
+
+
 class Transport(Protocol):
     """The only thing that differs between simulation and deployment."""
 
     @property
     def clients(self) -> Clients:
         """Who there is."""
+        ...
+
+    @property
+    def sums(self) -> Sums | None:
+        """What makes sums of uploads, if single ones are not to be seen."""
         ...
 
     def begin(
@@ -117,6 +133,11 @@ class Through:
     def clients(self) -> Clients:
         """As the inner transport."""
         return self.inner.clients
+
+    @property
+    def sums(self) -> Sums | None:
+        """As the inner transport."""
+        return self.inner.sums
 
     def begin(
         self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None

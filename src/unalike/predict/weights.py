@@ -27,10 +27,16 @@ class Weights:
     lost: bool = False  # whether clients had models of their own that were not kept
     layers: frozenset[str] = frozenset()  # of the network that was judged
     frozen: Params = field(default_factory=dict)  # the same in every model
+    at_sites: bool = False  # whether clients' own models are where their data are
     given: str = ""  # the class of a module that was given in Python
 
     def of(self, client: int) -> Params:
         """The model that a client is judged by."""
+        if self.lost and self.at_sites:
+            raise RunError(
+                "each site keeps its personal model to itself; predict there, with the folder of "
+                "this run at the site."
+            )
         if self.lost:
             raise RunError(
                 "the run kept no personal models, only the shared one; run it again with "
@@ -90,11 +96,17 @@ def read_weights(folder: Path, which: Which) -> Weights:
         frozen = {name: model.pop(name) for name in notes["frozen"]}
     if servers is None and model is not None:
         servers = tree.map(lambda x: x[None], model)
+    at_sites = (folder / "deploy.json").is_file()
+    if servers is None and personal is None and at_sites:
+        raise RunError(
+            "only the sites of this run hold whole models; predict there, with the folder of this "
+            "run at the site."
+        )
     if servers is None and personal is None:
         raise RunError(f"'{place}' holds no model; restore it from a copy.")
     given = str(notes.get("given", ""))
     kept = Models(t, servers, personal, notes, frozen)
-    return replace(of_models(kept), given=given)
+    return replace(of_models(kept), given=given, at_sites=at_sites)
 
 
 def of_models(kept: Models) -> Weights:

@@ -23,7 +23,17 @@ from unalike.run.verify import verify
 Record = dict[str, Any]
 
 # What does not make runs differ in what they are a repetition of.
-NOT_CONDITIONS = ("method", "plus", "seed", "data", "run", "engine", "track", "evaluation")
+NOT_CONDITIONS = (
+    "method",
+    "plus",
+    "seed",
+    "data",
+    "run",
+    "engine",
+    "deploy",
+    "track",
+    "evaluation",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,8 @@ class Run:
     summary: Record | None = None  # of an unfinished run, what it comes to so far
     finished: bool = False
     seconds: float = 0.0
+    deploy: Record = field(default_factory=dict)  # of a deployed run: its sites, or whose it is
+    features: Record = field(default_factory=dict)  # of a deployed run: its features.json
     seen: dict[int, Record] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -202,6 +214,7 @@ def read_run(folder: Path) -> Run:
     if summary is None and any(r["metrics"] for r in rounds):
         settings = EvaluationSettings(**config.get("evaluation", {}))
         summary = summarise(rounds, settings, _main(rounds))
+    deploy = _maybe(folder / "deploy.json")
     return Run(
         folder,
         config,
@@ -211,6 +224,8 @@ def read_run(folder: Path) -> Run:
         summary,
         finished,
         sum(map(_seconds, read_lines(folder / "timing.jsonl"))),
+        deploy,
+        _maybe(folder / "features.json") if deploy else {},
     )
 
 
@@ -257,6 +272,8 @@ def _stamp(folder: Path) -> tuple[Any, ...]:
         "rounds.jsonl",
         "clients.jsonl",
         "summary.json",
+        "audit.jsonl",  # of a deployed run, whose rounds may take long
+        "refusals.jsonl",
     )
     found = []
     for name in names:
@@ -279,8 +296,11 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
         Place(run.folder.name, m, p, s, run)
         for run, m, p, s in zip(runs, methods, partitions, seeds, strict=True)
     ]
-    data = ", ".join(dict.fromkeys(data_name(run.config["data"]) for run in runs))
-    if kind == "run":
+    data = ", ".join(dict.fromkeys(_data(run) for run in runs))
+    if kind == "run" and runs[0].deploy:
+        title = f"{runs[0].name} on {data}"
+        question = f"How well does {runs[0].name} do on {data}?"
+    elif kind == "run":
         title = f"{runs[0].name} on {data}"
         question = (
             f"How well does {runs[0].name} do on {data} split by '{partitions[0]}', "
@@ -291,6 +311,15 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
         question = f"How do these {len(runs)} runs on {data} differ?"
     metric = _main([r for run in runs for r in run.evaluated])
     return Study(folder, kind, title, question, places, metric=metric)
+
+
+def _data(run: Run) -> str:
+    """What a run is about; what a deployed recipe says of data is not used."""
+    if "site" in run.deploy:
+        return f"the data of site {run.deploy['site']}"
+    if run.deploy:
+        return f"the data of {len(run.deploy['sites'])} sites"
+    return data_name(run.config["data"])
 
 
 def _conditions(runs: Sequence[Run]) -> list[str]:

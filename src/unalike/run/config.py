@@ -14,6 +14,7 @@ from unalike.run.overrides import LISTS, override
 from unalike.run.sections import (
     SECTIONS,
     ClockSettings,
+    DeploySettings,
     EngineSettings,
     EvaluationSettings,
     FaultSettings,
@@ -84,6 +85,7 @@ class Config(Settings):
     evaluation: EvaluationSettings = EvaluationSettings()
     engine: EngineSettings = EngineSettings()
     run: RunSettings = RunSettings()
+    deploy: DeploySettings = DeploySettings()
     track: TrackSettings = TrackSettings()
 
     def resolved(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ Models are those that were judged, so what they say of the test rows is what the
 import io
 import math
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,16 +27,18 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.engine.evaluate import Evaluation
+from unalike.engine.examine import Examiner
 from unalike.errors import warn_once
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.files import write
 from unalike.metrics.catalogue import higher
+from unalike.network import Network
 from unalike.run.build import Experiment
 from unalike.run.folder import dumps
 from unalike.run.groups import groups
 from unalike.run.rounds import Step
 from unalike.run.shape import Shape
-from unalike.tree import Params
+from unalike.tree import Params, Tree
 
 FORMAT = 1
 SELECTED = "selected"
@@ -118,9 +121,22 @@ class Keeper:
 
 def models(made: Experiment, t: int, judged: Evaluation) -> Models:
     """Copies of everything that was judged in round ``t``, but not the same weights twice."""
-    shared = [w for w in judged.models if w is not None]
-    servers = _copied(tree.stack(shared)) if shared else None
     examiner, network = made.simulation.examiner, made.recipe.algorithm.task.network
+    lost = any(w is not None for w in judged.models) and _too_many(made)
+    return copies(examiner, network, t, judged.downs, judged.models, not lost)
+
+
+def copies(
+    examiner: Examiner,
+    network: Network,
+    t: int,
+    downs: Tree,
+    held: Sequence[Params | None],
+    personal: bool = True,
+) -> Models:
+    """Copies of the servers' models and, unless they are too many, of the clients' own."""
+    shared = [w for w in held if w is not None]
+    servers = _copied(tree.stack(shared)) if shared else None
     notes = {
         "personal_models": examiner.algorithm.personal_models,
         "personal_of": examiner.row_of.tolist(),  # each client's row among the personal models
@@ -128,10 +144,10 @@ def models(made: Experiment, t: int, judged: Evaluation) -> Models:
         "frozen": list(network.frozen),
     }
     frozen = _copied(network.constants())
-    if servers is not None and _too_many(made):
+    if servers is not None and not personal:
         return Models(t, servers, None, notes, frozen)
-    personal = examiner.personal(judged.downs)
-    own = None if personal is None else _copied(personal)
+    found = examiner.personal(downs)
+    own = None if found is None else _copied(found)
     if own is not None and servers is not None and _same(own, servers):
         own = None
     return Models(t, servers, own, notes, frozen)
@@ -153,7 +169,12 @@ def _too_many(made: Experiment) -> bool:
 
 def described(made: Experiment) -> dict[str, Any]:
     """The contents of features.json."""
-    federation, examples = made.federation, made.federation.examples
+    return description(made.federation, made.config.evaluation.ensemble)
+
+
+def description(federation: Federation, ensemble: str) -> dict[str, Any]:
+    """The same of clients that are here."""
+    examples = federation.examples
     return {
         "format": FORMAT,
         "data": examples.name,
@@ -162,7 +183,7 @@ def described(made: Experiment) -> dict[str, Any]:
         "reading": examples.reading._asdict(),
         **federation.features.as_dict(),
         "clients": list(federation.names[: federation.n_clients]) or federation.n_clients,
-        "ensemble": made.config.evaluation.ensemble,
+        "ensemble": ensemble,
     }
 
 
@@ -175,7 +196,12 @@ def _classes(examples: Examples) -> list[str]:
 
 def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
     """What skew.json says of the partition: of all clients, and of each one that judges."""
-    federation, judging = made.federation, made.simulation.examiner.judging
+    judging = made.simulation.examiner.judging
+    return partitioned(made.federation, skew, judging) | {"groups": groups(made)}
+
+
+def partitioned(federation: Federation, skew: dict[str, Any], judging: int) -> dict[str, Any]:
+    """The same of clients that are here; methods make no groups of them."""
     return {
         "skew": skew,
         "counts": federation.counts[:judging].tolist(),
@@ -185,7 +211,7 @@ def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
         "marks": [list(words) for words in federation.marks[:judging]],
         "asked": [outcome._asdict() for outcome in federation.outcomes],
         "unused": federation.unused,
-        "groups": groups(made),
+        "groups": {},
         "rows": _counted(federation),
     }
 

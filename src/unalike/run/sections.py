@@ -308,6 +308,14 @@ class RunSettings(Settings):
     )
 
 
+class DeploySettings(Settings):
+    """How updates travel when the recipe is deployed; simulations do not look at it."""
+
+    secure_aggregation: bool = Field(
+        default=False, description="sites tell one sum of their updates, and no single one"
+    )
+
+
 class TrackSettings(Settings):
     """Where the records are mirrored to, beside the run's folder."""
 
@@ -328,5 +336,6 @@ SECTIONS: dict[str, type[Settings]] = {
     "evaluation": EvaluationSettings,
     "engine": EngineSettings,
     "run": RunSettings,
+    "deploy": DeploySettings,
     "track": TrackSettings,
 }

@@ -21,6 +21,7 @@ from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
 from unalike.report.html.personal import latent_figures, personal_figures
 from unalike.report.html.pictures import pictures
+from unalike.report.html.sites import sites
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study, intact
 from unalike.report.skew import skew_table
@@ -39,6 +40,7 @@ SECTIONS = {
     "methods": "Methods and settings",
     "results": "Results",
     "clients": "Clients",
+    "sites": "Sites",
     "mixing": "Weights and topology",
     "budget": "Budgets",
     "environment": "Environment",
@@ -113,7 +115,7 @@ def _warn_of_size(place: Path, text: str, made: Content) -> None:
 def content(study: Study, detail: Detail = DETAILS[0]) -> Content:
     """All sections of a study as it stands, with pictures of its first partitions."""
     values, found = _values(study, detail)
-    shown = [id for id in SECTIONS if id != "clients" or values["clients"] is not None]
+    shown = [id for id in SECTIONS if id not in ("clients", "sites") or values[id]]
     made = {
         id: _template(f"sections/{id}.html.j2").render(**values, section=id, title=SECTIONS[id])
         for id in shown
@@ -214,6 +216,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "mixing_figures": [*weights, *topology],
         "regrets": results.regrets(study),
         "clients": clients,
+        "sites": sites(study),
         "gaps": facts.gaps(study, found.unusable) if len(study.places) > 1 else [],
         "partitions": settings.partitions(study),
         "methods": settings.methods(study),

@@ -29,7 +29,14 @@ USUAL = {  # the others are always shown
 }
 OF_METHOD = ("method", "plus")
 ALWAYS = ("local.epochs", "local.batch_size", "local.lr")  # shown even where they are defaults
-SILENT = ("seed", "track", "engine", "run.folder", "run.checkpoint_every")  # change no result
+SILENT = (
+    "seed",
+    "deploy",
+    "track",
+    "engine",
+    "run.folder",
+    "run.checkpoint_every",
+)  # change no result
 
 
 class Method(NamedTuple):
