@@ -47,6 +47,7 @@ STRONG: dict[str, dict[str, Any]] = {
     "per_fedavg": {"alpha": 0.2, "adapt": 0},
     "feddyn": {"alpha": 0.5},
     "moon": {"mu": 5.0},
+    "fedproto": {"strength": 5.0},
     "latent_disco": {"encoder": "given", "a": 0.02},
     "norm_clip": {"bound": "fixed", "norm": 0.02},
     "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
@@ -220,7 +221,7 @@ def test_each_part_acts(a: str, b: str) -> None:
             assert gap == 0
         else:
             assert gap > 1e-9, f"'{missing}' does nothing beside '{left}'"
-    by_identity = {"latent_disco", "fedevg", "fedcvae", "fedcgan", "moon"}  # their networks are
+    by_identity = {"latent_disco", "fedevg", "fedcvae", "fedcgan", "moon", "fedproto"}  # networks
     if not by_identity & {a, b}:
         assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
 

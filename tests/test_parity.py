@@ -48,6 +48,7 @@ SPECIAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "per_fedavg": ({"alpha": 0.1}, {**HALF, **MOMENTUM}),
     "feddyn": ({}, {**HALF, **MOMENTUM}),
     "moon": ({}, {**HALF, **MOMENTUM}),
+    "fedproto": ({}, {**HALF, **MOMENTUM}),
     "ditto": ({}, {**HALF, **MOMENTUM}),
     "fedrep": ({"body_epochs": 1}, {**HALF, **MOMENTUM}),
     "phase_shift": ({"phases": 3}, {**EVERYBODY, **MOMENTUM}),

@@ -185,6 +185,7 @@ RATES = {
     "pfedme": 5,
     "per_fedavg": 4,
     "moon": 2,
+    "fedproto": 2,
 }  # gradients of a row
 
 

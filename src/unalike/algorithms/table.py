@@ -22,6 +22,7 @@ from unalike.algorithms.fedmgda import FedMgda
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedper import FedPer
+from unalike.algorithms.fedproto import FedProtoMethod
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrep import FedRep
 from unalike.algorithms.finetune import FineTune
@@ -89,6 +90,7 @@ METHODS: dict[str, type[Method]] = {
     "apfl": ApflMethod,
     "pfedme": PFedMeMethod,
     "per_fedavg": PerFedAvgMethod,
+    "fedproto": FedProtoMethod,
     "ditto": DittoMethod,
     "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,
