@@ -19,6 +19,7 @@ from unalike.algorithms.feddyn import FedDynMethod
 from unalike.algorithms.fedep import FedEp
 from unalike.algorithms.fedevg import FedEvgMethod
 from unalike.algorithms.fedmgda import FedMgda
+from unalike.algorithms.fedmix import FedMixMethod
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedper import FedPer
@@ -99,6 +100,7 @@ METHODS: dict[str, type[Method]] = {
     "tifl": Tifl,
     "fedbuff": FedBuff,
     "fedaug": FedAug,
+    "fedmix": FedMixMethod,
     "fedevg": FedEvgMethod,
     "fedcvae": FedCvae,
     "fedcgan": FedCgan,
