@@ -47,6 +47,8 @@ STRONG: dict[str, dict[str, Any]] = {
     "per_fedavg": {"alpha": 0.2, "adapt": 0},
     "feddyn": {"alpha": 0.5},
     "moon": {"mu": 5.0},
+    "fedproto": {"strength": 5.0},
+    "fedmix": {"share": 0.4},
     "latent_disco": {"encoder": "given", "a": 0.02},
     "norm_clip": {"bound": "fixed", "norm": 0.02},
     "dp": {"clip": 0.02, "noise_multiplier": 0.1, "delta": 0.01},
@@ -106,6 +108,10 @@ EXACT = {
     "topk",
     "random_mask",
 }  # to the last bit
+
+
+# Their networks, or their questions about features, are equal to nothing but themselves.
+BY_IDENTITY = {"latent_disco", "fedevg", "fedcvae", "fedcgan", "moon", "fedproto", "fedmix"}
 
 
 def _net(norm: nn.Module) -> nn.Module:
@@ -221,8 +227,7 @@ def test_each_part_acts(a: str, b: str) -> None:
             assert gap == 0
         else:
             assert gap > 1e-9, f"'{missing}' does nothing beside '{left}'"
-    by_identity = {"latent_disco", "fedevg", "fedcvae", "fedcgan", "moon"}  # their networks are
-    if not by_identity & {a, b}:
+    if not BY_IDENTITY & {a, b}:
         assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
 
 

@@ -29,9 +29,10 @@ from unalike.tree import Tree
 
 ROUNDS = 2
 CHOOSING = {"by_size", "power_of_choice", "tifl", "fedbuff"}  # whose clients train as FedAvg's
+STAGED = {"fedmix"}  # which needs what the stage before left
 # Settings that a small federation needs, and one name for every way to train.
 CASES: dict[str, tuple[Named, ...]] = {
-    name: (name,) for name in METHODS if name not in CHOOSING
+    name: (name,) for name in METHODS if name not in CHOOSING | STAGED
 } | {
     "fedprox adaptive": (("fedprox", {"adaptive": True}),),
     "superfed_mm": (("superfed_mm", {"start": 0.5}),),
@@ -185,6 +186,7 @@ RATES = {
     "pfedme": 5,
     "per_fedavg": 4,
     "moon": 2,
+    "fedproto": 2,
 }  # gradients of a row
 
 

@@ -4,7 +4,8 @@
 simulator can call it for one client or vmap it over a cohort, and a node can call it on its own.
 """
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor
 
@@ -111,6 +112,10 @@ class Algorithm(Protocol):
         """The weights for data of no known client; None if only the clients hold whole models."""
         ...
 
+    def leaves(self, server: Any, key: Key) -> Params | None:
+        """What the stage after this one begins with or inherits: the model, mostly."""
+        ...
+
     def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
         """Results beside the model, by name: arrays that a run writes down at its end."""
         ...
@@ -174,6 +179,10 @@ class Stateless:
     def model(self, server: Any, key: Key) -> Params | None:
         """The server's weights."""
         return server.x
+
+    def leaves(self, server: Any, key: Key) -> Params | None:
+        """The model."""
+        return self.model(server, key)
 
     def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
         """The model is all there is."""
@@ -267,6 +276,15 @@ class Wrapper:
     def model(self, server: Any, key: Key) -> Params | None:
         """As the wrapped method."""
         return self.base.model(server, key)
+
+    def leaves(self, server: Any, key: Key) -> Params | None:
+        """The model."""
+        return self.model(server, key)
+
+    def inherit(self, model: Params) -> Self:
+        """With what the wrapped method takes from the stage before, if anything."""
+        inherit = getattr(self.base, "inherit", None)
+        return self if inherit is None else replace(self, base=inherit(model))  # type: ignore[type-var]
 
     def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
         """As the wrapped method."""

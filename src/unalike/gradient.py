@@ -50,3 +50,13 @@ def gradient(
         return torch.zeros_like(x) if g is None else g
 
     return tree.map(take, at), tree.map(torch.Tensor.detach, aux)
+
+
+def slope(f: Callable[[Tensor], Tensor], at: Tensor, along: Tensor) -> Tensor:
+    """The derivative of ``f`` along a direction, as a value that can be differentiated again."""
+    if mapped.here():
+        return (torch.func.grad(f)(at) * along).sum()
+    with torch.enable_grad():
+        here = at.detach().requires_grad_()
+        (g,) = torch.autograd.grad(f(here), here, create_graph=True)
+        return (g * along).sum()

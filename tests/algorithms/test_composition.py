@@ -258,6 +258,8 @@ EXPECTED: dict[str, set[Trait]] = {
     "per_fedavg": PERSONAL | {Trait.ENDS_WITH_A_STAGE},
     "feddyn": OWN,
     "moon": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER},
+    "fedmix": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.BEGINS_WITH_A_STAGE},
+    "fedproto": {*OWN, Trait.OWN_MODELS, Trait.SENDS_NO_MODEL},
     **{key: {Trait.KEEPS_LEAVES} for key in ("fedper", "fedrep", "fedbn")},
     "ditto": {Trait.OWN_MODELS},
     "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},

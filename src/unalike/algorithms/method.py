@@ -17,6 +17,7 @@ from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.optim import Sgd
+from unalike.parts.representation.cut import comes_last
 from unalike.settings import Settings, setting
 from unalike.traits import Trait
 
@@ -257,4 +258,16 @@ def plain_sgd(draft: Draft, method: str) -> str:
     return (
         f"method '{method}' is derived for plain SGD: set local.optimizer = 'sgd' and "
         "local.momentum = 0."
+    )
+
+
+def headless(draft: Draft, method: str) -> str:
+    """The objection of a method that compares what goes into a head; empty if there is one."""
+    network = draft.task.network
+    if network.head and comes_last(network, network.head):
+        return ""
+    return (
+        f"method '{method}' compares what goes into the model's head, and this model has no head "
+        "after a body; choose one with hidden layers, or give the module an attribute "
+        "head = ('layer.',)."
     )

@@ -18,11 +18,11 @@ from unalike import tree
 from unalike.algorithm import Ctx, Wrapper
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
-from unalike.algorithms.method import Method, Slot
+from unalike.algorithms.method import Method, Slot, headless
 from unalike.batches import Batch, Batches
 from unalike.network import Network
 from unalike.parts.descent import descend
-from unalike.parts.representation.cut import comes_last, tapped
+from unalike.parts.representation.cut import inner, tapped
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.tasks import Task
@@ -46,7 +46,7 @@ class Contrast:
         """Their sum on the minibatch; the pass for the representation makes the same draws."""
         w = {**theta, **buffers}
         loss, buffers = self.task.loss(w, batch)
-        (_, z), _ = self.tap.train(_inner(w), batch.x, batch.key, batch.real)
+        (_, z), _ = self.tap.train(inner(w), batch.x, batch.key, batch.real)
         near, far = (cosines(z, self._seen(other, batch)) for other in given)
         each = F.softplus((far - near) / self.temperature)
         mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
@@ -55,7 +55,7 @@ class Contrast:
     def _seen(self, w: Params, batch: Batch) -> Tensor:
         """Representations by a model that does not train."""
         z: Tensor
-        _, z = self.tap.eval(_inner(w), batch.x, batch.real)
+        _, z = self.tap.eval(inner(w), batch.x, batch.real)
         return z
 
 
@@ -64,10 +64,6 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
     a, b = a.flatten(1), b.flatten(1)
     lengths = (a.square().sum(1) * b.square().sum(1)).clamp(min=1e-16).sqrt()
     return (a * b).sum(1) / lengths
-
-
-def _inner(w: Params) -> Params:
-    return {f"inner.{name}": leaf for name, leaf in w.items()}
 
 
 @dataclass(frozen=True)
@@ -135,18 +131,8 @@ class MoonMethod(Method):
             tap = tapped(d.task.network, d.task.network.head)
             return Moon(fedavg(d), tap, self.mu, self.temperature)
 
-        return replace(draft, base=base) if self._cut(draft) else draft
+        return replace(draft, base=base) if not self.objection(draft) else draft
 
     def objection(self, draft: Draft) -> str:
         """There must be a representation that goes into a head."""
-        if self._cut(draft):
-            return ""
-        return (
-            "method 'moon' compares what goes into the model's head, and this model has no head "
-            "after a body; choose one with hidden layers, or give the module an attribute "
-            "head = ('layer.',)."
-        )
-
-    def _cut(self, draft: Draft) -> bool:
-        network = draft.task.network
-        return bool(network.head) and comes_last(network, network.head)
+        return headless(draft, "moon")

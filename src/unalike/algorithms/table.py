@@ -19,9 +19,11 @@ from unalike.algorithms.feddyn import FedDynMethod
 from unalike.algorithms.fedep import FedEp
 from unalike.algorithms.fedevg import FedEvgMethod
 from unalike.algorithms.fedmgda import FedMgda
+from unalike.algorithms.fedmix import FedMixMethod
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from unalike.algorithms.fedper import FedPer
+from unalike.algorithms.fedproto import FedProtoMethod
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrep import FedRep
 from unalike.algorithms.finetune import FineTune
@@ -89,6 +91,7 @@ METHODS: dict[str, type[Method]] = {
     "apfl": ApflMethod,
     "pfedme": PFedMeMethod,
     "per_fedavg": PerFedAvgMethod,
+    "fedproto": FedProtoMethod,
     "ditto": DittoMethod,
     "finetune": FineTune,
     "phase_shift": PhaseShiftMethod,
@@ -97,6 +100,7 @@ METHODS: dict[str, type[Method]] = {
     "tifl": Tifl,
     "fedbuff": FedBuff,
     "fedaug": FedAug,
+    "fedmix": FedMixMethod,
     "fedevg": FedEvgMethod,
     "fedcvae": FedCvae,
     "fedcgan": FedCgan,

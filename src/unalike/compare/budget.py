@@ -15,7 +15,7 @@ from unalike.batches import work
 from unalike.compare.settings import Budget
 from unalike.engine.ledger import Traffic, opening, traffic
 from unalike.engine.loop import Loop, State
-from unalike.engine.messages import Messages
+from unalike.engine.messages import Messages, left
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
@@ -64,7 +64,7 @@ class Forecast:
 
     def _tried(self, stage: int) -> Trial:
         course = self.course
-        model = course.w if stage else None  # any weights do: only their shapes count
+        model = left(course.program[stage - 1].recipe, course.w) if stage else None
         loop = course.enter(stage, model)
         first = course.first(stage, model)
         state = loop.begin(first)

@@ -24,7 +24,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.sealing import Sealing
 from unalike.engine.examine import Examiner
 from unalike.engine.judging import Exam
-from unalike.engine.messages import messages_of
+from unalike.engine.messages import left, messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
@@ -131,7 +131,8 @@ class Site:
             raise MessageError(f"the recipe has no stage {stage + 1}.")
         recipe, w = self.program[stage].recipe, self.w0
         if stage > 0:
-            model = fitted(question.tensors, self.w0, "the model of a stage")
+            like = left(self.program[stage - 1].recipe, self.w0)
+            model = fitted(question.tensors, like, "the model of a stage")
             recipe = recipe.inherit(model)
             w = model if self.program[stage].start == "model" else w
         if why := recipe.misfit(self.federation.examples.x):

@@ -89,7 +89,8 @@ class Course:
         """Round ``t``, and what was sent before it, if a stage begins with it."""
         span, before = self.spans[progress.stage], Traffic()
         if t == span.stop:
-            model = self.model(progress)
+            first = tree.row(progress.state.stack, 0)
+            model = self.loop.recipe.algorithm.leaves(first, self.judging)
             if model is None:
                 raise ConfigError(
                     "a stage that leaves no shared model cannot be followed by another; "

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from unalike import channel
+from unalike import channel, rng
 from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.tree import Params, Tree
@@ -22,6 +22,13 @@ def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
     algorithm = recipe.algorithm
     down = algorithm.broadcast(algorithm.server_init(w, key))
     return Messages(down, algorithm.upload_like(down), wire(recipe, down), algorithm.handed(w))
+
+
+def left(recipe: Recipe, w: Params) -> Params:
+    """What the stage after this one inherits, as it is before anybody trained: its form."""
+    algorithm, key = recipe.algorithm, rng.key(0)
+    found = algorithm.leaves(algorithm.server_init(w, key), key)
+    return w if found is None else found
 
 
 def wire(recipe: Recipe, down: Tree) -> Tree:

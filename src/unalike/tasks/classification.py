@@ -33,10 +33,12 @@ class Classification(NetworkTask):
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """Cross-entropy of every row, times the weight of its class."""
         out, buffers = self.network.train(w, batch.x, batch.key, batch.real)
-        each = self.per_example(out, batch.y)
-        if self.class_weights:
-            each = each * each.new_tensor(self.class_weights)[batch.y]
-        return each, buffers
+        if not self.class_weights:
+            return self.per_example(out, batch.y), buffers
+        weights = out.new_tensor(self.class_weights)
+        if batch.y.is_floating_point():
+            return self.per_example(out, batch.y * weights), buffers
+        return self.per_example(out, batch.y) * weights[batch.y], buffers
 
     def balanced(self, counts: np.ndarray) -> Self:
         """Rows count by one over how frequent their class is, and 1 on average."""
@@ -69,7 +71,9 @@ class Classification(NetworkTask):
         return self.per_example(self.logits(w, batch.x, batch.real), batch.y)
 
     def per_example(self, out: Tensor, y: Tensor) -> Tensor:
-        """Cross-entropy of every row, from the network's output."""
+        """Cross-entropy of every row, from its logits; labels may be shares of classes."""
+        if y.is_floating_point():
+            return -(y * out.log_softmax(-1)).sum(-1)
         if out.ndim == 2 and out.is_cuda and mapped.here():
             return _by_few_kernels(out, y)
         return F.cross_entropy(out, y, reduction="none")

@@ -80,8 +80,7 @@ class Representation:
 
     def h(self, w: Params, x: Tensor, batch: Batch) -> Tensor:
         """One vector for each row, in training mode, by the draws of the task's own pass."""
-        held = {f"inner.{n}": v for n, v in w.items()}
-        (_, h), _ = self.tap.train(held, x, batch.key, batch.real)
+        (_, h), _ = self.tap.train(inner(w), x, batch.key, batch.real)
         vectors: Tensor = h.flatten(1)
         return vectors
 
@@ -91,6 +90,11 @@ class Representation:
         out: Tensor
         out, _ = self.local.train(own, h, batch.key, batch.real)
         return out
+
+
+def inner(w: Params) -> Params:
+    """The weights of a network under the names that they have in a tapped one."""
+    return {f"inner.{name}": leaf for name, leaf in w.items()}
 
 
 def tapped(network: Network, prefixes: tuple[str, ...]) -> Network:

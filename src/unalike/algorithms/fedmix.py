@@ -1,0 +1,192 @@
+"""FedMix (Yoon et al. 2021, Alg. 1 to 3): clients mix their examples with means of everybody's.
+
+before:  every client sends means of its features and labels, and is sent those of all   (MAFL)
+then:    FedAvg on the loss of mixed examples, exactly (NaiveMix) or by its Taylor expansion at the
+         client's own examples shrunk by 1 - s (FedMix); ``parts/mixup.py`` has both
+
+s = 0 is FedAvg.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from unalike.algorithm import Ctx, Stateless
+from unalike.algorithms.draft import Before, Draft, fedavg
+from unalike.algorithms.fedavg import Down, FedAvg
+from unalike.algorithms.generated import needs_classes
+from unalike.algorithms.method import Method, Slot
+from unalike.batches import Batches
+from unalike.cohort import Cohort
+from unalike.parts.descent import Objective
+from unalike.parts.mixup import How, Mixed, means
+from unalike.rng import Key
+from unalike.settings import setting
+from unalike.tasks import Task
+from unalike.traits import Trait
+from unalike.tree import Params, Tree
+from unalike.uploads import Uploads
+
+
+class Means(NamedTuple):
+    """Of parts of clients' examples; the server has a row of each client."""
+
+    features: Tensor
+    labels: Tensor
+    count: Tensor  # 0: an empty part
+
+
+class Server(NamedTuple):
+    """The initial model, which nobody trains yet, and what has come in."""
+
+    x: Params
+    means: Means
+
+
+class Ask(NamedTuple):
+    """How many means a client shall send."""
+
+    parts: Tensor
+
+
+@dataclass(frozen=True)
+class Collecting(Stateless):
+    """One round in which every client sends its means."""
+
+    task: Task
+    n_clients: int
+    classes: int
+    shape: tuple[int, ...]
+    parts: int = 1
+
+    @property
+    def personal_models(self) -> bool:
+        """All are judged by the initial model."""
+        return False
+
+    def server_init(self, w: Params, key: Key) -> Server:
+        """Nothing has come in."""
+        return Server(w, self._blank(next(iter(w.values())), (self.n_clients, self.parts)))
+
+    def _blank(self, like: Tensor, rows: tuple[int, ...]) -> Means:
+        shapes = (*rows, *self.shape), (*rows, self.classes), rows
+        return Means(*(like.new_zeros(shape) for shape in shapes))
+
+    def broadcast(self, server: Server) -> Ask:
+        """The question."""
+        return Ask(torch.full_like(server.means.count[0, 0], self.parts))
+
+    def client(
+        self, down: Ask, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Means, dict[str, Tensor], Any]:
+        """The means."""
+        return Means(*means(data, self.classes, self.parts)), {}, mine
+
+    def upload_like(self, down: Ask) -> Means:
+        """So many means."""
+        return self._blank(down.parts, (self.parts,))
+
+    def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
+        """Put everybody's means into their rows."""
+        rows = cohort.ids.to(server.means.count.device)
+        new = (a.index_copy(0, rows, b) for a, b in zip(server.means, ups.stack(), strict=True))
+        return server._replace(means=Means(*new))
+
+    def personal(self, down: Ask, mine: Any) -> None:
+        """Nobody has trained."""
+        return
+
+    def leaves(self, server: Server, key: Key) -> Params:
+        """All means, empty ones last, and how many are not."""
+        x, y, count = (v.flatten(0, 1) for v in server.means)
+        order = (count == 0).long().argsort(stable=True)
+        return {"x": x[order], "y": y[order], "filled": (count > 0).sum()}
+
+
+@dataclass(frozen=True)
+class FedMix(FedAvg):
+    """FedAvg whose clients mix."""
+
+    share: float = 0.1
+    how: How = "taylor"
+    pool: Params = field(default_factory=dict, compare=False)
+
+    def inherit(self, model: Params) -> Self:
+        """With the means of the stage before."""
+        return replace(self, pool=model)
+
+    def handed(self, w: Params) -> Tree:
+        """The means, which every client is sent once."""
+        return self.pool
+
+    def client_init(self, w: Params, key: Key) -> Any:
+        """No leaf is private."""
+        return self.first({}, self.task.weights(w))
+
+    def _objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
+        """The loss of mixed examples."""
+        pool = {k: v.to(next(iter(down.x.values())).device) for k, v in self.pool.items()}
+        return Mixed(self.task, self.share, self.how), pool
+
+
+class FedMixMethod(Method):
+    """Clients train on their examples mixed with means of everybody's, which are sent once."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    traits = frozenset({Trait.FEDAVG_SERVER})
+    refuses = {
+        Trait.ALTERS_UPLOADS: "the means of examples that its clients share have no noise, so "
+        "that nothing would be hidden",
+        Trait.MANY_SERVERS: "one server must hand everybody's means around",
+        Trait.ENDS_WITH_A_STAGE: "the means belong to its own rounds",
+    }
+    paper: ClassVar[str] = "Yoon et al. 2021, arXiv 2107.00233"
+
+    share: float = setting(
+        0.1,
+        "how much of a mean is mixed into an example (lambda); 0 is FedAvg",
+        ge=0,
+        lt=1,
+        source="text: on CIFAR-100; it has 0.05 on CIFAR-10 and 0.2 on FEMNIST",
+    )
+    how: How = setting(
+        "taylor",
+        "mix by a Taylor expansion (FedMix) or plainly (NaiveMix)",
+        source="text: FedMix is the method it proposes",
+    )
+    parts: int = setting(
+        1,
+        "means that every client sends, each of as many of its examples",
+        ge=1,
+        source="text: the mean of all examples of a client",
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Mix, and collect the means before."""
+        return replace(draft, base=self._make, before=Before(self._collecting, 1))
+
+    def objection(self, draft: Draft) -> str:
+        """Labels are mixed, and all clients must be there to be asked."""
+        if draft.late is not None:
+            return (
+                "method 'fedmix' asks all clients before the first round, and some join later; "
+                "leave the late clients out."
+            )
+        return needs_classes(draft, "fedmix")
+
+    def misfit(self, x: Tensor) -> str:
+        """Symbols have no means."""
+        if x.is_floating_point():
+            return ""
+        return "method 'fedmix' mixes features, and those of the data are symbols; use numbers."
+
+    def _collecting(self, draft: Draft) -> Draft:
+        d, size = draft, (draft.task, draft.n_clients, draft.classes, draft.shape)
+        plain = Draft(*size, 1, topology=d.topology, clock=d.clock, fits=d.fits)
+        return replace(plain, batch_size=d.batch_size, base=lambda _: Collecting(*size, self.parts))
+
+    def _make(self, draft: Draft) -> FedMix:
+        plain = vars(fedavg(draft))
+        return FedMix(**plain, share=self.share, how=self.how)
