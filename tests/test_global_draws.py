@@ -68,6 +68,20 @@ class Sometimes(Drops):
         return self.layer(x)
 
 
+class WhenJudged(Drops):
+    """Noise of evaluation, which is there from the beginning or after some calls."""
+
+    calls, first = 0, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if not self.training:
+            type(self).calls += 1
+            if self.calls > self.first:
+                x = x + 0.1 * torch.randn_like(x)
+        return self.layer(x)
+
+
 def trained(module: type[nn.Module], seed: int, **engine: object) -> dict[str, Tensor]:
     torch.manual_seed(5)  # the weights that the module comes with
     model = module()
@@ -112,6 +126,24 @@ def test_draws_that_happen_only_sometimes_are_noticed() -> None:
     Sometimes.calls = 0
     with pytest.raises(RunError, match="drew from PyTorch's global generator in round 1"):
         trained(Sometimes, 1, kind="sequential")
+
+
+def test_noise_of_evaluation_repeats_or_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WhenJudged, "calls", 0)
+    losses = []
+    for stir in (3, 4):
+        torch.randn(stir)  # whatever else draws meanwhile
+        digits = unalike.federate(
+            unalike.dataset("digits"), unalike.partitioner("iid", clients=3), seed=1
+        )
+        torch.manual_seed(5)
+        result = unalike.train(digits, WhenJudged(), rounds=1, seed=1)
+        losses.append(result.rounds[-1]["metrics"]["local"]["loss"]["mean"])
+    assert losses[0] == losses[1]
+    monkeypatch.setattr(WhenJudged, "calls", 0)
+    monkeypatch.setattr(WhenJudged, "first", 2)
+    with pytest.raises(RunError, match="drew from PyTorch's global generator in the evaluation"):
+        trained(WhenJudged, 1, kind="sequential")
 
 
 def test_other_generators_are_refused_by_name() -> None:

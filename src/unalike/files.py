@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,9 @@ def write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
 
     Unless it is ``durable``, a power cut may lose it; ``sync`` makes up for that later.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # A device or a pipe: the new file would take its place.
+        raise OSError(errno.EINVAL, "it is a device or a pipe and not a file", str(path))
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as f:

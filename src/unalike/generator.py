@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from unalike.errors import RunError
 from unalike.rng import Key
 
 _LOCK = threading.RLock()
@@ -53,3 +54,13 @@ def states() -> dict[str, Any]:
 def drawn_since(before: dict[str, Any]) -> str:
     """The generator that is no longer where it was; empty if all are."""
     return next((name for name, state in states().items() if state != before[name]), "")
+
+
+def refuse_draws(before: dict[str, Any], seeds: bool, when: str) -> None:
+    """One sentence if a generator moved that no seed decides; PyTorch's may if a network seeds."""
+    drawn = drawn_since(before)
+    if drawn and not (seeds and drawn == TORCH):
+        raise RunError(
+            f"something drew from {drawn} in {when}, though the model did not when it was tried, "
+            "so the run cannot be repeated; draw in every forward pass, or with nn.Dropout."
+        )

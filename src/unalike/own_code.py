@@ -1,5 +1,6 @@
 """Code of the user's own, named by its Python file."""
 
+import os
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import chdir, contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb, format_list
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from unalike.errors import ConfigError, OwnCodeError, UnalikeError
 
@@ -39,9 +40,11 @@ def run(key: str, file: str) -> ModuleType:
     code = module_from_spec(spec)
     sys.modules[spec.name] = code  # where dataclasses look up annotations
     try:
-        with chdir("."):  # paths of a configuration count from where the command was started
+        with chdir("."), staying():  # paths of a configuration count from where it was started
             spec.loader.exec_module(code)
-    except KeyboardInterrupt:
+        if sys.stdout is not None and sys.stdout.closed:
+            raise ConfigError(f"{key}.file '{path}' closes the standard output; leave it open.")
+    except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit is no way to end somebody else's program
         raise ConfigError(f"{key}.file '{path}' fails when it is run: {reason(error)}.") from error
@@ -64,7 +67,8 @@ def reason(error: BaseException) -> str:
 def refused(what: str) -> Iterator[None]:
     """Before a run: whatever the user's code raises becomes one sentence."""
     try:
-        yield
+        with staying():
+            yield
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -77,7 +81,8 @@ def refused(what: str) -> Iterator[None]:
 def blamed(files: Collection[str], when: str) -> Iterator[None]:
     """In a run: an error that comes through these files is theirs, and says so."""
     try:
-        yield
+        with staying():
+            yield
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -88,6 +93,26 @@ def blamed(files: Collection[str], when: str) -> Iterator[None]:
             raise
         frames = "".join(format_list(own))
         raise OwnCodeError(f"your own code failed in {when}: {reason(error)}.", frames) from error
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """The user's own ``os._exit`` is an error like ``sys.exit``: it ends a process without a word.
+
+    Not in a process that their code forked, and nobody else's: a watchdog must be able to leave.
+    """
+    leave, here = os._exit, os.getpid()
+
+    def answer(status: int) -> NoReturn:
+        if os.getpid() == here and _is_own(Path(sys._getframe(1).f_code.co_filename)):
+            raise SystemExit(status)
+        leave(status)
+
+    os._exit = answer
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def _is_own(file: Path) -> bool:

@@ -8,7 +8,7 @@ from interrupted import write_toml
 
 from unalike.compare.folder import create, refuse_strangers
 from unalike.compare.spec import loads
-from unalike.errors import RunError
+from unalike.errors import ConfigError, OwnCodeError, RunError
 from unalike.run import manifest
 from unalike.run.config import parse
 from unalike.run.execute import Silent, resume, start
@@ -172,3 +172,43 @@ def test_a_stranger_s_comparison_is_asked_about_first(
     for words in (("resume", "out"), ("compare", "out")):
         code, _, said = unalike(*words)
         assert (code, "names the Python file 'm.py', which would be run" in said) == (2, True)
+
+
+def test_an_extractor_of_features_is_code(place: Path) -> None:
+    (place / "f.py").write_text("def pixels(x):\n    return x.flatten(1)\n")
+    made = {"name": "fedcvae", "per_class": 2, "judge_epochs": 1}
+    raw = {
+        "rounds": 4,
+        "partition": {"name": "iid", "clients": 2},
+        "model": "logistic",
+        "method": made,
+        "evaluation": {"fidelity": True, "extractor": "f.py:pixels"},
+        "run": {"folder": "out", "checkpoint_every": 2},
+    }
+    with pytest.raises(ZeroDivisionError):
+        start(parse(raw), Dies())
+    found = manifest.read(place / "out")
+    assert found is not None
+    assert found.code == {"f.py": manifest.digest(place / "f.py")}
+    (place / "f.py").write_text("def pixels(x):\n    return 2 * x.flatten(1)\n")
+    with pytest.raises(RunError, match=r"'f.py' changed since the run began"):
+        resume("out")
+
+
+def test_an_extractor_that_fails_leaves_nothing_behind(place: Path) -> None:
+    made = {"name": "fedcvae", "per_class": 2, "judge_epochs": 1}
+    raw = {
+        "rounds": 1,
+        "partition": {"name": "iid", "clients": 2},
+        "model": "logistic",
+        "method": made,
+        "evaluation": {"fidelity": True, "extractor": "f.py:pixels"},
+        "run": {"folder": "out"},
+    }
+    (place / "f.py").write_text("def pixels(x):\n    return x.nothing\n")
+    with pytest.raises(OwnCodeError, match=r"failed in the features of real examples: Attrib.*f\.py"):
+        start(parse(raw))
+    assert not (place / "out").exists()
+    (place / "f.py").write_text("def pixels(x):\n    return None\n")
+    with pytest.raises(ConfigError, match="a row of features for each of .* got NoneType"):
+        start(parse(raw))

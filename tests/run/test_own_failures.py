@@ -1,5 +1,6 @@
 """Own code fails like own code: its own lines, one sentence, and a run that can be continued."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,8 @@ class TestBeforeTheRun:
 
     codes: dict[str, tuple[str, str]] = {
         "sys.exit(0) at import": ("sys.exit(0)\n", "'m.py' fails when it is run: SystemExit: 0"),
+        "os._exit at import": ("os._exit(0)\n", "'m.py' fails when it is run: SystemExit: 0"),
+        "os._exit in forward": (NET.format("os._exit(0)"), "SystemExit: 0 (line "),
         "BaseException at import": ("raise BaseException('x')\n", "BaseException: x"),
         "sys.exit in forward": (NET.format("sys.exit(3)"), "SystemExit: 3 (line "),
         "sys.exit in the constructor": (
@@ -182,11 +185,13 @@ class TestInTheRun:
         assert code == 1
         assert "KeyError: 'nope'" in said.splitlines()[-1]
 
-    def test_sys_exit(self, place: Path, unalike: Unalike) -> None:
-        model(place, NET.format("if CALLS[0] > 120: sys.exit(0)"))
+    @pytest.mark.parametrize("line", ["sys.exit(0)", "os._exit(0)"])
+    def test_leaving(self, line: str, place: Path, unalike: Unalike) -> None:
+        model(place, NET.format(f"if CALLS[0] > 120: {line}"))
         code, _, said = unalike("run", "c.toml", *STEP_BY_STEP)
         assert code == 1
         assert "SystemExit: 0" in said
+        assert os._exit.__module__ == "posix"  # as it was
 
 
 class TestWhatWorks:

@@ -281,3 +281,14 @@ def test_a_lock_that_a_killed_process_left_behind(tmp_path):
     search(made(), tmp_path)
     (tmp_path / "study.jsonl.lock").symlink_to("study.jsonl")
     assert len(search(made(trials=4), tmp_path)) == 4
+
+
+def test_a_line_that_was_cut_short_is_tried_again(tmp_path):
+    whole = search(made(trials=4), tmp_path / "whole")
+    search(made(), tmp_path / "cut")
+    journal = tmp_path / "cut" / "study.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-15])
+    found = search(made(trials=4), tmp_path / "cut")
+    assert [r["settings"] for r in found if r["state"] != "interrupted"] == [
+        r["settings"] for r in whole
+    ]

@@ -37,9 +37,9 @@ from unalike.engine.node import (
 from unalike.engine.states import InMemory, States
 from unalike.engine.traced import Traced
 from unalike.engine.transport import Clients, Replies, Work
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
-from unalike.generator import TORCH, drawn_since, states
+from unalike.generator import refuse_draws, states
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
@@ -332,13 +332,8 @@ class Simulation:
 
         def answers() -> Answers:
             wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
-            drawn = drawn_since(before)
-            if drawn and not (drawn == TORCH and self.recipe.algorithm.task.network.seeds_global):
-                raise RunError(
-                    f"something drew from {drawn} in round {t + 1}, though the model did not when "
-                    "it was tried, so the run cannot be repeated; draw in every forward pass, or "
-                    "with nn.Dropout."
-                )
+            seeds = self.recipe.algorithm.task.network.seeds_global
+            refuse_draws(before, seeds, f"round {t + 1}")
             return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
 
         return answers

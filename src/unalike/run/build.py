@@ -46,6 +46,7 @@ from unalike.run.divergence import weights_of
 from unalike.run.earlier import COUNTED, read_model, used
 from unalike.run.environment import cores
 from unalike.run.explain import check
+from unalike.run.extractor import extractor
 from unalike.run.fit import fit, misfit, outputs
 from unalike.run.late import joining, refuse_late
 from unalike.run.protected import blind
@@ -244,7 +245,10 @@ def experiment(config: Config) -> Experiment:
     """Everything a run needs, checked as far as it can be before the first round."""
     device(config.engine.device)  # refuse early: the data may take a while
     data = federation(config)
-    return assemble(config, data, task(config, data.examples))
+    with own_code.refused("code of your own"):
+        if config.evaluation.fidelity and config.evaluation.extractor:
+            extractor(config.evaluation.extractor)
+        return assemble(config, data, task(config, data.examples))
 
 
 def _exam(config: Config) -> Exam:

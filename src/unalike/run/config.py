@@ -67,7 +67,7 @@ class Config(Settings):
     """Everything a run depends on."""
 
     seed: int = Field(default=0, ge=0, lt=2**63, description="root of all random streams")
-    rounds: int = Field(default=20, ge=1, description="communication rounds")
+    rounds: int = Field(default=20, ge=1, le=1_000_000_000, description="communication rounds")
     data: Named = Field(description="the dataset")
     partition: Named = Field(description="who gets which example")
     shift: list[Named] = Field(default=[], description="changes to clients' features or labels")

@@ -11,7 +11,6 @@ one's own, from examples to features, takes its place (``evaluation.extractor``)
 measures this: no client sends anything for it.
 """
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -19,19 +18,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unalike import own_code, rng
+from unalike import rng
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
 from unalike.generator import seeded
 from unalike.run.build import Experiment
+from unalike.run.extractor import Extractor, extractor
 
 STEPS, BATCH, FEATURES = 300, 128, 32  # of the small network
 NEIGHBOUR = 5
 ROWS = 512  # in one forward pass
 EACH = 500  # real examples of a class that coverage looks at
-
-Extractor = Callable[[Tensor], Tensor]
 
 
 class Fidelity:
@@ -53,7 +51,7 @@ class Fidelity:
         self.classes = e.classes
         seen = data.rows(TRAIN).order
         key = rng.stream(made.config.seed, "evaluation")
-        self.extract = read(path) if path else trained(e.x[seen], e.y[seen], e.classes, key)
+        self.extract = extractor(path) if path else trained(e.x[seen], e.y[seen], e.classes, key)
         self.real = features(self.extract, self.x)
 
     def __call__(self, made: Experiment, progress: Progress) -> dict[str, Any]:
@@ -69,18 +67,6 @@ class Fidelity:
             "fid_rows": [len(self.real), len(drawn)],
             "coverage": [None if v is None else round(v, 6) for v in cover],
         }
-
-
-def read(named: str) -> Extractor:
-    """An extractor of one's own: FILE.py:FUNCTION, from examples [n, ...] to features [n, d]."""
-    file, _, attribute = named.rpartition(":")
-    if not file or not attribute:
-        raise ConfigError(
-            f"evaluation.extractor is '{named}', which must be a Python file and a function in it, "
-            "such as 'features.py:extract'."
-        )
-    found: Extractor = own_code.load("evaluation.extractor", file, attribute)
-    return found
 
 
 def network(shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
@@ -112,9 +98,21 @@ def trained(x: Tensor, y: Tensor, classes: int, key: rng.Key) -> Extractor:
 
 def features(extract: Extractor, x: Tensor) -> np.ndarray:
     """[n, d] in double precision."""
+    parts = []
     with torch.no_grad():
-        parts = [extract(some).flatten(1) for some in x.split(ROWS)]
-    return torch.cat(parts).double().numpy()
+        for some in x.split(ROWS):
+            found = extract(some)
+            if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(some):
+                shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+                raise ConfigError(
+                    "evaluation.extractor must give a tensor with a row of features for each of "
+                    f"{len(some)} examples, got {shown}."
+                )
+            parts.append(found.flatten(1).double().cpu())
+    joined = torch.cat(parts)
+    if not joined.isfinite().all():
+        raise ConfigError("evaluation.extractor gives features that are not finite.")
+    return joined.numpy()
 
 
 def frechet(a: np.ndarray, b: np.ndarray) -> float:

@@ -10,6 +10,7 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
 from unalike.engine.loop import Round
 from unalike.errors import RunError
+from unalike.generator import refuse_draws, states
 from unalike.own_code import blamed
 from unalike.run.alarm import alarm
 from unalike.run.build import Experiment
@@ -39,7 +40,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
     """Every round after the first ``done``; the last one of a stage is always evaluated."""
     course, every = made.course, made.config.evaluation.every
     last, refused, gap = {span.stop for span in course.spans}, 0, Gap()
-    fidelity = Fidelity(made) if made.config.evaluation.fidelity else None
+    with blamed(named(made.config), "the features of real examples"):
+        fidelity = Fidelity(made) if made.config.evaluation.fidelity else None
     for t in range(done, course.rounds):
         begun = time.perf_counter()
         with blamed(named(made.config), f"round {t + 1}"):
@@ -52,8 +54,10 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             raise RunError(_diverged(t, report))
         judged = None
         if (t + 1) % every == 0 or t + 1 in last:
-            with blamed(named(made.config), f"the evaluation of round {t + 1}"):
+            when, drawn = f"the evaluation of round {t + 1}", states()
+            with blamed(named(made.config), when):
                 judged = made.evaluator(progress.state)
+            refuse_draws(drawn, made.recipe.algorithm.task.network.seeds_global, when)
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
@@ -68,7 +72,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             record |= _together(report, progress, gap)
         if judged is not None:
             record |= leaks(made, progress.state)
-            record |= {} if fidelity is None else fidelity(made, progress)
+            with blamed(named(made.config), f"the features of round {t + 1}"):
+                record |= {} if fidelity is None else fidelity(made, progress)
         stage = {"stage": progress.stage + 1} if len(course.program) > 1 else {}
         record = {"round": t + 1, **stage, **record}
         if judged is not None and made.reference is not None:

@@ -118,6 +118,7 @@ def _question(tuning: Tuning) -> dict[str, Any]:
 def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "Study":
     for stale in folder.glob("study.jsonl.lock*"):  # of a killed process: this one is alone here
         stale.unlink()
+    _mend(folder / "study.jsonl")
     backend = library.storages.journal.JournalFileBackend(str(folder / "study.jsonl"))
     startup = library.pruners.MedianPruner(n_startup_trials=STARTUP)
     try:
@@ -141,6 +142,14 @@ def _study(library: ModuleType, tuning: Tuning, folder: Path, higher: bool) -> "
     if own is not None and not any(_holds(trial, own) for trial in study.trials):
         study.enqueue_trial(own)
     return study
+
+
+def _mend(journal: Path) -> None:
+    """Leave out a last line that was never written to its end, or the next would continue it."""
+    if journal.is_file():
+        raw = journal.read_bytes()
+        if not raw.endswith(b"\n"):
+            write(journal, raw[: raw.rfind(b"\n") + 1])
 
 
 def _holds(trial: "FrozenTrial", values: dict[str, Any]) -> bool:

@@ -1,0 +1,21 @@
+"""The corpus: attempts to break it that once were made by hand, each with what may come of it."""
+
+import importlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from breaking.causes import CAUSES
+from breaking.corpus import Case, attempt
+
+PARTS = ("config", "tables", "archives", "images", "models", "methods", "folders", "numbers", "searches")
+CASES: list[Case] = [
+    case for part in PARTS for case in importlib.import_module(f"breaking.cases.{part}").CASES
+]
+
+
+@pytest.mark.breaking
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in CASES])
+def test_corpus(case: Case, tmp_path: Path) -> None:
+    attempt(case, tmp_path)
