@@ -20,6 +20,7 @@ from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
 from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.transport import Transport
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
@@ -246,6 +247,7 @@ def walk(
     batch_size: int = 8,
     seed: int = 0,
     engine: Engine = "vectorized",
+    around: Callable[[Simulation], Transport] = lambda simulation: simulation,
     **options: Any,
 ) -> Played:
     """Run the stages of a program, or its first rounds; a round's traffic is all that it cost."""
@@ -255,7 +257,7 @@ def walk(
     simulation = Simulation(
         first, data.examples, data.rows, w, data.n_clients, seed=seed, engine=engine, **options
     )
-    course = Course(stages, simulation, seed, GUARD, w)
+    course = Course(stages, around(simulation), seed, GUARD, w)
     progress = course.begin()
     states, reports, kept = [progress.state], [], []
     for t in range(course.rounds if rounds is None else rounds):

@@ -9,17 +9,15 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from unalike import tree
-from unalike.channel import InPlace
-from unalike.cohort import Cohort
 from unalike.deploy import masks
 from unalike.deploy.messages import Message, MessageError, fitted
 from unalike.deploy.sealing import Proof, Proposal, told
-from unalike.engine.adapt import MEASURED
 from unalike.engine.loop import Loop
+from unalike.engine.summable import needs_more
 from unalike.errors import ConfigError
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
-from unalike.uploads import Gone, NotSummed, Summed
+from unalike.uploads import Gone
 
 LARGEST = 200  # exponents beyond it are of no 32-bit number
 
@@ -126,26 +124,9 @@ def refuse_single(recipe: Recipe, loop: Loop, w: Params) -> None:
 
 
 def _reason(recipe: Recipe, loop: Loop, w: Params) -> str:
-    algorithm = recipe.algorithm
-    if recipe.filters:
-        return f"{type(recipe.filters[0]).__name__} looks at every single update"
-    if measured := sorted(recipe.needs & MEASURED.keys()):
-        return f"the method's weights depend on the updates themselves ({measured[0]})"
-    if not all(isinstance(member, InPlace) for member in recipe.channel):
-        return "compressed updates do not add up"
-    if algorithm.flying(algorithm.client_init(w, loop.noise)) is not None:
-        return "models that are on their way are collected from single sites"
     plan = recipe.schedule.plan(loop.span.start, loop.span, loop.n, loop.cohorts)
+    if why := needs_more(recipe, w, loop.noise):
+        return why
     if int(plan.reply.sum()) < masks.FEWEST:
         return f"only {int(plan.reply.sum())} sites answer in the first round"
-    server = tree.row(loop.blank(w).stack, 0)
-    like = algorithm.upload_like(algorithm.broadcast(server))
-    p = torch.full((masks.FEWEST,), 1 / masks.FEWEST, dtype=torch.float64)
-    zero = tree.map(torch.zeros_like, like)
-    stats = {name: torch.ones_like(p) for name in ("examples", "steps", *recipe.needs)}
-    cohort = Cohort(0, torch.arange(len(p)), stats, {}, torch.arange(len(p)), loop.noise)
-    try:
-        algorithm.server(server, Summed(zero, p), p, cohort)
-    except NotSummed:
-        return "the method's server step asks for single updates"
     return ""
