@@ -8,7 +8,17 @@ import pytest
 from breaking.causes import CAUSES
 from breaking.corpus import Case, attempt
 
-PARTS = ("config", "tables", "archives", "images", "models", "methods", "folders", "numbers", "searches")
+PARTS = (
+    "config",
+    "tables",
+    "archives",
+    "images",
+    "models",
+    "methods",
+    "folders",
+    "numbers",
+    "searches",
+)
 CASES: list[Case] = [
     case for part in PARTS for case in importlib.import_module(f"breaking.cases.{part}").CASES
 ]

@@ -46,6 +46,7 @@ class Thread:
     rank: int
     table: Table
     size: int = SIZE
+    local: int = SIZE
 
     def exchange(self, raw: bytes) -> list[bytes]:
         self.table.exchanged += len(raw)

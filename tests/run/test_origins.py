@@ -206,7 +206,9 @@ def test_an_extractor_that_fails_leaves_nothing_behind(place: Path) -> None:
         "run": {"folder": "out"},
     }
     (place / "f.py").write_text("def pixels(x):\n    return x.nothing\n")
-    with pytest.raises(OwnCodeError, match=r"failed in the features of real examples: Attrib.*f\.py"):
+    with pytest.raises(
+        OwnCodeError, match=r"failed in the features of real examples: Attrib.*f\.py"
+    ):
         start(parse(raw))
     assert not (place / "out").exists()
     (place / "f.py").write_text("def pixels(x):\n    return None\n")

@@ -21,7 +21,13 @@ from unalike.errors import ConfigError, OwnCodeError, UnalikeError, warned
 
 
 @app.command
-def run(file: str, *, set_: Overrides = None, engine: str | None = None) -> None:
+def run(
+    file: str,
+    *,
+    set_: Overrides = None,
+    engine: str | None = None,
+    distributed: Flag = False,
+) -> None:
     """Train as a TOML file says and write a run folder.
 
     A file may be as short as this; `unalike list settings` shows what else it may hold.
@@ -44,6 +50,7 @@ def run(file: str, *, set_: Overrides = None, engine: str | None = None) -> None
     unalike run first.toml --set method.name=scaffold seed=1
     unalike run first.toml --set 'plus=["fedadam"]' plus.0.lr=0.01
     unalike run first.toml --engine sequential
+    torchrun --nproc-per-node 2 -m unalike run first.toml --distributed --set run.folder=runs/two
     ```
 
     Parameters
@@ -52,10 +59,14 @@ def run(file: str, *, set_: Overrides = None, engine: str | None = None) -> None
         The configuration. Every key has a default.
     engine
         Short for --set engine.kind=ENGINE: auto, sequential or vectorized.
+    distributed
+        Share the clients with the other processes that torchrun or Slurm started; the same
+        command continues a run that was cut short.
     """
     from unalike.cli.training import train
 
-    train(file, [*(set_ or []), *([f"engine.kind={engine}"] if engine is not None else [])])
+    overrides = [*(set_ or []), *([f"engine.kind={engine}"] if engine is not None else [])]
+    train(file, overrides, distributed)
 
 
 @app.command

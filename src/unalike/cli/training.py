@@ -7,15 +7,25 @@ from rich.console import Console
 
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
+from unalike.engine.ranks import Torchrun
 from unalike.run.config import read_config
+from unalike.run.together import follow
 from unalike.run.verify import verify
 from unalike.track.running import resume, start
 
 
-def train(file: str, overrides: list[str]) -> None:
-    """Run a file."""
+def train(file: str, overrides: list[str], distributed: bool = False) -> None:
+    """Run a file; distributed, this is one of several processes that do."""
     config = read_config(file, overrides)
-    _watched(lambda view: start(config, view))
+    if not distributed:
+        _watched(lambda view: start(config, view))
+        return
+    ranks = Torchrun()
+    if ranks.rank:
+        follow(config, ranks)
+    else:
+        _watched(lambda view: start(config, view, ranks))
+    ranks.close()
 
 
 def go_on(folder: str, trust: bool = False, changed_code: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Several processes that play one run together: what each tells all the others."""
 
 import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,7 @@ class Ranks(Protocol):
 
     rank: int
     size: int
+    local: int  # how many of them are on this machine
 
     def exchange(self, raw: bytes) -> list[bytes]:
         """What every process says, by rank."""
@@ -37,19 +39,18 @@ class Torchrun:
 
     def __init__(self) -> None:
         """Meets the others; the environment says where."""
-        missing = [n for n in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if n not in os.environ]
+        needed = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")
+        missing = [name for name in needed if name not in os.environ]
         if missing:
             raise ConfigError(
                 f"--distributed needs processes that know of one another ({missing[0]} is not "
                 "set); start them with: torchrun --nproc-per-node 2 -m unalike run FILE "
                 "--distributed."
             )
+        _take_one_gpu()
         _heard(lambda: dist.init_process_group("gloo", timeout=PATIENCE))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of them on this machine
-        if torch.cuda.is_available():
-            here = int(os.environ.get("LOCAL_RANK", "0"))
-            torch.cuda.set_device(here % torch.cuda.device_count())
 
     def exchange(self, raw: bytes) -> list[bytes]:
         """Lengths first, then everything, padded to the longest."""
@@ -57,8 +58,9 @@ class Torchrun:
         sizes = [torch.zeros_like(size) for _ in range(self.size)]
         _heard(lambda: dist.all_gather(sizes, size))
         longest = max(int(n) for n in sizes)
-        mine = torch.zeros(longest, dtype=torch.uint8)
-        mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+        mine = torch.zeros(max(longest, 1), dtype=torch.uint8)
+        if raw:
+            mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         _heard(lambda: dist.all_gather(found, mine))
         return [x[: int(n)].numpy().tobytes() for x, n in zip(found, sizes, strict=True)]
@@ -81,11 +83,19 @@ class Torchrun:
         dist.destroy_process_group()
 
 
+def _take_one_gpu() -> None:
+    """Each process of a machine sees one GPU, in turn, and so do the processes that it starts."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ""
+    there = seen.split(",") if seen else [str(i) for i in range(torch.cuda.device_count())]
+    if there:
+        os.environ["CUDA_VISIBLE_DEVICES"] = there[int(os.environ["LOCAL_RANK"]) % len(there)]
+
+
 def _heard(call: Callable[[], Any]) -> None:
     try:
         call()
     except (RuntimeError, ValueError) as error:  # the back end's words name sockets
-        why = str(error).partition("\n")[0]
+        why = re.sub(r"\[/\S+\] |\. This is.*|, remote=.*", "", str(error).partition("\n")[0])
         raise RunError(
             f"another process of this run was lost ({why}); start all of them again, and the run "
             "continues from its last checkpoint."

@@ -17,11 +17,13 @@ from unalike.algorithms.method import Method, compose
 from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.course import Course
+from unalike.engine.distributed import Distributed
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
 from unalike.engine.guard import Guard
 from unalike.engine.judging import Exam
 from unalike.engine.loop import Loop
+from unalike.engine.ranks import Ranks
 from unalike.engine.simulate import Simulation
 from unalike.engine.states import OnDisk
 from unalike.engine.transport import Transport
@@ -241,14 +243,17 @@ def _augmented(config: Config, draft: Draft, shape: Shape) -> Draft:
     return replace(draft, transform=Augmented(how, draft.transform))
 
 
-def experiment(config: Config) -> Experiment:
-    """Everything a run needs, checked as far as it can be before the first round."""
+def experiment(config: Config, ranks: Ranks | None = None) -> Experiment:
+    """Everything a run needs, checked as far as it can be before the first round.
+
+    With ``ranks`` this process is one of several that share the clients.
+    """
     device(config.engine.device)  # refuse early: the data may take a while
     data = federation(config)
     with own_code.refused("code of your own"):
         if config.evaluation.fidelity and config.evaluation.extractor:
             extractor(config.evaluation.extractor)
-        return assemble(config, data, task(config, data.examples))
+        return assemble(config, data, task(config, data.examples), ranks)
 
 
 def _exam(config: Config) -> Exam:
@@ -264,7 +269,9 @@ def _exam(config: Config) -> Exam:
     )
 
 
-def assemble(config: Config, data: Federation, made: Task) -> Experiment:
+def assemble(
+    config: Config, data: Federation, made: Task, ranks: Ranks | None = None
+) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
     prepare(on, config.engine.tf32)
@@ -289,7 +296,7 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
         seed=config.seed,
         engine=choice.engine,
         device=on,
-        workers=config.engine.workers or cores(),
+        workers=config.engine.workers or max(1, cores() // (ranks.local if ranks else 1)),
         graphs=config.engine.graphs,
         traced=choice.traced,
         chunk=config.engine.chunk,
@@ -300,9 +307,11 @@ def assemble(config: Config, data: Federation, made: Task) -> Experiment:
     f, last = config.faults, stages[-1].recipe
     released, promised = releases(stages)
     transport: Transport = simulation
+    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
+    if ranks is not None:
+        transport = Distributed(simulation, ranks, sums=not len(liars) and not faults.any)
     if len(liars):
         transport = AttackedTransport(transport, attack, liars, config.seed)
-    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
     if faults.any:
         transport = FaultyTransport(transport, faults, config.seed)
     # Refusing whoever differs from the others would depend on data in a way no epsilon counts.

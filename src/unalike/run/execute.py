@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.engine.course import Progress
+from unalike.engine.ranks import Ranks
 from unalike.errors import ConfigError, OwnCodeError, RunError
 from unalike.federation.skew import measure
 from unalike.files import write
@@ -69,15 +70,18 @@ class Interrupted(KeyboardInterrupt):
         self.folder, self.done = folder, done
 
 
-def start(config: Config, observer: Observer | None = None) -> Path:
-    """A new run in a new folder, which is not made if the configuration or the data are wrong."""
+def start(config: Config, observer: Observer | None = None, ranks: Ranks | None = None) -> Path:
+    """A new run in a new folder, which is not made if the configuration or the data are wrong.
+
+    With ``ranks`` other processes follow this one and share its clients.
+    """
     refuse_occupied(config)
-    made = experiment(config)
+    made = experiment(config, ranks)
     folder = make_folder(config)
     with alone(folder):
         refuse_occupied(config)  # again, now that nobody else can get in
         write(folder / "config.json", dumps(config.resolved(), indent=2))
-        _go(made, folder, observer or Silent())
+        _go(made, folder, observer or Silent(), ranks=ranks)
     return folder
 
 
@@ -101,12 +105,14 @@ def resume(
     *,
     trust: bool = False,
     changed_code: bool = False,
+    ranks: Ranks | None = None,
 ) -> Path:
     """Continue where a run stopped; of a finished run nothing is computed or replaced.
 
     Args:
         folder: The run's folder.
         observer: Who watches.
+        ranks: Other processes that follow this one.
         trust: Run the Python files that the folder names, whoever started it.
         changed_code: Continue with such files as they are now, though they changed.
     """
@@ -125,7 +131,8 @@ def resume(
             refuse_stranger(folder, config, found)
         if found is not None and not changed_code:
             refuse_changed_code(folder, found)
-        _go(experiment(config), folder, observer or Silent(), found, changed_code)
+        made = experiment(config, ranks)
+        _go(made, folder, observer or Silent(), found, changed_code, ranks)
     return folder
 
 
@@ -135,8 +142,10 @@ def _go(
     observer: Observer,
     found: Manifest | None = None,
     changed_code: bool = False,
+    ranks: Ranks | None = None,
 ) -> None:
     """All rounds in a folder."""
+    tell = ranks.exchange if ranks is not None else _nobody
     config, federation, course = made.config, made.federation, made.course
     origin = begun(folder, made, found)
     logs = [Log(folder / name) for name in LOGS]
@@ -145,6 +154,7 @@ def _go(
     origin = recorded(folder, origin, found)
     skew = measure(federation.counts).as_dict()
     put(folder, origin, "skew.json", dumps({**written(made, skew), **facts(made)}).encode())
+    tell(str(done).encode())
     _forget_timing(folder, done)
     records = read_lines(folder / "rounds.jsonl")
     keeper = Keeper(folder, made, records)
@@ -169,6 +179,7 @@ def _go(
                     keeper.store()
                     checkpoint.store(step.round, progress)
                     saved = step.round
+                tell(b"stop" if stop else b"")
                 if stop and not last:
                     raise KeyboardInterrupt
             assert progress is not None, "a run has at least one round"
@@ -184,6 +195,10 @@ def _go(
             f"unalike resume {folder} --changed-code",
             error.frames,
         ) from error
+
+
+def _nobody(said: bytes) -> None:
+    """Who follows a run that one process plays alone."""
 
 
 def _finish(

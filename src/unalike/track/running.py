@@ -2,15 +2,22 @@
 
 from pathlib import Path
 
+from unalike.engine.ranks import Ranks
 from unalike.run import execute
 from unalike.run.config import Config
 from unalike.run.execute import Observer, Silent
+from unalike.run.together import lead
 from unalike.track.mirror import Mirror
 
 
-def start(config: Config, observer: Observer | None = None) -> Path:
-    """A new run in a new folder, which is not made if the configuration or the data are wrong."""
+def start(config: Config, observer: Observer | None = None, ranks: Ranks | None = None) -> Path:
+    """A new run in a new folder, which is not made if the configuration or the data are wrong.
+
+    With ``ranks`` others follow this process, and a run that is there already is continued.
+    """
     with Mirror(config.track, observer or Silent()) as watching:
+        if ranks is not None:
+            return lead(config, watching, ranks)
         return execute.start(config, watching)
 
 

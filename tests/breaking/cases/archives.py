@@ -53,9 +53,7 @@ def case(
         f'partition = {parted}\nmodel = "logistic"\n'
     )
     files = {"c.toml": text, "d.npz": content}
-    return Case(
-        KIND, name, want, [command, "c.toml"], files, cause, check=unharmed, limits=limits
-    )
+    return Case(KIND, name, want, [command, "c.toml"], files, cause, check=unharmed, limits=limits)
 
 
 def _x(change: Callable[[np.ndarray], np.ndarray]) -> bytes:
@@ -172,9 +170,7 @@ CASES += [
     case("-5 rows claimed", REFUSED, zipped(header((-5, 4)))),
     case("an unknown type", REFUSED, zipped(header((5, 4), "<q99"))),
     case("objects claimed", REFUSED, zipped(header((5, 4), "|O"))),
-    case(
-        "a head of brackets", REFUSED, zipped(b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16), DAMAGED
-    ),
+    case("a head of brackets", REFUSED, zipped(b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16), DAMAGED),
     case(
         "a head of 9,000 brackets",
         REFUSED,

@@ -71,9 +71,7 @@ def case(
         shutil.copytree(made(not whole), place / "out")
         change(place / "out")
 
-    return Case(
-        KIND, name, want, arguments or ["resume", "out"], {}, cause, prepare, check, **more
-    )
+    return Case(KIND, name, want, arguments or ["resume", "out"], {}, cause, prepare, check, **more)
 
 
 def put(name: str, content: str | bytes) -> Change:
@@ -178,7 +176,9 @@ CHECKPOINTS = [
     case(
         "a head of 120 MB",
         EITHER,
-        lambda folder: put(STATE, struct.pack("<Q", 120_000_000) + b"{" + b" " * 119_999_998)(folder),
+        lambda folder: put(STATE, struct.pack("<Q", 120_000_000) + b"{" + b" " * 119_999_998)(
+            folder
+        ),
     ),
     case("a head of brackets", EITHER, put(STATE, struct.pack("<Q", 200000) + b"[" * 200000)),
     case("a folder instead", EITHER, folder_instead(STATE)),
@@ -221,7 +221,12 @@ RECORDS = [
         more("rounds.jsonl", b"\xff\x00garbage"),
     ),
     case("times of noise", WORKS, put("timing.jsonl", b'\xff{"round": x\n')),
-    case("times of 5,000 digits", WORKS, put("timing.jsonl", f'{{"round": {"9" * 5000}, "s": 1}}\n'), "absurd text"),
+    case(
+        "times of 5,000 digits",
+        WORKS,
+        put("timing.jsonl", f'{{"round": {"9" * 5000}, "s": 1}}\n'),
+        "absurd text",
+    ),
     case("skew damaged", WORKS, put("skew.json", "{")),
     case("environment gone", EITHER, gone("environment.json"), "half begun"),
     case("learning rate edited", REFUSED, edited("config.json", "0.05", "0.06")),
@@ -230,7 +235,12 @@ RECORDS = [
     case("configuration empty", REFUSED, put("config.json", "{}")),
     case("configuration not a number", REFUSED, edited("config.json", "0.05", "NaN")),
     case("configuration of brackets", REFUSED, put("config.json", "[" * 200000), "absurd text"),
-    case("configuration of 5,000 digits", REFUSED, edited("config.json", "0.05", "9" * 5000), "absurd text"),
+    case(
+        "configuration of 5,000 digits",
+        REFUSED,
+        edited("config.json", "0.05", "9" * 5000),
+        "absurd text",
+    ),
     case("configuration of bytes", REFUSED, put("config.json", b"\xff\xfe")),
     case("configuration a folder", REFUSED, folder_instead("config.json")),
     case("configuration of nothing", REFUSED, put("config.json", "null")),
@@ -260,7 +270,12 @@ REPORTED = [
     ("a round of a number", "rounds.jsonl", "5\n", "damaged records"),
     ("a round of nothing", "rounds.jsonl", "{}\n", "damaged records"),
     ("rounds of lists", "rounds.jsonl", "[]\n{}\n", "damaged records"),
-    ("rounds not a number", "rounds.jsonl", '{"round":1,"metrics":{"local":{"accuracy":NaN}}}\n', ""),
+    (
+        "rounds not a number",
+        "rounds.jsonl",
+        '{"round":1,"metrics":{"local":{"accuracy":NaN}}}\n',
+        "",
+    ),
     ("rounds of brackets", "rounds.jsonl", f"{DEEP}\n{{}}\n", "damaged records"),
     ("a summary of a list", "summary.json", "[]", "damaged records"),
     ("a summary of nothing", "summary.json", "{}", "damaged records"),
@@ -289,7 +304,15 @@ REPORTS = [
         case(f"report: {name}", EITHER, put(file, text), cause, True, ["report", "out"], None)
         for name, file, text, cause in REPORTED
     ),
-    case("report: a wrong type", EITHER, _wrong_type, "damaged records", True, ["report", "out"], None),
+    case(
+        "report: a wrong type",
+        EITHER,
+        _wrong_type,
+        "damaged records",
+        True,
+        ["report", "out"],
+        None,
+    ),
     case(
         "report: into a pipe",
         REFUSED,
@@ -301,12 +324,11 @@ REPORTS = [
 ]
 
 
-
 def still_a_pipe(path: Path) -> None:
     assert path.is_fifo()
 
 
-ROWS = 'a,b,y,c\n{}'
+ROWS = "a,b,y,c\n{}"
 
 
 def rows(factor: float, first: str = "ab", names: str = "012") -> str:
@@ -377,7 +399,15 @@ CHANGED = [
     after("clients renamed", EITHER, DATA, table(rows(1.5, names="xyz"))),
     after("data gone", REFUSED, DATA, lambda place: (place / "d.csv").unlink()),
     after("data changed, finished", WORKS, DATA, table(rows(9.5)), "finished run", True, kept),
-    after("no checkpoint, data changed, finished", WORKS, DATA, _no_checkpoint, "finished run", True, kept),
+    after(
+        "no checkpoint, data changed, finished",
+        WORKS,
+        DATA,
+        _no_checkpoint,
+        "finished run",
+        True,
+        kept,
+    ),
     after("own code as it was", WORKS, CODE, lambda place: None),
     after("own code changed", REFUSED, CODE, network("Tanh"), "changed code"),
     after("own code gone", REFUSED, CODE, lambda place: (place / "m.py").unlink(), "changed code"),

@@ -60,7 +60,7 @@ def fuzzed(kind: str, seed: int) -> Callable[[Path], None]:
         draw, data = random.Random(f"{kind} {seed}"), bytearray(encoded(kind, pixels(8, 8, 3)))
         for _ in range(4):
             data[draw.randrange(len(data))] ^= draw.randrange(1, 256)
-        (folder / "a" / f"z.{ {'jpeg': 'jpg'}.get(kind, kind)}").write_bytes(data)
+        (folder / "a" / f"z.{ {'jpeg': 'jpg'}.get(kind, kind) }").write_bytes(data)
 
     return make
 
@@ -88,14 +88,14 @@ CASES = [
     case("text", REFUSED, lambda folder: (folder / "a/z.png").write_text("hi")),
     case("cut short", REFUSED, _cut),
     case("another size", REFUSED, put("a/z.png", "png", lambda: pixels(9, 9, 3))),
-    case(
-        "CMYK", WORKS, put("a/z.jpg", "jpeg", lambda: Image.new("CMYK", (8, 8), (9, 200, 40, 0)))
-    ),
+    case("CMYK", WORKS, put("a/z.jpg", "jpeg", lambda: Image.new("CMYK", (8, 8), (9, 200, 40, 0)))),
     case("transparent", WORKS, put("a/z.png", "png", lambda: pixels(8, 8, 4))),
     case(
         "a palette",
         EITHER,
-        put("a/z.gif", "gif", lambda: Image.fromarray(pixels(8, 8, 3)).convert("P"), transparency=0),
+        put(
+            "a/z.gif", "gif", lambda: Image.fromarray(pixels(8, 8, 3)).convert("P"), transparency=0
+        ),
     ),
     case(
         "a film",

@@ -69,7 +69,12 @@ CHANGES = [
     ("no change", EITHER, "def change(self, draft): return draft"),
     ("empty", EITHER, "pass"),
     ("a number as a name", EITHER, "name = 3"),
-    ("a constructor that fails", REFUSED, "def __init__(self, **k): raise RuntimeError('x')", "own exception"),
+    (
+        "a constructor that fails",
+        REFUSED,
+        "def __init__(self, **k): raise RuntimeError('x')",
+        "own exception",
+    ),
 ]
 CASES = [
     *(case(name, want, RULE.format(body), *cause) for name, want, body, *cause in WEIGHTS),

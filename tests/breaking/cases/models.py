@@ -64,7 +64,9 @@ def case(
     twice: bool = False,
     files: dict[str, str] | None = None,
 ) -> Case:
-    files = {"m.py": head + code, "c.toml": SETTINGS.format(rounds, attribute, more)} | (files or {})
+    files = {"m.py": head + code, "c.toml": SETTINGS.format(rounds, attribute, more)} | (
+        files or {}
+    )
     check = repeated if twice else settled
     return Case(KIND, name, want, ["run", "c.toml"], files, cause, None, check)
 
@@ -97,7 +99,9 @@ WRONG = [
     case(
         "doubles",
         EITHER,
-        network("self.layer = nn.Linear(d, c).double()", "return self.layer(x.flatten(1).double())"),
+        network(
+            "self.layer = nn.Linear(d, c).double()", "return self.layer(x.flatten(1).double())"
+        ),
     ),
     case(
         "halves",
@@ -163,6 +167,7 @@ WRONG = [
     case("an error of several lines", REFUSED, "raise ValueError('a\\nb\\n\\u2603 [red]')\n"),
 ]
 
+
 def frozen(place: Path, outcome: Outcome) -> None:
     """The frozen layer is what the file made it, to the bit."""
     import torch
@@ -187,7 +192,8 @@ UNUSUAL = [
     case(
         "dataclasses with late annotations",
         WORKS,
-        "from dataclasses import dataclass\n@dataclass\nclass Width:\n    width: int = 8\n" + network(),
+        "from dataclasses import dataclass\n@dataclass\nclass Width:\n    width: int = 8\n"
+        + network(),
         "late annotations",
         head="from __future__ import annotations\n" + HEAD,
     ),
@@ -303,7 +309,11 @@ UNUSUAL = [
     ),
     case("another precision", EITHER, "torch.set_default_dtype(torch.float64)\n" + network()),
     case("gradients switched off", EITHER, "torch.set_grad_enabled(False)\n" + network()),
-    case("a forward pass without gradients", EITHER, network(computed=f"with torch.no_grad(): {THROUGH}")),
+    case(
+        "a forward pass without gradients",
+        EITHER,
+        network(computed=f"with torch.no_grad(): {THROUGH}"),
+    ),
     case("another folder", EITHER, "os.chdir('/')\n" + network()),
     case("output closed", EITHER, "sys.stdout.close()\n" + network()),
     case("three seconds to import", WORKS, "time.sleep(3)\n" + network()),
@@ -318,7 +328,9 @@ UNUSUAL = [
         network() + "    def __del__(self): raise ValueError('late')\n",
     ),
     case("a warning", EITHER, "import warnings\nwarnings.warn('x')\n" + network()),
-    case("a state of its own", EITHER, network() + "    def state_dict(self, *a, **k): return {}\n"),
+    case(
+        "a state of its own", EITHER, network() + "    def state_dict(self, *a, **k): return {}\n"
+    ),
     case(
         "a recurrent network",
         EITHER,

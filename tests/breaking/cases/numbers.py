@@ -26,7 +26,11 @@ def sane(place: Path, outcome: Outcome) -> None:
     said = "diverged" in outcome.out + outcome.err and "diverged" in json.dumps(summary)
     assert said or all(loss < LOST for loss in losses if loss is not None), losses
     model = place / "out" / "model.safetensors"
-    largest = max(float(w.double().abs().max()) for w in load_file(model).values()) if model.exists() else 0
+    largest = (
+        max(float(w.double().abs().max()) for w in load_file(model).values())
+        if model.exists()
+        else 0
+    )
     assert math.isfinite(largest)
     assert said or largest < 1e6, largest
 
@@ -36,7 +40,12 @@ def _loss(record: dict[str, Any]) -> float | None:
 
 
 def case(
-    name: str, text: str, cause: str = "", want: str = EITHER, parted: str = PARTED, start: str = START
+    name: str,
+    text: str,
+    cause: str = "",
+    want: str = EITHER,
+    parted: str = PARTED,
+    start: str = START,
 ) -> Case:
     files = {"c.toml": start + parted + text}
     return Case(KIND, name, want, ["run", "c.toml"], files, cause, None, sane)

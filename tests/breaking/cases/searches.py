@@ -30,7 +30,11 @@ SPECS: list[tuple[str, str, str] | tuple[str, str, str, str]] = [
     ("a negative budget", REFUSED, ONE + 'seeds = 1\nbudget = {kind = "bytes", amount = -1}'),
     ("a budget of a byte", REFUSED, ONE + 'seeds = 1\nbudget = {kind = "bytes", amount = 1}'),
     ("a budget not a number", REFUSED, ONE + 'seeds = 1\nbudget = {kind = "bytes", amount = nan}'),
-    ("a method with its own seed", REFUSED, 'methods = [{name = "fedavg", set = {seed = 3}}]\nseeds = 1'),
+    (
+        "a method with its own seed",
+        REFUSED,
+        'methods = [{name = "fedavg", set = {seed = 3}}]\nseeds = 1',
+    ),
     (
         "a method with its own data",
         REFUSED,
@@ -46,11 +50,23 @@ SPECS: list[tuple[str, str, str] | tuple[str, str, str, str]] = [
         ONE + f'seeds = 1000\nsweep = {{"local.lr" = [{MANY}]}}',
         "absurd sizes",
     ),
-    ("a label of two dots", EITHER, 'methods = [{name = "fedavg", label = ".."}]\nseeds = 1\nbaseline = ".."'),
+    (
+        "a label of two dots",
+        EITHER,
+        'methods = [{name = "fedavg", label = ".."}]\nseeds = 1\nbaseline = ".."',
+    ),
     ("an empty label", REFUSED, 'methods = [{name = "fedavg", label = " "}]\nseeds = 1'),
-    ("a label of 100,000 letters", EITHER, f'methods = [{{name = "fedavg", label = "{"x" * 100000}"}}]\nseeds = 1'),
+    (
+        "a label of 100,000 letters",
+        EITHER,
+        f'methods = [{{name = "fedavg", label = "{"x" * 100000}"}}]\nseeds = 1',
+    ),
     ("plus a number", REFUSED, 'methods = [{name = "fedavg", plus = [3]}]\nseeds = 1'),
-    ("a ring with a server's method", EITHER, 'methods = [{name = "fedmgda", topology = "ring"}]\nseeds = 1'),
+    (
+        "a ring with a server's method",
+        EITHER,
+        'methods = [{name = "fedmgda", topology = "ring"}]\nseeds = 1',
+    ),
 ]
 DIES = """import os
 from torch import nn
@@ -73,7 +89,15 @@ compare = {seeds = 1, methods = ["fedavg", "fedprox"]}
 COMPARE = ["compare", "c.toml", "--folder", "out", "--processes", "1"]
 CASES = [
     *(
-        Case(KIND, name, want, COMPARE, {"c.toml": f"{SMALL}[compare]\n{text}\n"}, *cause, limits=SOON)
+        Case(
+            KIND,
+            name,
+            want,
+            COMPARE,
+            {"c.toml": f"{SMALL}[compare]\n{text}\n"},
+            *cause,
+            limits=SOON,
+        )
         for name, want, text, *cause in SPECS
     ),
     *(
@@ -149,7 +173,9 @@ CASES += [
     tune("cut within a line", EITHER, journal(lambda raw: raw[:-15]), JOURNAL),
     tune("a line of noise", EITHER, journal(lambda raw: raw + b"garbage\n"), JOURNAL),
     tune("noise", EITHER, journal(lambda raw: random.Random(4).randbytes(300)), JOURNAL),
-    tune("the middle damaged", EITHER, journal(lambda raw: raw[:300] + b"###" + raw[303:]), JOURNAL),
+    tune(
+        "the middle damaged", EITHER, journal(lambda raw: raw[:300] + b"###" + raw[303:]), JOURNAL
+    ),
     tune("a line of a number", EITHER, journal(lambda raw: b"5\n" + raw), JOURNAL),
     tune("no journal", EITHER, lambda folder: (folder / "study.jsonl").unlink()),
     tune("a folder as a journal", EITHER, _instead),

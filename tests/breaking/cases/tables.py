@@ -198,7 +198,12 @@ CASES = [
     case("gzip that is none", EITHER, PLAIN, file="d.csv.gz"),
     case("another name", WORKS, PLAIN, file="e.csv"),
     case("gzip cut short", REFUSED, gzip.compress(PLAIN.encode())[:-20], file="d.csv.gz"),
-    case("gzip of 200 MB of zeros", REFUSED, lambda: gzip.compress(b"0" * 200_000_000), file="d.csv.gz"),
+    case(
+        "gzip of 200 MB of zeros",
+        REFUSED,
+        lambda: gzip.compress(b"0" * 200_000_000),
+        file="d.csv.gz",
+    ),
     *(
         case(f"{text} once", REFUSED, once(text), "infinity", command="run")
         for text in ("-Infinity", "Infinity", "NAN", "-nan")
@@ -263,7 +268,9 @@ def _parquet(name: str, want: str, content: Content, cause: str = "") -> Case:
 NOISE = random.Random(2)
 CASES += [
     *(
-        _parquet(name, WORKS if name == "good" else EITHER, partial(parquet, name), ODD.get(name, ""))
+        _parquet(
+            name, WORKS if name == "good" else EITHER, partial(parquet, name), ODD.get(name, "")
+        )
         for name in PARQUET
     ),
     *(_parquet(f"three bytes changed, {k}", EITHER, _changed(k)) for k in range(12)),
