@@ -88,3 +88,23 @@ def test_what_is_needed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = {"run": {"folder": "x"}, "engine": {"states": "disk"}}
     with pytest.raises(ConfigError, match=r"set engine\.states = 'memory'"):
         lead(parse(disk), Silent(), ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_cells_of_a_comparison_are_shared(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        'rounds = 2\npartition = {clients = 4}\nmodel = {name = "mlp", hidden = [4]}\n'
+        '[compare]\nmethods = ["fedavg", "scaffold"]\nseeds = 3\n'
+    )
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    alone = [sys.executable, "-m", "unalike", "compare", "c.toml", "--folder", "one"]
+    both = [*launch, "-m", "unalike", "compare", "c.toml", "--distributed", "--folder", "two"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for called in (alone, both):
+        done = subprocess.run(
+            called, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    one, two = ((tmp_path / name / "table.md").read_text() for name in ("one", "two"))
+    assert one == two

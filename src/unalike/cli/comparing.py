@@ -20,6 +20,7 @@ from unalike.tables.terminal import terminal
 
 if TYPE_CHECKING:
     from unalike.compare.conduct import Outcome
+    from unalike.engine.ranks import Ranks
 
 
 def compare(
@@ -28,8 +29,12 @@ def compare(
     folder: str | None,
     scale: str | None,
     processes: int,
+    distributed: bool = False,
 ) -> None:
     """Run a preset or a file in its folder, or continue in a folder."""
+    if distributed:
+        _shared(target, overrides, folder, scale, processes)
+        return
     if place.is_comparison(target):
         if overrides or folder or scale:
             raise ConfigError(
@@ -46,7 +51,35 @@ def compare(
     _show(placed, at, outcome)
 
 
-def go_on(folder: str, processes: int = 0, trust: bool = False) -> None:
+def _shared(
+    target: str, overrides: list[str], folder: str | None, scale: str | None, processes: int
+) -> None:
+    """One of several processes that share the cells; a restarted one continues what is there."""
+    from unalike.compare.conduct import lend_a_hand
+    from unalike.engine.ranks import Torchrun
+
+    ranks = Torchrun()
+    if ranks.rank:
+        at = Path(ranks.exchange(b"")[0].decode())
+        lend_a_hand(place.read(at), at, processes, ranks)
+    elif place.is_comparison(target):
+        go_on(target, processes, ranks=ranks)
+    else:
+        written, name, preset = source(target)
+        made = loads(written, name, scale, overrides, preset)
+        at = Path(folder or f"runs/compare-{_named(name, made)}")
+        if place.is_comparison(at):
+            go_on(str(at), processes, ranks=ranks)
+        else:
+            with place.held(made, at, written, lambda: _ready(made, at)) as placed:
+                outcome = _conduct(placed, at, processes, ranks)
+            _show(placed, at, outcome)
+    ranks.close()
+
+
+def go_on(
+    folder: str, processes: int = 0, trust: bool = False, ranks: "Ranks | None" = None
+) -> None:
     """Finish a comparison that was stopped or killed; show one that is finished."""
     at = Path(folder)
     with alone(at):
@@ -54,7 +87,7 @@ def go_on(folder: str, processes: int = 0, trust: bool = False) -> None:
         if not trust:
             place.refuse_strangers(made, at)
         _ready(made, at)
-        outcome = _conduct(made, at, processes)
+        outcome = _conduct(made, at, processes, ranks)
     _show(made, at, outcome)
 
 
@@ -94,11 +127,15 @@ def _ready(made: Comparison, folder: Path) -> None:
     ready(made, folder)
 
 
-def _conduct(made: Comparison, folder: Path, processes: int) -> "Outcome":
+def _conduct(
+    made: Comparison, folder: Path, processes: int, ranks: "Ranks | None" = None
+) -> "Outcome":
     from unalike.compare.conduct import conduct_held
     from unalike.compare.view import for_console
 
-    return conduct_held(made, folder, processes, for_console(Console()))
+    if ranks is not None:
+        ranks.exchange(str(folder).encode())
+    return conduct_held(made, folder, processes, for_console(Console()), ranks)
 
 
 def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:

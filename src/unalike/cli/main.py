@@ -123,6 +123,7 @@ def compare(
     folder: str | None = None,
     scale: str | None = None,
     processes: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    distributed: Flag = False,
     list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
 ) -> None:
     """Compare methods on partitions over seeds, paired by seed and at equal budgets.
@@ -152,6 +153,9 @@ def compare(
         Which values of the file to use: small or paper for the presets.
     processes
         Cells that run at a time; 0: one for each core, or one in all on a GPU.
+    distributed
+        Share the cells with the other processes that torchrun or Slurm started, which see the
+        same folder; the same command continues a comparison that was cut short.
     list_
         Show the presets.
     """
@@ -166,7 +170,7 @@ def compare(
             "unalike compare --list."
         )
     else:
-        run_comparison(target, set_ or [], folder, scale, processes)
+        run_comparison(target, set_ or [], folder, scale, processes, distributed)
 
 
 @app.command

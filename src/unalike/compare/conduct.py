@@ -8,7 +8,7 @@ from unalike.compare import frames
 from unalike.compare.analysis import analyse
 from unalike.compare.budget import within
 from unalike.compare.lines import Analysis
-from unalike.compare.results import Results, begun
+from unalike.compare.results import Results, begun, finished
 from unalike.compare.schedule import Schedule
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell, Comparison
@@ -16,6 +16,7 @@ from unalike.compare.tables import tables
 from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
+from unalike.engine.ranks import Ranks
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.build import federation, program, task
@@ -73,14 +74,40 @@ def conduct(
 
 
 def conduct_held(
-    made: Comparison, folder: Path, processes: int = 0, view: View | None = None
+    made: Comparison,
+    folder: Path,
+    processes: int = 0,
+    view: View | None = None,
+    ranks: Ranks | None = None,
 ) -> Outcome:
-    """``conduct`` of what is ``ready``, in a folder that the caller keeps from other processes."""
-    results = Results(made, folder)
+    """``conduct`` of what is ``ready``, in a folder that the caller keeps from other processes.
+
+    With ``ranks`` others do their share of the cells, wherever they are.
+    """
+    results, watching = Results(made, folder), view or Silent()
+    if ranks is not None:
+        own = _share(results.left, ranks)
+        _run(made, folder, results, own, processes or _processes(made, ranks), watching)
+        ranks.exchange(b"")  # the others have done theirs
+        for cell in results.left:
+            if finished(folder, cell):
+                results.add(cell)
     if left := results.left:
-        processes = min(processes or _processes(made), len(left))
-        _run(made, folder, results, processes, view or Silent())
+        _run(made, folder, results, left, processes or _processes(made, ranks), watching)
     return Outcome(conclude(made, folder, results), results.failed)
+
+
+def lend_a_hand(made: Comparison, folder: Path, processes: int, ranks: Ranks) -> None:
+    """Run this process's share of the cells; the first process collects what came of them."""
+    jobs = [_job(made, folder, cell) for cell in _share(Results(made, folder).left, ranks)]
+    with interrupts(lambda: None) as asked:
+        Schedule(processes or _processes(made, ranks), lambda event: None, asked).run(jobs)
+    ranks.exchange(b"")
+
+
+def _share(cells: list[Cell], ranks: Ranks) -> list[Cell]:
+    """Every n-th cell."""
+    return cells[ranks.rank :: ranks.size]
 
 
 def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
@@ -153,9 +180,16 @@ def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Fed
     return mine, data
 
 
-def _run(made: Comparison, folder: Path, results: Results, processes: int, view: View) -> None:
-    """Run what is left."""
-    cells = {c.id: c for c in made.cells}
+def _run(
+    made: Comparison,
+    folder: Path,
+    results: Results,
+    some: list[Cell],
+    processes: int,
+    view: View,
+) -> None:
+    """Run some of what is left."""
+    cells, processes = {c.id: c for c in made.cells}, min(processes, max(len(some), 1))
 
     def hear(event: Event) -> None:
         value = None
@@ -175,13 +209,13 @@ def _run(made: Comparison, folder: Path, results: Results, processes: int, view:
     view.begin(made, done, processes)
     try:
         with interrupts(view.stopping) as asked:
-            Schedule(processes, hear, asked).run([_job(made, folder, c) for c in results.left])
+            Schedule(processes, hear, asked).run([_job(made, folder, c) for c in some])
             stopped = asked()
     except KeyboardInterrupt:
         stopped = True
     finally:
         view.end()
-    if stopped and results.left:
+    if stopped and any(c.id not in results.known for c in some):
         results.save()
         raise Stopped(folder, len(results.known), len(made.cells))
 
@@ -198,6 +232,6 @@ def _job(made: Comparison, folder: Path, cell: Cell) -> Job:
     )
 
 
-def _processes(made: Comparison) -> int:
+def _processes(made: Comparison, ranks: Ranks | None = None) -> int:
     on_gpu = any(c.config.engine.device != "cpu" for c in made.cells)
-    return 1 if on_gpu else cores()
+    return 1 if on_gpu else max(1, cores() // (1 if ranks is None else ranks.local))
