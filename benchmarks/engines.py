@@ -230,6 +230,7 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
 
 SIDES: dict[str, tuple[Callable[..., Round], tuple[Any, ...]]] = {
     "bare": (bare, ()),
+    "shared": (ours, ("vectorized", True)),
     "traced": (ours, ("sequential", True)),  # what "sequential" means on a CPU by default
     "sequential": (ours, ("sequential", False)),
     "vectorized": (ours, ("vectorized", False)),

@@ -26,12 +26,14 @@ from federations import (
 
 from unalike import rng, tree
 from unalike.algorithms.table import METHODS
+from unalike.engine.simulate import Engine
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.topology import Clusters, Ring, Topology
 from unalike.tasks import Autoencoding, Task
 
+ENGINES: tuple[Engine, ...] = ("sequential", "vectorized")
 HALF = sampled(0.5, 1.5)
 EVERYBODY = sampled(1.0, 1.5)
 MOMENTUM = {"opt": Sgd(0.05, 0.9, 1e-3, nesterov=True)}
@@ -99,7 +101,7 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
 
 
 def both(task: Task, data: Data, *methods: Named, traced: bool = True, **parts: Any) -> float:
-    """The largest distance, over server states and clients' kept states, of two runs or three."""
+    """The largest distance, over server states and clients' kept states, of runs in several ways."""
     recipe = composed(task, data, *methods, **parts)
     names = {m if isinstance(m, str) else m[0] for m in methods}
     if "pooled" in names:
@@ -108,11 +110,12 @@ def both(task: Task, data: Data, *methods: Named, traced: bool = True, **parts: 
     others = [play(recipe, data, engine="vectorized", batch_size=16)]
     assert moved(plain) or "local_only" in names
     if traced:
-        fast = play(recipe, data, engine="sequential", traced=True, batch_size=16)
-        assert fast.simulation.traced is not None
-        assert fast.simulation.traced.programs
-        assert not fast.simulation.traced.refusals
-        others.append(fast)
+        for engine in ENGINES:  # the second finds the programs of the first
+            fast = play(recipe, data, engine=engine, traced=True, batch_size=16, workers=2)
+            assert fast.simulation.traced is not None
+            assert fast.simulation.traced.kinds
+            assert not fast.simulation.traced.refusals
+            others.append(fast)
     return max(
         max(apart(plain.states[-1], other.states[-1]), apart(kept(plain), kept(other)))
         for other in others

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike import rng, tree
+from unalike import mapped, rng, tree
 from unalike.gradient import counted
 from unalike.rng import ClientStream, Key, Stream
 
@@ -91,10 +91,15 @@ class Extent:
         before, count = self.steps[0, :a].sum(), chosen[0].sum()
         return type(self)(chosen, self.rows[before : before + count])
 
+    def each(self, batches: int) -> np.ndarray:
+        """[n] how many steps of so many minibatches every client takes."""
+        total = self.steps.sum(1)
+        found: np.ndarray = np.maximum(total // batches, total.clip(max=1))
+        return found
+
     def folds(self, batches: int) -> tuple[int, int]:
         """(the fewest, the most) steps of so many minibatches that a client takes."""
-        total = self.steps.sum(1)
-        each = np.maximum(total // batches, total.clip(max=1))
+        each = self.each(batches)
         return int(each.min()), int(each.max())
 
 
@@ -107,10 +112,15 @@ def alone(drawn: Draw) -> list[tuple[Draw, Extent]]:
     found = []
     for i, count in enumerate(steps.sum(1)):
         own = tuple(rows[i, :count].tolist())
-        width = 1 << (max(own, default=1) - 1).bit_length()
-        cut = (f[i, :count, :width] if f.ndim == 3 else f[i, :count] for f in drawn)
-        found.append((Draw(*cut), Extent(steps[i : i + 1], own)))
+        cut = narrowed(Draw(*(f[i, :count] for f in drawn)), max(own, default=1))
+        found.append((cut, Extent(steps[i : i + 1], own)))
     return found
+
+
+def narrowed(drawn: Draw, rows: int) -> Draw:
+    """The same minibatches, of which none has more rows than that, in one of few widths."""
+    width = 1 << (rows - 1).bit_length()
+    return Draw(*(f[..., :width] for f in drawn[:3]), drawn.epoch)
 
 
 class Batches:
@@ -285,13 +295,19 @@ class Batches:
         return Batch(x, y, real, key, t, epoch)
 
     def by_step(self, batches: int) -> list[Tensor]:
-        """What each step of a fold sees of a client that is alone, with a leading axis of steps."""
-        n, (_, most) = len(self.extent.rows), self.extent.folds(batches)
-        t = torch.arange(int(self.first), int(self.first) + n)
+        """What each step of a fold sees, with leading axes of clients and steps.
+
+        For one client that is alone, or for those that vmap hides.
+        """
+        drawn = [mapped.raw(f) if mapped.inside(f) else f[None] for f in self.draw]
+        (n, most), first = drawn[0].shape[:2], torch.as_tensor(self.first)
+        t = (mapped.raw(first).reshape(-1, 1) + torch.arange(most)).expand(n, most)
         if batches == 1:
-            return [*self.draw, t]
-        place = torch.arange(most * batches) % n
-        return [f[place].reshape(most, batches, *f.shape[1:]) for f in (*self.draw, t)]
+            return [*drawn, t]
+        own = torch.from_numpy(self.extent.steps.sum(1)).clamp(min=1)[:, None]
+        place = torch.arange(self.extent.folds(batches)[1] * batches) % own
+        rows = torch.arange(n)[:, None]
+        return [f[rows, place].reshape(n, -1, batches, *f.shape[2:]) for f in (*drawn, t)]
 
     def shown(
         self, x: Tensor, y: Tensor, root: Key, now: Sequence[Tensor], batches: int

@@ -1,11 +1,13 @@
 """Tensors inside vmap as what they are outside: with the client axis that vmap hides."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import _functorch  # private: nothing public tells of the axes that vmap hides
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from unalike import tree
 from unalike.tree import Tree
@@ -38,10 +40,22 @@ def wrap(x: Tensor) -> Tensor:
     return wrapped
 
 
+def once() -> bool:
+    """Whether we are inside one vmap and in nothing else."""
+    inner = _functorch.peek_interpreter_stack()
+    return inner is not None and inner.key() == _functorch.TransformType.Vmap and inner.level() == 1
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """As if nothing were mapped or differentiated: for tensors as they are outside."""
+    with temporarily_clear_interpreter_stack():  # type: ignore[no-untyped-call]
+        yield
+
+
 def kind(t: Tree) -> Hashable:
     """Structure, shapes and types; None unless we are in one vmap and in nothing else."""
-    inner = _functorch.peek_interpreter_stack()
-    if inner is None or inner.key() != _functorch.TransformType.Vmap or inner.level() > 1:
+    if not once():
         return None
 
     def leaf(x: Any) -> Hashable:

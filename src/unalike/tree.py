@@ -129,6 +129,21 @@ def sqnorms(stacked: Tree) -> Tensor:
     return (found if found.device.type == "cpu" else found.square()).sum(0).cpu()
 
 
+def lengths(stacked: Tree) -> Tensor:
+    """The length of every client's part, [n] in double precision on the CPU.
+
+    In the precision of the leaves, which is several times faster than ``sqnorms`` and tells short
+    from long; only what overflows is measured again.
+    """
+    rows = [x.reshape(len(x), -1) for x in leaves(stacked)]
+    each = torch.stack([torch.linalg.vector_norm(x, dim=1).double() for x in rows])
+    found = torch.linalg.vector_norm(each, dim=0).cpu()
+    again = ~torch.isfinite(found)
+    if again.any():
+        found[again] = sqnorms([x[again.to(x.device)] for x in rows]).sqrt()
+    return found
+
+
 def row(stacked: Tree, i: int | Tensor) -> Tree:
     """One client of a stacked tree, or several if ``i`` is a mask or an index vector."""
     return map(lambda x: x[i.to(x.device) if isinstance(i, Tensor) else i], stacked)

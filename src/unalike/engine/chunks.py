@@ -1,6 +1,7 @@
 """Which clients share one vmapped call: those of like size, so that little work is padding."""
 
 from collections.abc import Iterator
+from heapq import heapify, heapreplace
 
 import numpy as np
 import torch
@@ -49,3 +50,22 @@ def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]
         ends.append(int(cut[ends[-1]]))
     for a, b in zip(ends[:0:-1], ends[-2::-1], strict=True):
         yield torch.from_numpy(order[a:b].copy())
+
+
+def shares(steps: np.ndarray, count: int) -> list[Tensor]:
+    """So many groups of positions with about as many steps each, in ascending order.
+
+    The longest first, each to the group that has least: where clients follow one another nobody
+    waits for the longest of a group, so all that matters is that workers finish together.
+
+    >>> [s.tolist() for s in shares(np.array([2, 100, 3, 90]), 2)]
+    [[1], [0, 2, 3]]
+    """
+    load: list[tuple[float, int]] = [(0.0, g) for g in range(min(count, len(steps)))]
+    groups: list[list[int]] = [[] for _ in load]
+    heapify(load)
+    for i in np.argsort(-steps, kind="stable").tolist():
+        least, g = load[0]
+        groups[g].append(i)
+        heapreplace(load, (least + max(float(steps[i]), 1.0), g))
+    return [torch.tensor(sorted(group)) for group in groups]

@@ -82,4 +82,4 @@ class Longest:
             return 0.0
         first = tree.leaves(x)[0]
         rows = x if first.stride(0) else tree.map(lambda v: v[:1], x)  # copies of one are one
-        return float(tree.sqnorms(rows).sqrt().max())
+        return float(tree.lengths(rows).max())

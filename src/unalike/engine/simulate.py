@@ -14,10 +14,10 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, Extent
+from unalike.batches import Batches, Draw, Extent, Repeat, narrowed
 from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
-from unalike.engine.chunks import chunks, most
+from unalike.engine.chunks import chunks, most, shares
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
 from unalike.engine.judging import USUAL, Exam
@@ -95,8 +95,7 @@ class Simulation:
             room = torch.cuda.get_device_properties(device).total_memory // 8
             self._repeat = Graphs(Capture(device), room)
             self._calls = Calls(Capture(device), device, room // 4)
-        one_by_one = engine == "sequential" and device.type == "cpu"
-        self.traced = Traced() if traced and one_by_one else None
+        self.traced = Traced() if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
@@ -145,7 +144,7 @@ class Simulation:
             lambda ids: self.states.get(ids).mine,
             self.recipe.topology.home(self.clients.n),
             self.each,
-            vectorized=self.engine == "vectorized",
+            vectorized=self.engine == "vectorized" and not self.shared_out,
             chunk=self.chunk,
             workers=self.workers,
             exam=self.exam,
@@ -240,20 +239,33 @@ class Simulation:
         for some in self._chunks(plan):
             part = Plan(*(field[some] for field in plan))
             args = t, part, downs, home[part.ids]
-            together = self.engine == "vectorized"
-            ahead.append((part, partial(self._vmapped, *args) if together else self._each(*args)))
-            if len(ahead) > 1:
+            ahead.append((part, self._begun(*args)))
+            if len(ahead) > (self.workers if self.shared_out else 1):
                 first, answers = ahead.popleft()
                 yield first, answers()
         for part, answers in ahead:
             yield part, answers()
+
+    def _begun(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
+        """Some clients at work, or about to be."""
+        if self.engine == "sequential":
+            return self._each(t, plan, downs, home)
+        if not self.shared_out:
+            return partial(self._vmapped, t, plan, downs, home)
+        kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
+        return self._watched(t, self._pool.submit(self._together, plan, downs, home, kept, drawn).result)
+
+    @property
+    def shared_out(self) -> bool:
+        """Whether calls of many clients are shared out to workers of one core each."""
+        return self.engine == "vectorized" and self.traced is not None
 
     @contextmanager
     def lone(self) -> Iterator[None]:
         """For a round: while workers have all cores, the server's thread goes without helpers."""
         threads = torch.get_num_threads()
         try:
-            if self.engine == "sequential":
+            if self.engine == "sequential" or self.shared_out:
                 torch.set_num_threads(1)
             yield
         finally:
@@ -275,23 +287,41 @@ class Simulation:
     def _chunks(self, plan: Plan) -> Iterator[Tensor]:
         if self.engine == "sequential":
             return iter(torch.arange(len(plan.ids)).split(self._at_once))
+        if self.shared_out:
+            return self._shares(plan)
         steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
         return (some.sort().values for some in chunks(steps, self.chunk, overhead))
 
+    def _shares(self, plan: Plan) -> Iterator[Tensor]:
+        """Clients whose minibatches are as wide, in groups that stay in a cache."""
+        sizes, batch = self.sizes[plan.ids].numpy(), self.batch_size
+        steps = np.ceil(sizes * plan.epochs.numpy() / batch)
+        widths = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
+        for width in np.unique(widths)[::-1]:
+            here = np.flatnonzero(widths == width)
+            each = -(-len(here) // (self.workers * self._at_once))
+            for some in shares(steps[here], self.workers * each):
+                yield torch.from_numpy(here)[some]
+
     def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
+        return self._together(plan, downs, home, self.states.get(plan.ids), self._turns(t, plan))
+
+    def _together(self, plan: Plan, downs: Tree, home: Tensor, kept: Tree, drawn: Turns) -> Answers:
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
         down = tree.row(downs, 0) if shared else tree.row(downs, home)
-        work, whole, ctx = self._turns(t, plan)
+        work, whole, ctx = drawn
         sizes = self.sizes[plan.ids]
-        kept, extent = self.states.get(plan.ids), Extent.ahead(sizes, plan.epochs, self.batch_size)
+        if self.shared_out:
+            work = narrowed(work, int(sizes.max()))
+        extent = Extent.ahead(sizes, plan.epochs, self.batch_size)
         looking = None
         if whole is not None:
             size = look_size(self.recipe, int(sizes.max()))
             looking = Extent.ahead(sizes, torch.ones(len(sizes)), size)
 
-        def clients(repeat: Graphs | None) -> Callable[..., Any]:
+        def clients(repeat: Repeat | None) -> Callable[..., Any]:
             def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
                 x, y, key, transform = self.x, self.y, ctx.key, self.recipe.transform
                 data = Batches(x, y, work, key, extent, transform=transform, repeat=repeat)
@@ -307,7 +337,7 @@ class Simulation:
         if self._calls is not None and extent.folds(1)[1] <= STEPS:
             kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
             found = self._calls(clients(None), args, (*kind, id(self.x)))
-        answers = clients(self._repeat)(*args) if found is None else found
+        answers = clients(self._repeat or self.traced)(*args) if found is None else found
         return *answers, work.real.numel()
 
     def _turns(self, t: int, plan: Plan) -> Turns:
@@ -318,7 +348,7 @@ class Simulation:
         return turns(self.recipe, t, lists, plan, self.keys, self.batch_size)
 
     def _each(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
-        """Begin at once; a module that drew numbers which no seed decides is noticed at the end."""
+        """Begin at once, each client by itself."""
         kept, todo = self.states.get(plan.ids), apart(self._turns(t, plan))
         stateless, servers = not tree.leaves(kept), tree.leaves(downs)
         several = bool(servers) and len(servers[0]) > 1
@@ -329,16 +359,25 @@ class Simulation:
             mine = kept if stateless else tree.row(kept, j)
             return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
 
-        before = states()
         replies = self._pool.map(one, range(len(todo)))
 
         def answers() -> Answers:
             wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
-            seeds = self.recipe.algorithm.task.network.seeds_global
-            refuse_draws(before, seeds, f"round {t + 1}")
             return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
 
-        return answers
+        return self._watched(t, answers)
+
+    def _watched(self, t: int, answers: Callable[[], Answers]) -> Callable[[], Answers]:
+        """A module that drew numbers which no seed decides is noticed at the end."""
+        before = states()
+
+        def checked() -> Answers:
+            found = answers()
+            seeds = self.recipe.algorithm.task.network.seeds_global
+            refuse_draws(before, seeds, f"round {t + 1}")
+            return found
+
+        return checked
 
     def own(self, i: int) -> Own:
         """A client's number and its training examples."""

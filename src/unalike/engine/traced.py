@@ -8,6 +8,7 @@ runs in TorchScript's interpreter, which does not hold Python's lock: two thread
 
 import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,13 +16,13 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from unalike import tree
+from unalike import mapped, tree
 from unalike.batches import Batches
 from unalike.engine.rewriting import Parts, rewritten
 from unalike.errors import warn_once
 from unalike.gradient import counted
 
-MOST = 64  # programs of a simulation: steps that are never the same must not fill the memory
+MOST = 64  # programs that are kept, and that one simulation may ask for
 CLOSE = 1e-3  # how far off a traced step's change may be, relative to its length,
 TINY = 1e-5  # and relative to the longest change and to the leaf itself
 
@@ -38,98 +39,157 @@ class Form(NamedTuple):
 
 
 class _Loop(nn.Module):
-    """The step, so many times; compiled by TorchScript."""
+    """Client after client, the step as often as each one takes it; compiled by TorchScript."""
 
-    def __init__(self, before: nn.Module, step: nn.Module) -> None:
+    def __init__(self, before: nn.Module, step: nn.Module, owned: list[bool]) -> None:
         super().__init__()
-        self.before, self.step = before, step
+        self.before, self.step, self.owned = before, step, owned
 
     def forward(
         self,
-        times: int,
-        carry: list[Tensor],
+        times: list[int],
+        out: list[Tensor],
+        start: list[Tensor],
         fixed: list[Tensor],
         now: list[Tensor],
-    ) -> list[Tensor]:
-        same = self.before(fixed)
-        for s in range(times):
-            carry = self.step(carry, same, [x.select(0, s) for x in now])
-        return carry
+    ) -> None:
+        for j in range(len(times)):
+            same = self.before([x.select(0, j) for x in fixed])
+            seen = [x.select(0, j) for x in now]
+            carry = [x.select(0, j) for x in start]
+            for i, owned in enumerate(self.owned):
+                if owned:  # every step writes into what will be handed back
+                    carry[i] = out[i].select(0, j).copy_(carry[i])
+            for s in range(times[j]):
+                carry = self.step(carry, same, [x.select(0, s) for x in seen])
+            for i, owned in enumerate(self.owned):
+                if not owned:
+                    out[i].select(0, j).copy_(carry[i])
 
 
 class Program(NamedTuple):
-    """A loop over one traced step."""
+    """A loop over one traced step, for any number of clients."""
 
-    loop: Callable[[int, list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
-    owned: list[int]  # leaves of the carry that a step writes into
+    loop: Callable[[list[int], list[Tensor], list[Tensor], list[Tensor], list[Tensor]], None]
     now: list[int]  # which inputs of the moment it reads
     passes: int  # gradients that one step takes
 
     def __call__(
-        self, times: int, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+        self, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
     ) -> list[Tensor]:
-        """The carry after so many steps."""
-        held = list(carry)
-        for i in self.owned:  # must be nobody else's
-            held[i] = held[i].clone()
+        """The carries after so many steps of each client; clients are a leading axis of all."""
+        out = [x.new_empty(x.shape) for x in carry]
         read = [now[i] for i in self.now]
         # Optimized, TorchScript would compute the first calls in another way than later ones.
         with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            found = self.loop(times, held, fixed, read)
-        return [x.clone() if x.is_inference() else x for x in found]  # for any use
+            self.loop(times, out, carry, fixed, read)
+        return out
+
+
+class Programs:
+    """Programs by the kind of their step, for all rounds, runs and threads of a process."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Hashable, Program | Untraceable] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, kind: Hashable, make: Callable[[], Program]) -> Program | Untraceable:
+        """The program of a kind, or why there is none; made when it is first asked for."""
+        with self._lock:
+            if kind in self._found:
+                self._found.move_to_end(kind)
+                return self._found[kind]
+            try:
+                found: Program | Untraceable = make()
+            except Exception as error:  # whatever a user's module does that no trace can hold
+                why = str(error).strip() or type(error).__name__
+                found = Untraceable(why.splitlines()[0])
+            self._found[kind] = found
+            if len(self._found) > MOST:
+                self._found.popitem(last=False)
+            return found
+
+
+PROGRAMS = Programs()
 
 
 class Traced:
-    """Runs folds as traced loops and remembers the loops, for all threads of a simulation."""
+    """Runs the folds of a simulation as traced loops."""
 
     def __init__(self, said: bool = True) -> None:
         """``said`` is whether a refusal is a warning too."""
         self.said = said
-        self.programs: dict[Hashable, Program | None] = {}  # None: this step is run by Python
+        self.kinds: set[Hashable] = set()  # of steps that were asked for
         self.refusals: list[str] = []
-        self._lock = threading.Lock()
 
     def __call__(
         self, data: Batches, step: Callable[..., Any], carry: Any, given: Any, batches: int
     ) -> tuple[Any, int] | None:
         """(the carry after all steps, how many gradients one takes); None if Python has to do it.
 
-        For one client alone. Whether a step is traced depends on it and on shapes, never on values.
+        For one client alone, or for those that vmap hides. Whether a step is traced depends on it
+        and on shapes, never on values.
         """
+        several = mapped.once()
+        if mapped.here() and not several:
+            return None
         (held, form), (more, shape) = _parted(carry), _parted(given)
-        now, fixed = data.by_step(batches), [*more, data.x, data.y, data.root]
-        rows = ((x.shape[1:], x.dtype) for x in (*now, data.x, data.y))
-        kind = (step, batches, data.transform, form, shape, *map(_kind, (*held, *more)), *rows)
-        try:
-            known = kind in self.programs
-        except TypeError:  # not hashable
-            self._refuse(Untraceable("it is not the same from one round to the next"))
+        with mapped.outside():
+            found = self._computed(data, step, (held, more), (form, shape), batches)
+        if found is None:
             return None
-        if not known:
-            with self._lock:
-                if kind not in self.programs:
-                    call = _Call(data, step, form, shape, len(held), len(more), batches)
-                    self.programs[kind] = self._made(call, held, fixed, now)
-        program = self.programs[kind]
-        if program is None:
-            return None
-        return _joined(program(len(now[0]), held, fixed, now), form), program.passes
+        out, passes = found
+        return _joined([mapped.wrap(x) if several else x[0] for x in out], form), passes
 
-    def _made(
-        self, call: "_Call", carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
-    ) -> Program | None:
+    def _computed(
+        self,
+        data: Batches,
+        step: Callable[..., Any],
+        tensors: tuple[list[Tensor], list[Tensor]],
+        forms: tuple[Form, Form],
+        batches: int,
+    ) -> tuple[list[Tensor], int] | None:
+        """The leaves of all clients' carries, stacked; see ``__call__``."""
+        times = data.extent.each(batches).tolist()
+        now, n = data.by_step(batches), len(times)
+        held = [_in_order(_stacked(x, n)) for x in tensors[0]]
+        fixed = [_stacked(x, n) for x in (*tensors[1], data.x, data.y, data.root)]
+        rows = ((x.shape[2:], x.dtype) for x in (*now, *fixed[-3:-1]))
+        kinds = map(_kind, (*held, *fixed[:-3]))
+        kind = (step, batches, data.transform, *forms, *kinds, *rows)
+        call = _Call(data, step, *forms, len(held), len(fixed) - 3, batches)
         try:
-            if len(self.programs) >= MOST:
-                raise Untraceable("it is not the same from one round to the next")
+            program = self._program(kind, call, times, (held, fixed, now))
+        except Untraceable as error:
+            self._refuse(str(error))
+            return None
+        return program(times, held, fixed, now), program.passes
+
+    def _program(
+        self, kind: Hashable, call: "_Call", times: list[int], stacked: tuple[list[Tensor], ...]
+    ) -> Program:
+        never = Untraceable("it is not the same from one round to the next")
+        try:
+            if kind not in self.kinds and len(self.kinds) >= MOST:
+                raise never
+            self.kinds.add(kind)
+        except TypeError:  # not hashable
+            raise never from None
+        longest = times.index(max(times))
+
+        def made() -> Program:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that TorchScript is old
-                return _program(call, carry, fixed, now)
-        except Exception as error:  # whatever a user's module does that no trace can hold
-            self._refuse(error)
-            return None
+                return _program(
+                    call, times[longest], *([x[longest] for x in xs] for xs in stacked)
+                )
 
-    def _refuse(self, error: Exception) -> None:
-        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        found = PROGRAMS(kind, made)
+        if isinstance(found, Untraceable):
+            raise found
+        return found
+
+    def _refuse(self, why: str) -> None:
         if why not in self.refusals:
             self.refusals.append(why)
             if self.said:
@@ -163,8 +223,10 @@ class _Call(NamedTuple):
         return found, sum(passes)
 
 
-def _program(call: _Call, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]) -> Program:
-    first, passes = [x[0] for x in now], 0
+def _program(
+    call: _Call, times: int, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+) -> Program:
+    passes = 0
 
     def pure(*flat: Tensor) -> list[Tensor]:
         nonlocal passes
@@ -172,16 +234,18 @@ def _program(call: _Call, carry: list[Tensor], fixed: list[Tensor], now: list[Te
         return found
 
     with torch.no_grad():
-        times, wanted = min(2, len(now[0])), carry
+        times, wanted = min(2, times), carry
         for s in range(times):  # first of all: whatever a thread makes once is not traced
             wanted = pure(*wanted, *fixed, *(x[s] for x in now))
         # As objects of their own: a tensor that is carried and given would be taken for one input.
+        first = [x[0] for x in now]
         graph = _traced(pure, tuple(x.detach() for x in (*carry, *fixed, *first)))
         parts = Parts(len(carry), len(fixed), len(now))
         before, step, owned, read = rewritten(graph, parts)
-        program = Program(torch.jit.script(_Loop(before, step)), owned, read, passes)
-        found = program(times, carry, fixed, now)
-        if not _near(carry, wanted, found):
+        loop = torch.jit.script(_Loop(before, step, [i in owned for i in range(len(carry))]))
+        program = Program(loop, read, passes)
+        found = program([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
+        if not _near(carry, wanted, [x[0] for x in found]):
             raise Untraceable("its trace gives other numbers")
     return program
 
@@ -253,8 +317,19 @@ def _joined(tensors: Any, form: Form) -> Any:
     return tree.unflatten([next(rest) if x is None else x for x in form.leaves], form.structure)
 
 
+def _stacked(x: Tensor, n: int) -> Tensor:
+    """With the axis of n clients that vmap hides, or that many times the same."""
+    return mapped.raw(x) if mapped.inside(x) else x.expand(n, *x.shape)
+
+
+def _in_order(x: Tensor) -> Tensor:
+    """Every client's part in memory as a step that wrote into it would leave it."""
+    return x if x[0].is_contiguous() else x.contiguous()
+
+
 def _kind(x: Tensor) -> Hashable:
-    return x.shape, x.stride(), x.dtype
+    """Of one client's part."""
+    return x.shape[1:], x.stride()[1:], x.dtype
 
 
 def _unlike(a: Tensor, b: Tensor) -> bool:
