@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,49 @@ def die_after(last: int) -> None:
 
 
 def die_at(at: int, counted: str) -> None:
-    """Killed before its n-th operation on a file that it writes; the file has how many there were.
+    """Killed before its n-th operation on a file that it writes; ``counted`` is told how many.
 
-    Texts are written in halves, so that a kill also falls between them.
+    What is written is written in halves, so that a kill also falls between them.
     """
+    _step_by_step(at, counted, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def kill_worker_at(at: int, counted: str) -> None:
+    """A process that it started is killed at that moment, or as soon as there is one."""
+
+    def kill() -> None:
+        for path in Path("/proc/self/task").glob("*/children"):
+            for child in path.read_text().split():
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"resource_tracker" not in command:
+                    os.kill(int(child), signal.SIGKILL)
+                    return
+        raise LookupError
+
+    waiting = [True]
+
+    def try_to() -> None:
+        try:
+            kill()
+        except (LookupError, OSError):
+            return
+        waiting.clear()
+
+    _step_by_step(at, counted, try_to, waiting)
+
+
+def _step_by_step(
+    at: int, counted: str, act: Callable[[], None], again: list[bool] | None = None
+) -> None:
+    """Act at the n-th operation, and at those after it while ``again`` is not empty."""
     count = itertools.count()
     tally = os.open(counted, os.O_CREAT | os.O_WRONLY)
 
     def step() -> None:
         done = next(count)
         os.pwrite(tally, f"{done + 1:9}".encode(), 0)
-        if done == at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if done == at or (again and done > at >= 0):
+            act()
 
     for name in ("replace", "rename", "unlink", "fsync", "mkdir", "ftruncate"):
         real = getattr(os, name)

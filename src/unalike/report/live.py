@@ -147,6 +147,7 @@ class Server(ThreadingHTTPServer):
     """One desk, on a port of the loopback address."""
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait; those beyond try again after a second
 
     def __init__(self, folder: str | Path, port: int = PORT) -> None:
         """Port 0 takes any that is free."""
