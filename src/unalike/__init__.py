@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unalike.errors import ConfigError, DataError, RunError, UnalikeError
     from unalike.federating import dataset, federate, partitioner
     from unalike.federation.data import Federation
+    from unalike.federation.feature_skew import measure_features
     from unalike.federation.readers import from_arrays, from_frame
     from unalike.federation.skew import measure
     from unalike.predict.trained import Trained, load
@@ -35,6 +36,7 @@ __all__ = [
     "from_frame",
     "load",
     "measure",
+    "measure_features",
     "parse",
     "partitioner",
     "read_config",
@@ -50,6 +52,7 @@ _HOMES = {
     "unalike.errors": ("ConfigError", "DataError", "RunError", "UnalikeError"),
     "unalike.federating": ("dataset", "federate", "partitioner"),
     "unalike.federation.data": ("Federation",),
+    "unalike.federation.feature_skew": ("measure_features",),
     "unalike.federation.readers": ("from_arrays", "from_frame"),
     "unalike.federation.skew": ("measure",),
     "unalike.predict.trained": ("Trained", "load"),

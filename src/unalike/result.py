@@ -14,17 +14,16 @@ from torch import nn
 from unalike import tree
 from unalike.errors import RunError
 from unalike.federation.data import Federation
-from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.metrics.catalogue import TESTS, main_metric
 from unalike.predict.trained import Trained, trained
 from unalike.predict.weights import Which, of_models
 from unalike.report import outcome
 from unalike.report.plots import client_strip, learning_curves
-from unalike.run.build import Experiment, facts
+from unalike.run.build import Experiment
 from unalike.run.environment import environment
 from unalike.run.folder import LOGS, dumps
-from unalike.run.keep import Models, described, model_files, row_file, written
+from unalike.run.keep import Models, described, model_files, partition_record, row_file
 from unalike.run.place import numbered
 from unalike.tables.cells import words
 from unalike.tables.html import html
@@ -95,7 +94,7 @@ class Result:
             "config.json": {**config, "data": {"name": "files", "path": "(memory)"}},
             "environment.json": environment(),
             "features.json": described(self._made),
-            "skew.json": _partition(self._made),
+            "skew.json": partition_record(self._made)[1],
             "summary.json": self.summary,
         }
         raw = {name: dumps(held, indent=1).encode() for name, held in files.items()}
@@ -171,10 +170,6 @@ class Result:
     def _name(self) -> str:
         config = self._made.config
         return "+".join([config.method.name, *(m.name for m in config.plus)])
-
-
-def _partition(made: Experiment) -> dict[str, Any]:
-    return {**written(made, measure(made.federation.counts).as_dict()), **facts(made)}
 
 
 def _loaded(like: nn.Module, w: Params) -> nn.Module:

@@ -5,6 +5,7 @@ Studies of samplers at equal EMD found nearly no effect on the accuracy of FedAv
 classes end at 1.0, so there only the share of that is said.
 """
 
+from unalike.federation.feature_skew import FeatureSkew
 from unalike.federation.skew import Skew
 from unalike.report.skew import cell
 from unalike.run.config import Named
@@ -16,9 +17,21 @@ UNEVEN = 0.2  # Gini coefficients of sizes from which on they are called
 LOPSIDED = 0.5  # uneven and very uneven
 
 
-def in_words(skew: Skew) -> list[str]:
-    """Label skew, quantity skew, and what neither of them shows."""
-    return [_labels(skew), _sizes(skew), "Differences in features are not measured."]
+def in_words(skew: Skew, features: FeatureSkew) -> list[str]:
+    """Label skew, quantity skew and feature skew."""
+    return [_labels(skew), _sizes(skew), _features(features)]
+
+
+def _features(found: FeatureSkew) -> str:
+    many = int(found.measured.sum())
+    if not many:
+        return "Feature skew is not measured on these data."
+    mmd = f"MMD {cell('mmd', found.mean).text} at equal labels"
+    if not found.apart:
+        return f"No feature skew beyond chance ({mmd})."
+    which = "all" if found.apart == many else f"{found.apart} of {many}"
+    differ = "differs" if found.apart == 1 else "differ"
+    return f"Feature skew ({mmd}): {which} clients {differ} from the others beyond chance."
 
 
 def _labels(skew: Skew) -> str:

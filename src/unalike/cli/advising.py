@@ -14,6 +14,7 @@ from unalike.advise.words import in_words, model_in_words
 from unalike.compare.statistics.reuse import Reuse
 from unalike.errors import ConfigError, DataError, RunError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
+from unalike.federation.feature_skew import measure_features
 from unalike.federation.skew import measure
 from unalike.metrics.catalogue import metric
 from unalike.run.build import assemble, facts, federation, task
@@ -31,7 +32,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
     data = federation(config)
     _refuse(data)
     skew = measure(data.counts)
-    words = in_words(skew)
+    words = in_words(skew, measure_features(data, config.seed))
     console.print(f"{data.examples.name}, {skew.clients} clients:", *words)
     entered = lineup(config, data)
     made = assemble(entered.entrants[0].config, data, task(config, data.examples))  # refuse early

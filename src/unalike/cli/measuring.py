@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Federation
+from unalike.federation.feature_skew import FeatureSkew, measure_features
 from unalike.federation.skew import Skew, measure
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.plots.canvas import SUFFIXES
@@ -18,6 +20,7 @@ from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
 
+FURTHEST = 5  # clients that are named
 MOST = 100_000  # clients or classes of a partition that is looked for
 
 
@@ -29,13 +32,14 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     override(raw, *overrides)
     config = parse(raw)
     data = federation(config)
-    found = measure(data.counts)
+    found, features = measure(data.counts), measure_features(data, config.seed)
     console = Console()
     title = f"{config.data.name}, {config.partition.name}"
     drawn = "" if plot is None else _draw(data, found, title, Path(plot))
-    table = skew_table({"value": found.as_dict()}, f"Skew of {title}: training examples")
+    skew = found.as_dict() | features.as_dict()
+    table = skew_table({"value": skew}, f"Skew of {title}: training examples")
     console.print(terminal([table], console.width))
-    for said in _outcome(data):
+    for said in [*_outcome(data), *_furthest(data, features)]:
         console.print(said, soft_wrap=True, markup=False, highlight=False)
     if drawn:
         console.print(drawn, soft_wrap=True, markup=False)
@@ -45,6 +49,16 @@ def _outcome(data: Federation) -> list[str]:
     """What was asked of the partition and what came of it."""
     left = [f"{data.unused:,} examples are held by no client"] if data.unused else []
     return [*map(str, data.outcomes), *left]
+
+
+def _furthest(data: Federation, found: FeatureSkew) -> list[str]:
+    """Which clients' features differ most, if any do beyond chance."""
+    if not found.apart:
+        return []
+    order = np.argsort(-np.where(found.measured, found.mmd, -1.0), kind="stable")[:FURTHEST]
+    names = data.names or [f"client {k}" for k in range(data.n_clients)]
+    each = ", ".join(f"{names[k]} {found.mmd[k]:.3f}" for k in order if found.measured[k])
+    return [f"features furthest from the other clients' (MMD at equal labels): {each}"]
 
 
 def _draw(data: Federation, found: Skew, title: str, path: Path) -> str:

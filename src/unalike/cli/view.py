@@ -67,6 +67,10 @@ class View:
             f"skew of {config.partition.name}: EMD {emd}, Jensen-Shannon {js}, "
             f"clients of {least} to {most} examples"
         )
+        if skew.get("apart"):
+            mmd, apart = (cell(name, skew[name]).text for name in ("mmd", "apart"))
+            which = f"{apart} client{'s' * (apart != '1')} beyond chance"
+            self._say(f"features differ, too: MMD {mmd} at equal labels, {which}")
         for outcome in made.federation.outcomes:
             self._say(str(outcome))
         if made.federation.unused:

@@ -253,7 +253,8 @@ class Simulation:
         if not self.shared_out:
             return partial(self._vmapped, t, plan, downs, home)
         kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
-        return self._watched(t, self._pool.submit(self._together, plan, downs, home, kept, drawn).result)
+        begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
+        return self._watched(t, begun.result)
 
     @property
     def shared_out(self) -> bool:

@@ -228,6 +228,7 @@ def client_rows(run: Run) -> list[Record]:
     if run.evaluated:
         line = (run.clients(run.evaluated[-1]["round"]) or {}).get("local", {})
     distance, tested = emd_per_client(counts), line.get("n", [])
+    apart = run.data.get("features", {}).get("mmd", [])
     rows = [
         {
             "client": (run.data.get("names") or range(n))[k],
@@ -236,6 +237,7 @@ def client_rows(run: Run) -> list[Record]:
             **({"test rows": int(tested[k])} if len(tested) == n else {}),
             "largest class": names[int(counts[k].argmax())],
             "EMD": float(distance[k]),
+            **({"MMD": apart[k]} if any(v is not None for v in apart) else {}),
             "rounds": int(taken[k]),
             "last weight": None if np.isnan(last[k]) else float(last[k]),
         }

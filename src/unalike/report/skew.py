@@ -29,10 +29,14 @@ MEASURES = {
     "hellinger": Measure("Hellinger", "Hellinger distance from pooled, 0 to 1"),
     "entropy": Measure("entropy", "entropy of the labels of a client, nats"),
     "gini": Measure("Gini", "Gini coefficient of the sizes, 0 is equal"),
+    "mmd": Measure("MMD", "features from other clients' at equal labels, to 1.41"),
+    "apart": Measure("apart", "clients whose features differ beyond chance", counts=True),
     "smallest": Measure("smallest", "examples of the smallest client", counts=True),
     "largest": Measure("largest", "examples of the largest client", counts=True),
 }
-SHORT = ("clients", "emd", "js", "hellinger", "smallest", "largest")  # beside those of others
+SHORT = (  # beside those of others
+    *("clients", "emd", "js", "hellinger", "mmd", "smallest", "largest"),
+)
 
 
 def skew_table(skews: Mapping[str, Mapping[str, float | None]], title: str = "") -> Table:

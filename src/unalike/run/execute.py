@@ -7,10 +7,9 @@ from typing import Any, Protocol
 from unalike.engine.course import Progress
 from unalike.engine.ranks import Ranks
 from unalike.errors import ConfigError, OwnCodeError, RunError
-from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.run import manifest
-from unalike.run.build import Experiment, experiment, facts
+from unalike.run.build import Experiment, experiment
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config, parse
 from unalike.run.ends import (
@@ -24,7 +23,7 @@ from unalike.run.ends import (
 )
 from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
 from unalike.run.interrupts import interrupts
-from unalike.run.keep import SELECTED, Keeper, written
+from unalike.run.keep import SELECTED, Keeper, partition_record
 from unalike.run.manifest import Manifest
 from unalike.run.origins import refuse_changed_code, refuse_stranger
 from unalike.run.place import clear, make_folder, refuse_occupied
@@ -146,14 +145,14 @@ def _go(
 ) -> None:
     """All rounds in a folder."""
     tell = ranks.exchange if ranks is not None else _nobody
-    config, federation, course = made.config, made.federation, made.course
+    config, course = made.config, made.course
     origin = begun(folder, made, found)
     logs = [Log(folder / name) for name in LOGS]
     checkpoint = Checkpoint(folder, made, logs, origin, changed_code)
     done, progress = checkpoint.restore()
     origin = recorded(folder, origin, found)
-    skew = measure(federation.counts).as_dict()
-    put(folder, origin, "skew.json", dumps({**written(made, skew), **facts(made)}).encode())
+    skew, told = partition_record(made)
+    put(folder, origin, "skew.json", dumps(told).encode())
     tell(str(done).encode())
     _forget_timing(folder, done)
     records = read_lines(folder / "rounds.jsonl")

@@ -30,10 +30,12 @@ from unalike.engine.evaluate import Evaluation
 from unalike.engine.examine import Examiner
 from unalike.errors import warn_once
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
+from unalike.federation.feature_skew import measure_features
+from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.metrics.catalogue import higher
 from unalike.network import Network
-from unalike.run.build import Experiment
+from unalike.run.build import Experiment, facts
 from unalike.run.folder import dumps
 from unalike.run.groups import groups
 from unalike.run.rounds import Step
@@ -194,14 +196,18 @@ def _classes(examples: Examples) -> list[str]:
     return list(examples.class_names) or list(map(str, range(examples.classes)))
 
 
-def written(made: Experiment, skew: dict[str, Any]) -> dict[str, Any]:
-    """What skew.json says of the partition: of all clients, and of each one that judges."""
-    judging = made.simulation.examiner.judging
-    return partitioned(made.federation, skew, judging) | {"groups": groups(made)}
+def partition_record(made: Experiment) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the measures of skew, all that skew.json says: of all clients, and of each that judges)."""
+    federation, judging = made.federation, made.simulation.examiner.judging
+    features = measure_features(federation, made.config.seed)
+    skew = measure(federation.counts).as_dict() | features.as_dict()
+    each = {name: values[:judging] for name, values in features.per_client().items()}
+    own = {"groups": groups(made), "features": each, **facts(made)}
+    return skew, partitioned(federation, skew, judging) | own
 
 
 def partitioned(federation: Federation, skew: dict[str, Any], judging: int) -> dict[str, Any]:
-    """The same of clients that are here; methods make no groups of them."""
+    """What is said of clients that are here, without their groups."""
     return {
         "skew": skew,
         "counts": federation.counts[:judging].tolist(),

@@ -266,6 +266,6 @@ def _of_client(name: str, value: float | str | None) -> Cell:
         return words(value)
     if name in METRICS:
         return score(value, name)
-    if name == "EMD":
-        return skew_cell("emd", value)
+    if name in ("EMD", "MMD"):
+        return skew_cell(name.lower(), value)
     return decimal(value, 4) if name == "last weight" else whole(value)
