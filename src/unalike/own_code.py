@@ -1,6 +1,7 @@
 """Code of the user's own, named by its Python file."""
 
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import chdir, contextmanager
@@ -54,7 +55,8 @@ def run(key: str, file: str) -> ModuleType:
 def reason(error: BaseException) -> str:
     """An error in a few words, with the last line of the user's own code on the way to it."""
     text = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
+    first = re.split(r"\.\s+(?=[A-Z])", text[0], maxsplit=1)[0] if text else ""  # one sentence
+    said = f"{type(error).__name__}: {first.rstrip('.')}" if text else type(error).__name__
     own = [frame for frame in extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
     if not own:
         return said

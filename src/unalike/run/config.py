@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from unalike.errors import ConfigError, unknown
-from unalike.federation.readers.frames import SUFFIXES
+from unalike.federation.readers.table_file import SUFFIXES
 from unalike.run.explain import check, shown
 from unalike.run.overrides import LISTS, override
 from unalike.run.sections import (

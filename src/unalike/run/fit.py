@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.nn.parameter import UninitializedParameter
 
 from unalike import rng, tree
 from unalike.batches import Batch
@@ -49,6 +50,7 @@ def fit(
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]
     try:
+        _refuse_unmade(module, what)
         made = learn(Network(module, track_statistics=track, kernels=kernels, bf16=bf16))
         made = made.scaled(examples.unit)
         if not made.network.weights:
@@ -71,6 +73,20 @@ def fit(
     if wrong:
         raise ConfigError(f"{what} {wrong}.")
     return made
+
+
+def _refuse_unmade(module: nn.Module, what: str) -> None:
+    """Weights that have no numbers yet cannot be copied."""
+    for name, weight in module.named_parameters():
+        if isinstance(weight, UninitializedParameter):
+            raise ConfigError(
+                f"{what} has a lazy layer at '{name}', whose size is not known yet; give its size, "
+                "or call the model on rows once where it is made."
+            )
+        if weight.is_meta:
+            raise ConfigError(
+                f"{what} has no numbers in '{name}' (device 'meta'); make it on the CPU."
+            )
 
 
 def misfit(what: str, examples: Examples, error: BaseException) -> ConfigError:

@@ -103,6 +103,8 @@ class Classification(NetworkTask):
                 f"whose last axis must be {wanted}"
             )
         self.per_example(out, y)  # raises if the other axes are wrong
+        if torch.isnan(out).any():
+            return f"gives NaN for rows of '{data}' before any training; correct its forward pass"
         return ""
 
     def refuse(self, select: str, ensemble: str, target: float | None) -> None:

@@ -31,6 +31,16 @@ def _fresh() -> None:
             {"label": pl.Series(["x", "y"] * 19 + ["z", "rare"])},
             "the class 'rare' and 1 more occurs in a single row",
         ),
+        ({"cost": pl.Series([f"${i},000" for i in range(40)])}, "numbers with something around"),
+        ({"dose": pl.Series([f"{i % 9} mg" for i in range(40)])}, "such as '0 mg', and each"),
+        (
+            {"dose": pl.Series([str(i) if i % 4 else "-" for i in range(40)])},
+            r"because of '-' among its numbers; .* set data.na_values = \['-'\]",
+        ),
+        (
+            {"label": pl.Series(["sick", "Sick ", "well", "well"] * 10)},
+            "the classes 'Sick ' and 'sick' differ in capitals or spaces alone",
+        ),
     ],
 )
 def test_a_trap_is_said(columns: dict, words: str) -> None:
@@ -44,5 +54,7 @@ def test_an_ordinary_table_is_read_in_silence() -> None:
         flat=pl.Series([0.0] * 39 + [1.0]),
         town=pl.Series(["Ulm", "Bonn"] * 20),
         code=pl.Series(["12.3.x", "7.1.y"] * 20),
+        grade=pl.Series([f"{i % 4}a" for i in range(40)]),
+        dose=pl.Series(["0", "1", "2", "many"] * 10),
     )
     from_frame(table)

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from unalike.errors import DataError, unknown
 from unalike.federation.datasets.base import StoredDataset, TableDataset
-from unalike.federation.readers.frames import from_frame, table_file
+from unalike.federation.readers.frames import from_frame
+from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:
     import polars as pl

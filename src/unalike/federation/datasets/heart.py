@@ -14,7 +14,7 @@ from unalike.errors import DataError
 from unalike.federation.datasets.base import StoredDataset, TableDataset
 from unalike.federation.readers.arrays import from_arrays
 from unalike.federation.readers.columns import Column, Pending
-from unalike.federation.readers.frames import table_file
+from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,7 @@ from pydantic import Field
 from unalike.errors import DataError
 from unalike.federation.datasets.base import StoredDataset
 from unalike.federation.readers.arrays import from_arrays
-from unalike.federation.readers.frames import table_file
+from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from unalike.errors import DataError
 from unalike.federation.datasets.base import StoredDataset
-from unalike.federation.readers.frames import table_file
 from unalike.federation.readers.labels import code_clients
 from unalike.federation.readers.leaf import leaf_files, read_leaf
+from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples

@@ -17,12 +17,14 @@ from unalike.errors import DataError
 from unalike.federation.readers.arrays import from_arrays
 from unalike.federation.readers.columns import Column, Csv, Normalise, Pending
 from unalike.federation.readers.labels import code_clients
-from unalike.federation.readers.lines import complaint, line_of
+from unalike.federation.readers.lines import line_of
 from unalike.federation.readers.rows import RowError, Where, counted, placed
+from unalike.federation.readers.table_file import AS_USUAL, table_file
 from unalike.federation.readers.traps import (
     warn_of_features,
     warn_of_labels,
     warn_of_rare_classes,
+    warn_of_spellings,
 )
 
 if TYPE_CHECKING:
@@ -32,12 +34,9 @@ if TYPE_CHECKING:
     from unalike.kinds import Kind
 
 Missing = Literal["error", "impute"]
-AS_USUAL = Csv()
 MAX_LEVELS = 1000
+SHOWN, LONG = 30, 60  # columns that a message names, and letters of each
 MISSING = "(missing)"  # the level of text that is not there
-# What CSV files in the wild write for "missing", UCI's question mark among them.
-NULLS = ["", "?", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"]
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 def from_frame(
@@ -126,6 +125,9 @@ def from_frame(
     if classes is None and examples.ranges is None:
         warn_of_labels(train[label])
         warn_of_rare_classes(train[label])
+        warn_of_spellings(train[label], "classes")
+    if client:
+        warn_of_spellings(train[client], "clients")
     filled = missing == "impute"
     reading = examples.reading._replace(form="table", label=label, client=client, gaps=filled)
     units = code_clients(train[together].to_numpy()).codes if together else None
@@ -167,63 +169,6 @@ def read_table(
     table = _spelled_out(table_file(path, csv), aside)
     examples = from_frame(table, label, client, **given)
     return replace(examples, reading=examples.reading._replace(csv=csv))
-
-
-def table_file(
-    path: str | Path, csv: Csv = AS_USUAL, *, texts: Sequence[str] = ()
-) -> "pl.DataFrame":
-    """The file as a polars frame, with CSV's many spellings of "missing" read as such.
-
-    ``texts`` are columns of a CSV file that are text even where they look like numbers.
-    """
-    import polars as pl
-
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no file '{path}'.")
-    if not path.name.lower().endswith(SUFFIXES):
-        raise DataError(f"'{path}' is not a table; its name must end in {', '.join(SUFFIXES)}.")
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pl.read_parquet(path)
-        table = pl.read_csv(
-            path,
-            separator=csv.separates(path.name),
-            null_values=[*NULLS, *csv.na_values],
-            encoding="utf8" if csv.encoding == "utf-8" else csv.encoding,
-            infer_schema_length=None,
-            schema_overrides=dict.fromkeys(texts, pl.String),
-        )
-        wrong = complaint(path, csv) if table.width == 1 else _twice(table.columns)
-    except LookupError:
-        raise DataError(
-            f"there is no encoding '{csv.encoding}'; data.encoding may be utf-8, latin-1, cp1252 "
-            "or another that Python knows."
-        ) from None
-    except UnicodeDecodeError as error:
-        wrong = f"it is not written in {csv.encoding} ({error.reason}); set data.encoding"
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        wrong = complaint(path, csv) or _undecoded(reason) or reason
-    if wrong:
-        raise DataError(f"'{path}' cannot be read as a table: {wrong}.")
-    return table
-
-
-def _undecoded(reason: str) -> str:
-    """What to say of bytes that are no UTF-8; empty if it is something else."""
-    if "utf-8" not in reason.lower():
-        return ""
-    return "it is not written in UTF-8; set data.encoding, for instance to 'latin-1'"
-
-
-def _twice(columns: Sequence[str]) -> str:
-    """What is wrong with a header that has a name twice, which polars renames; empty if none is."""
-    for name in columns:
-        first, mark, number = name.rpartition("_duplicated_")
-        if mark and number.isdigit() and first in columns:
-            return f"two columns are called '{first}'; rename one"
-    return ""
 
 
 def _spelled_out(table: "pl.DataFrame", aside: set[str]) -> "pl.DataFrame":
@@ -299,7 +244,14 @@ def expect(table: "pl.DataFrame", column: str, why: str = "") -> None:
     if column not in table.columns:
         near = get_close_matches(column, table.columns, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        raise DataError(f"no column '{column}': {why}{hint}it has {', '.join(table.columns)}.")
+        raise DataError(f"no column '{column}': {why}{hint}it has {_listed(table.columns)}.")
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """Names of columns, as many and as much of each as a sentence can hold."""
+    shown = [name if len(name) <= LONG else f"{name[:LONG]}..." for name in columns[:SHOWN]]
+    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
+    return ", ".join(shown) + more
 
 
 def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":

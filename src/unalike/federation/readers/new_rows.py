@@ -14,9 +14,10 @@ from unalike.federation.features import Features
 from unalike.federation.readers.arrays import Layout, features
 from unalike.federation.readers.columns import Column, Reading
 from unalike.federation.readers.extras import require
-from unalike.federation.readers.frames import MISSING, as_polars, expect, table_file
+from unalike.federation.readers.frames import MISSING, as_polars, expect
 from unalike.federation.readers.images import image_files, open_image, stack
 from unalike.federation.readers.npz import load_npz
+from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:
     import polars as pl

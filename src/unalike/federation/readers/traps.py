@@ -16,6 +16,8 @@ SCORES = 20  # numbers that may well be classes, such as marks
 ENOUGH = 20  # rows from which on a pattern is hardly chance
 _DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})\b"
 
+_DECORATED = r"^\s*[$€£¥<>~±]*\s*[-+]?\d+([.,' ]\d+)*\s*(%|[$€£¥]|[a-zµ°/]{1,12})?\s*$"
+
 
 def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where) -> None:
     """Say which text columns look like numbers with a slip, and which like names of rows."""
@@ -50,6 +52,17 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
                 f"because '{column[slip]}' in {where(slip, False)} is not a number; correct it, or "
                 "empty the cell and set data.missing = 'impute'."
             )
+        elif (blank := _blank(column)) is not None:
+            warn_once(
+                f"column '{name}' is taken as text, a feature for each of its {levels} values, "
+                f"because of '{blank}' among its numbers; if that means missing, set "
+                f"data.na_values = ['{blank}'] and data.missing = 'impute'."
+            )
+        elif _decorated(column):
+            warn_once(
+                f"column '{name}' holds numbers with something around them, such as "
+                f"'{column.drop_nulls()[0]}', and each becomes a feature; write plain numbers."
+            )
         elif levels > MANY and 2 * levels > len(column):
             warn_once(
                 f"column '{name}' has {levels} different texts in {len(column)} rows, and each "
@@ -81,6 +94,23 @@ def warn_of_rare_classes(label: "pl.Series") -> None:
             f"the class '{rare[0]}'{more} occurs in a single row, which either trains or tests; "
             "join it with another class or leave the row out."
         )
+
+
+def warn_of_spellings(column: "pl.Series", what: str) -> None:
+    """Name two classes or clients that differ in capitals or spaces alone."""
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return
+    seen: dict[str, str] = {}
+    for name in column.drop_nulls().unique().sort():
+        first = seen.setdefault(" ".join(name.lower().split()), name)
+        if first != name:
+            warn_once(
+                f"the {what} '{first}' and '{name}' differ in capitals or spaces alone and are "
+                "taken as two; spell them alike if they are one."
+            )
+            return
 
 
 def _warn_of_copies(table: "pl.DataFrame", columns: list[str]) -> None:
@@ -118,3 +148,26 @@ def _slip(column: "pl.Series") -> int | None:
     if not slips.any() or bare.null_count() > (1 - MOSTLY) * len(bare):
         return None
     return slips.arg_max()
+
+
+def _blank(column: "pl.Series") -> str | None:
+    """The one text that stands again and again in a column of numbers; None in any other column."""
+    import polars as pl
+
+    numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+    words = column.filter(column.is_not_null() & numbers.is_null())
+    if len(words) < 2 or words.n_unique() > 1 or numbers.n_unique() <= FEW:
+        return None
+    return str(words[0])
+
+
+def _decorated(column: "pl.Series") -> bool:
+    """Whether texts are numbers with a currency, a unit, or a mark between thousands."""
+    import polars as pl
+
+    present = column.drop_nulls()
+    if present.n_unique() <= FEW:
+        return False
+    bare = present.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
+    share = (present.str.contains(_DECORATED) & ~bare).mean()
+    return isinstance(share, float) and share >= MOSTLY
