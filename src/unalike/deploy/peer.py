@@ -333,6 +333,11 @@ def refuse(config: Config, addresses: Mapping[str, str]) -> None:
             "topology.cloud puts one more server in the middle, which peers do without; leave it "
             "out: the numbers are the same."
         )
+    if config.deploy.secure_aggregation:
+        raise ConfigError(
+            "deploy.secure_aggregation hides updates from a coordinator, and peers have none; set "
+            "it to false."
+        )
     if config.clock.kind != "none":
         raise ConfigError("the clock is simulated, and peers have a real one; set clock.kind none.")
 

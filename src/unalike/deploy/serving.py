@@ -316,16 +316,16 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
 
     def ask(tensors: Tree, like: Tree) -> list[Tree]:
         m = message("learn", run, next(numbers), "coordinator", tensors)
-        got = []
+        got = {}
         for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
             if isinstance(answer, str) or answer.kind == "refusal":
                 why = answer if isinstance(answer, str) else answer.note.get("why")
                 raise RunError(f"site '{site}' did not tell what scaling and filling take: {why}")
             try:
-                got.append(fitted(answer.tensors, like, "an answer"))
+                got[site] = fitted(answer.tensors, like, "an answer")
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
-        return got
+        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
 
     shape = agreed.shape
     return preparing.learned(agreed.pending, shape.features, shape.dtype, ask, agreed.reading.gaps)
