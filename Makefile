@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 OK     := $(VENV)/.installed
 DOCS   := $(VENV)/.docs
 
-.PHONY: demo test test-quick test-slow test-gpu test-break check format docs lock wheel help
+.PHONY: demo test test-quick test-slow test-gpu test-break test-faults check format docs lock wheel help
 
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-slow  trained results on real data (set UNALIKE_DATA), about half an hour"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make test-break inputs, folders and code that try to break it, about twenty minutes"
+	@echo "make test-faults a hundred faults of deployed runs, about ten minutes"
 	@echo "make docs       the documentation site, in site/"
 
 $(OK): pyproject.toml $(CONSTRAINTS)
@@ -47,6 +48,9 @@ test-gpu: $(OK)
 
 test-break: $(OK)
 	$(BIN)/python -m pytest -m breaking tests/breaking $(ARGS)
+
+test-faults: $(OK)
+	$(BIN)/python -m pytest -m faults tests/deploy $(ARGS)
 
 check: $(OK)
 	$(BIN)/ruff check .

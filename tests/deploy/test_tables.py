@@ -28,13 +28,34 @@ from unalike.run.build import assemble, task
 from unalike.run.config import parse
 
 
-@pytest.mark.parametrize("scale", ["pooled", "client"])
-def test_a_messy_table_gives_the_simulated_model(scale: str, tmp_path: Path) -> None:
+def parted(site: str, held: pl.DataFrame) -> pl.DataFrame:
+    """With the patient of each row, and at one site some rows that are for testing."""
+    n = len(held)
+    part = ["test" if site == "hills" and i % 5 == 0 else "" for i in range(n)]
+    patient = [f"{site} {i // 3}" for i in range(n)]
+    return held.with_columns(pl.Series("part", part), pl.Series("patient", patient))
+
+
+@pytest.mark.parametrize(
+    ("scale", "more"),
+    [
+        ("pooled", {}),
+        ("client", {}),
+        ("pooled", {"split": "part", "drop": ["patient"]}),
+        ("none", {"together": "patient", "drop": ["part"]}),
+        ("none", {"split": "part", "together": "patient"}),
+    ],
+)
+def test_a_messy_table_gives_the_simulated_model(
+    scale: str, more: dict[str, Any], tmp_path: Path
+) -> None:
     tables = {site: table(site, seed) for seed, site in enumerate(SITES)}
+    if more:
+        tables = {site: parted(site, held) for site, held in tables.items()}
     pl.concat(tables.values()).write_csv(tmp_path / "all.csv")
     for site, held in tables.items():
         held.drop("site").write_csv(tmp_path / f"{site}.csv")
-    settings: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": scale}
+    settings: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": scale, **more}
     config = parse({"rounds": 3, "model": {"name": "logistic"}, "local": {"lr": 0.2}, "seed": 1})
 
     data = federate(

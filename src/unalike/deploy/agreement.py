@@ -51,6 +51,8 @@ class Hello(BaseModel):
     drop_first: bool
     scale: str = Field(pattern="^(none|pooled|client)$")
     reading: Read
+    given: list[int] = Field(min_length=3, max_length=3)  # rows that train, validate, test
+    units: bool  # whether rows are dealt in units, such as all of one patient
 
 
 class Agreement(NamedTuple):
@@ -64,6 +66,14 @@ class Agreement(NamedTuple):
     rows_of: dict[str, int]
     reading: Reading  # of new rows, by the shared model
     pending: Pending  # what is still to be learned about features, from all sites together
+    given: dict[str, tuple[int, int, int]]  # rows of each site whose part its file says
+    units: bool  # whether any site deals its rows in units
+
+    @property
+    def brought(self) -> tuple[bool, bool]:
+        """Whether files bring validation rows, and test rows."""
+        _, validation, test = zip(*self.given.values(), strict=True)
+        return any(validation), any(test)
 
 
 def read_hello(m: Message) -> Hello:
@@ -113,6 +123,8 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
         {name: hellos[name].rows for name in names},
         _read(hellos),
         Pending(columns, first.drop_first, cast(Scale, first.scale)),
+        {name: cast(tuple[int, int, int], tuple(hellos[name].given)) for name in names},
+        any(h.units for h in hellos.values()),
     )
 
 
@@ -159,6 +171,7 @@ def welcome(agreed: Agreement, name: str, config: Config, run: str) -> Message:
         "first": agreed.first[name],
         "rows": agreed.rows,
         "classes": agreed.shape.classes,
+        "brought": list(agreed.brought),
         "columns": [[c.name, c.role, *c.levels] for c in agreed.pending.columns],
         "class_names": list(agreed.class_names),
         "config": told,

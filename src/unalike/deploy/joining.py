@@ -11,7 +11,7 @@ from unalike.deploy.messages import Message, MessageError, digest
 from unalike.deploy.release import release
 from unalike.errors import ConfigError, DataError
 from unalike.federation.build import SPLIT, stream
-from unalike.federation.data import Examples, Federation
+from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.run.config import Config, parse
@@ -33,16 +33,12 @@ class Joined(NamedTuple):
 
 def hello(examples: Examples) -> dict[str, Any]:
     """What a site says of its data before it joins: shapes, names of classes, columns, levels."""
-    if examples.part is not None or examples.units is not None:
-        raise DataError(
-            "files that say which rows train, or which stay together, cannot be joined yet; leave "
-            "the split to the recipe."
-        )
     if examples.ranges is not None:
         raise DataError(
             "a regression cannot be joined yet, since sites would have to scale its target alike; "
             "simulate it with unalike run, or name a column of classes."
         )
+    fixed = np.zeros(0) if examples.part is None else examples.part
     return {
         "version": release(),
         "rows": len(examples),
@@ -56,6 +52,8 @@ def hello(examples: Examples) -> dict[str, Any]:
         "drop_first": examples.pending.drop_first,
         "scale": examples.pending.scale,
         "reading": {k: getattr(examples.reading, k) for k in READING},
+        "given": [int((fixed == part).sum()) for part in (TRAIN, VALIDATION, TEST)],
+        "units": examples.units is not None,
     }
 
 
@@ -89,6 +87,7 @@ def join(examples: Examples, welcome: Message) -> Joined:
         first, rows = int(note["first"]), int(note["rows"])
         classes, names = int(note["classes"]), tuple(str(n) for n in note["class_names"])
         columns = tuple(columned(c) for c in note["columns"])
+        validation, test = (bool(b) for b in note["brought"])
     except (KeyError, TypeError, ValueError):
         raise MessageError("the welcome of the coordinator is incomplete.") from None
     if note.get("digest") != digest(note["config"]):
@@ -105,11 +104,16 @@ def join(examples: Examples, welcome: Message) -> Joined:
     federation = split(
         examples,
         np.zeros(len(examples), dtype=np.int64),
-        validation=config.split.validation,
-        test=config.split.test,
+        # Where files bring validation or test rows, at any site, no more of them are taken.
+        validation=0.0 if validation else config.split.validation,
+        test=0.0 if test else config.split.test,
         rng=lots,  # type: ignore[arg-type]
         names=(str(note["name"]),),
     )
+    if not federation.sizes(TRAIN)[0]:
+        raise DataError(
+            "none of this site's rows trains; mark some as 'train', or leave them free."
+        )
     return Joined(welcome.head.run, number, clients, config, federation)
 
 

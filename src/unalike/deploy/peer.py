@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc  # type: ignore[import-untyped]
 import torch
@@ -36,7 +36,7 @@ from unalike.deploy.messages import (
 )
 from unalike.deploy.network import POLL, answered, joined, listen
 from unalike.deploy.policy import Policy
-from unalike.deploy.serving import ask_scales
+from unalike.deploy.serving import ask_scales, training_sizes
 from unalike.deploy.shelf import Item, Shelf
 from unalike.deploy.site import Site
 from unalike.errors import ConfigError, RunError
@@ -44,7 +44,9 @@ from unalike.federation.data import Examples
 from unalike.files import write
 from unalike.parts.selection import Choosing
 from unalike.recipe import Recipe
+from unalike.run.build import chosen
 from unalike.run.config import Config
+from unalike.run.topologies import TopologySettings
 from unalike.tree import Tree
 
 Say = Callable[[str], None]
@@ -176,8 +178,10 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         scale: Tree = {}
         if told is None:
             scale = ask_scales(self.agreed, run, circle, self.arrive)
+            self.sizes = training_sizes(self.agreed, self.config, run, circle, self.arrive)
         else:
             scale = {k[2:-2]: v for k, v in under(told.tensors, "scale").items()}
+            self.sizes = under(told.tensors, "sizes")[""]
         if scale:
             self._do(site, message("prepare", run, 0, self.name, scale))
         self._do(site, message("begin", run, 0, self.name, note={"stage": 0}))
@@ -203,7 +207,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.survey = self._surveys() if told is None else _surveys_in(told)
         if told is None:
             note = {"hellos": {n: h.model_dump() for n, h in hellos.items()}}
-            kept = {"scale": scale, "survey": self.survey}
+            kept = {"scale": scale, "sizes": self.sizes, "survey": self.survey}
             write(known, encode(message("welcome", run, 0, self.name, kept, note)))
             write(self.place / "config.json", json.dumps(self.config.resolved(), indent=2))
 
@@ -324,6 +328,16 @@ def refuse(config: Config, addresses: Mapping[str, str]) -> None:
             "topology 'star' has a coordinator in its middle: use 'unalike serve', or choose "
             "another topology, such as ring."
         )
+    if config.topology.settings.get("cloud"):
+        raise ConfigError(
+            "topology.cloud puts one more server in the middle, which peers do without; leave it "
+            "out: the numbers are the same."
+        )
+    if config.deploy.secure_aggregation:
+        raise ConfigError(
+            "deploy.secure_aggregation hides updates from a coordinator, and peers have none; set "
+            "it to false."
+        )
     if config.clock.kind != "none":
         raise ConfigError("the clock is simulated, and peers have a real one; set clock.kind none.")
 
@@ -332,7 +346,10 @@ def run_of(config: Config, names: tuple[str, ...]) -> str:
     """The name of a run: the same at all peers if they have the same recipe and list."""
     told = config.resolved()
     common = {k: v for k, v in told.items() if k not in ("data", "partition", "engine")}
-    return digest({"peers": sorted(names), "recipe": common})
+    common["topology"] = {k: v for k, v in common["topology"].items() if k != "path"}
+    links = cast(TopologySettings, chosen("topology", config.topology)).build().links(0, len(names))
+    graph = [] if links is None else links.tolist()  # a file that it is read from may have changed
+    return digest({"peers": sorted(names), "recipe": common, "graph": graph})
 
 
 def _noted(m: Message, note: Any) -> Any:

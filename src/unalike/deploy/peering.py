@@ -15,7 +15,6 @@ from unalike.deploy.gossip import Gossip
 from unalike.deploy.messages import MessageError, fitted
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
-from unalike.deploy.serving import training_sizes
 from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
 from unalike.engine.guard import Guard
@@ -66,7 +65,7 @@ def _remote(peer: Peer) -> Remote:
         peer.circle,
         peer.run,
         agreed.names,
-        training_sizes(agreed, peer.config),
+        peer.sizes,
         peer.config.seed,
         seconds=peer.seconds,
         heard=lambda name, what: peer.say(f"peer '{name}': {what}"),

@@ -174,7 +174,7 @@ def _played(
         desk,
         run,
         agreed.names,
-        training_sizes(agreed, config),
+        training_sizes(agreed, config, run, desk, seconds),
         config.seed,
         seconds=seconds,
         prepare=scale,
@@ -229,10 +229,35 @@ def _blank(agreed: Agreement) -> Federation:
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
-def training_sizes(agreed: Agreement, config: Config) -> Tensor:
-    """Training examples of each site, as the split makes them of its rows."""
-    rows = [agreed.rows_of[name] for name in agreed.names]
-    return torch.tensor(training_rows(rows, config.split.validation, config.split.test))
+def training_sizes(
+    agreed: Agreement, config: Config, run: str, desk: Exchange, seconds: float
+) -> Tensor:
+    """Training examples of each site: as the split makes them of its rows, or as it says."""
+    if agreed.units:  # only a site knows how large its units are
+        return _told_sizes(agreed, run, desk, seconds)
+    validation, test = config.split.validation, config.split.test
+    shares = [0.0 if b else s for b, s in zip(agreed.brought, (validation, test), strict=True)]
+    found = []
+    for name in agreed.names:
+        free = agreed.rows_of[name] - sum(agreed.given[name])
+        dealt = training_rows([free], *shares)[0] if free else 0
+        found.append(agreed.given[name][0] + dealt)
+    return torch.tensor(found)
+
+
+def _told_sizes(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tensor:
+    m, found = message("learn", run, 1 << 43, "coordinator", note={"sizes": True}), {}
+    like = {"rows": torch.zeros((), dtype=torch.long)}
+    for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
+        try:
+            if isinstance(answer, str) or answer.kind == "refusal":
+                raise MessageError(answer if isinstance(answer, str) else answer.note.get("why"))
+            found[site] = int(fitted(answer.tensors, like, "an answer")["rows"])
+        except MessageError as error:
+            raise RunError(f"site '{site}' did not tell how many rows train: {error}") from None
+        if not 1 <= found[site] <= agreed.rows_of[site]:
+            raise RunError(f"site '{site}' claims to train on {found[site]} rows.")
+    return torch.tensor([found[name] for name in agreed.names])
 
 
 def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say, remote: Remote) -> None:
@@ -291,16 +316,16 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
 
     def ask(tensors: Tree, like: Tree) -> list[Tree]:
         m = message("learn", run, next(numbers), "coordinator", tensors)
-        got = []
+        got = {}
         for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
             if isinstance(answer, str) or answer.kind == "refusal":
                 why = answer if isinstance(answer, str) else answer.note.get("why")
                 raise RunError(f"site '{site}' did not tell what scaling and filling take: {why}")
             try:
-                got.append(fitted(answer.tensors, like, "an answer"))
+                got[site] = fitted(answer.tensors, like, "an answer")
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
-        return got
+        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
 
     shape = agreed.shape
     return preparing.learned(agreed.pending, shape.features, shape.dtype, ask, agreed.reading.gaps)

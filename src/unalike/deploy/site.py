@@ -99,6 +99,10 @@ class Site:
 
     def _learn(self, question: Message) -> Message:
         """Counts and sums over training rows, as far as features are prepared already."""
+        if question.note.get("sizes"):
+            return self._said(
+                question, tensors={"rows": torch.tensor(len(self.raw.rows(TRAIN).order))}
+            )
         so_far = "['so_far_"
         told = {f"['{k[len(so_far) :]}": v for k, v in question.tensors.items() if so_far in k}
         asked = {k: v for k, v in question.tensors.items() if so_far not in k}
@@ -174,6 +178,7 @@ class Site:
             vectorized=False,
             chunk=1,
             exam=Exam(judging.ensemble, judging.train),
+            lone=True,
         )
 
     def _survey(self, question: Message) -> Message:

@@ -64,6 +64,7 @@ class Examiner:
         chunk: int,
         workers: int = 1,
         exam: Exam = USUAL,
+        lone: bool = False,
     ) -> None:
         """The rows of each section are gathered once.
 
@@ -80,6 +81,7 @@ class Examiner:
             chunk: How many.
             workers: The threads of ``each``.
             exam: What is judged.
+            lone: Whether other clients are judged elsewhere, so that this one may have no test row.
         """
         self.algorithm, self.task, self.kept = algorithm, algorithm.task, kept
         self.x, self.y, self.home, self.each = x, y, home, each
@@ -97,6 +99,8 @@ class Examiner:
         self.own = {k: v for k, v in own.items() if len(v.order) and (train or k != "train")}
         self.strangers = strange if len(strange.order) else None
         self.pooled = known if federation.examples.test_x is None else None
+        if lone and not len(known.order):
+            self.pooled = None
         if self.pooled is not None and not len(self.pooled.order):
             raise ConfigError(
                 "there is nothing to test on: no client has a test row and the data have no test "
