@@ -129,11 +129,9 @@ class Desk:
         self, questions: Mapping[str, Message], seconds: float
     ) -> Iterator[tuple[str, Message | str]]:
         """Answers as they come in; a sentence for each site that gave none in time."""
-        raws: dict[int, bytes] = {}
         with self._ready:
             for site, m in questions.items():
                 raw = encode(m)
-                raws[m.head.number] = raw
                 self._answers.pop(site, None)
                 self._asked[site] = Asked(m.head.number, raw)
                 self.audit.append("sent", site, m.kind, m.head.number, raw)
