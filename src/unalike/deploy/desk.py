@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     """A question that waits for its answer."""
 
     number: int
-    raw: bytes
+    message: Message  # its bytes are made when it is fetched: a model is not kept once a site
 
 
 class Desk:
@@ -71,7 +71,11 @@ class Desk:
             self._joined(site)
             self._ready.wait_for(lambda: site in self._asked or self.closed, seconds)
             asked = self._asked.get(site)
-            return b"" if asked is None else asked.raw
+        if asked is None:
+            return b""
+        raw = encode(asked.message)
+        self.audit.append("sent", site, asked.message.kind, asked.number, raw)
+        return raw
 
     def answer(self, site: str, raw: bytes) -> None:
         """Take a site's answer to the question it has."""
@@ -80,7 +84,7 @@ class Desk:
             asked = self._asked.get(site)
         m = self._read(site, raw)
         with self._ready:
-            if asked is None or self._asked.get(site) != asked or m.head.number != asked.number:
+            if asked is None or self._asked.get(site) is not asked or m.head.number != asked.number:
                 raise MessageError(f"question {m.head.number} is not open for this site.")
             if m.kind not in ("answer", "refusal"):
                 raise MessageError(f"'{m.kind}' is not an answer.")
@@ -129,14 +133,10 @@ class Desk:
         self, questions: Mapping[str, Message], seconds: float
     ) -> Iterator[tuple[str, Message | str]]:
         """Answers as they come in; a sentence for each site that gave none in time."""
-        raws: dict[int, bytes] = {}
         with self._ready:
             for site, m in questions.items():
-                raw = encode(m)
-                raws[m.head.number] = raw
                 self._answers.pop(site, None)
-                self._asked[site] = Asked(m.head.number, raw)
-                self.audit.append("sent", site, m.kind, m.head.number, raw)
+                self._asked[site] = Asked(m.head.number, m)
             self._ready.notify_all()
         waiting, end = set(questions), time.monotonic() + seconds
         while waiting:

@@ -102,7 +102,8 @@ class Remote:
             }
             for j, i in enumerate(plan.ids.tolist())
         }
-        tensors = {i: tree.row(downs, int(home[i])) for i in asked}
+        rows = {h: tree.row(downs, h) for h in home.unique().tolist()}
+        tensors = {i: rows[int(home[i])] for i in asked}
         for i, m in self.ask("train", asked, tensors, self._reply):
             done.append(i)
             stats, work = m.note["stats"], Work(**m.note["work"])
@@ -147,8 +148,7 @@ class Remote:
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Sites judge; what they tell is put side by side."""
-        each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
-        notes = dict.fromkeys(each, self.judging)
+        notes, each = self._to_judge(downs, models)
         got = {i: _verdicts(m) for i, m in self.ask("evaluate", notes, each)}
         sections = dict.fromkeys(s for v in got.values() for s in v)
         if not sections:
@@ -162,9 +162,22 @@ class Remote:
 
     def finish(self, downs: Tree, models: Sequence[Params | None]) -> None:
         """The run is over: sites get the last model, and keep it with their own."""
-        each = {i: {"down": tree.row(downs, 0), "model": models[0] or ()} for i in self._all}
-        for _ in self.ask("finish", dict.fromkeys(each, self.judging), each):
+        for _ in self.ask("finish", *self._to_judge(downs, models)):
             pass
+
+    def _to_judge(
+        self, downs: Tree, models: Sequence[Params | None]
+    ) -> tuple[dict[int, dict[str, Any]], dict[int, Tree]]:
+        """Notes and tensors for all sites; what of a model is in the download is sent once."""
+        down, model = tree.row(downs, 0), dict(models[0] or {})
+        there, same = tree.named(down), dict[str, str]()
+        for name, x in tree.named(model).items():
+            like = [k for k, y in there.items() if k.endswith(name) and torch.equal(x, y)]
+            same |= {name: like[0]} if like else {}
+        apart = {k: x for k, x in model.items() if f"['{k}']" not in same}
+        note = {**self.judging, "same": same}
+        each: Tree = {"down": down, "model": apart}
+        return dict.fromkeys(self._all, note), dict.fromkeys(self._all, each)
 
     @property
     def _all(self) -> range:

@@ -258,7 +258,11 @@ class Site:
     def _judged(self, question: Message) -> tuple[Any, list[Params | None]]:
         """(the download with a leading axis, the coordinator's model if there is one)."""
         down = fitted(under(question.tensors, "down"), self.like.down, "the download")
-        told = under(question.tensors, "model")
+        told, named = under(question.tensors, "model"), tree.named(down)
+        same = question.note.get("same", {})
+        if not isinstance(same, dict) or not set(map(str, same.values())) <= named.keys():
+            raise MessageError("a model is said to be in a download that does not hold it.")
+        told |= {name: named[at] for name, at in same.items()}
         model = fitted(told, self.w0, "the model") if told else None
         return tree.map(lambda x: x[None], down), [model]
 

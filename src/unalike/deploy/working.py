@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.joining import hello, join
-from unalike.deploy.messages import LIMIT, MessageError, decode, encode, message
+from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode, message
 from unalike.deploy.network import POLL, Line
 from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
@@ -43,10 +43,11 @@ def work(
             said = False
             say(f"joined as client {site.joined.number} of run {site.joined.run}")
             while not site.finished:
-                raw = line.call("Next", b"", LIMIT, POLL + 30)
+                question = _asked(line, audit)
                 silent = time.monotonic()
-                if raw:
-                    _answered(site, line, raw, audit, say)
+                if question is not None:
+                    _answered(site, line, question, audit, say)
+                    del question  # a model, which is not needed while waiting
             return site
         except ConnectionError as error:
             gone = time.monotonic() - silent
@@ -75,9 +76,19 @@ def _joined(
     return Site(name, join(examples, m), place, policy, line.credentials)
 
 
-def _answered(site: Site, line: Line, raw: bytes, audit: Audit, say: Callable[[str], None]) -> None:
+def _asked(line: Line, audit: Audit) -> Message | None:
+    """The next question, if there is one by now."""
+    raw = line.call("Next", b"", LIMIT, POLL + 30)
+    if not raw:
+        return None
     question = decode(raw)
     audit.append("received", "coordinator", question.kind, question.head.number, raw)
+    return question
+
+
+def _answered(
+    site: Site, line: Line, question: Message, audit: Audit, say: Callable[[str], None]
+) -> None:
     answer = site.answer(question)
     if answer.kind == "refusal":
         say(f"refused '{question.kind}': {answer.note['why']}")
