@@ -81,6 +81,7 @@ class Recipe:
     decay: Decay = Decay()
     fits: tuple[Callable[[Tensor], str], ...] = ()
     clock: Clock | None = None
+    download: Channel = ()  # what a server's messages go through
 
     @property
     def needs(self) -> frozenset[str]:

@@ -45,6 +45,7 @@ class Stream(IntEnum):
     JUDGING = 10  # while it is judged,
     LATENTS = 11  # and while they are measured
     RELEASE = 12  # noise that a server adds
+    DOWNLOAD = 13  # and while a server compresses what it sends
     PRETEXT = 21  # the labels of a pretext task
 
 

@@ -314,6 +314,7 @@ def test_traits_of_topologies(topology: Any, expected: set[Trait]) -> None:
 def test_nobody_refuses_itself_or_a_trait_that_nobody_has() -> None:
     """A refusal that can never be met is a mistake."""
     had = {t for found in EXPECTED.values() for t in found}
+    had |= {Trait.ALTERS_DOWNLOADS}  # by a setting
     had |= {t for topology in (Rotating(), Clusters(2), Ring()) for t in topology.traits}
     for name, cls in METHODS.items():
         assert set(cls.refuses) <= had, name

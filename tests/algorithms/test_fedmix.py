@@ -112,7 +112,7 @@ def test_means_of_all_clients_reach_everybody() -> None:
     data = Data(Examples(x, torch.arange(8) % 2, 2), rows_of([3, 1, 4]))
     task = MultiClass(Network(nn.Linear(1, 2).double()))
     played = walk(drafted(task, data, ("fedmix", {"parts": 2}), rounds=1).program(), data)
-    pool = played.simulation.recipe.algorithm.pool  # type: ignore[attr-defined]
+    pool = played.simulation.recipe.algorithm.pool
     assert int(pool["filled"]) == 5
     got = pool["x"][:5, 0]
     assert float(got[2]) == 3  # the one row of the second client

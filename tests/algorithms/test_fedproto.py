@@ -146,7 +146,7 @@ def test_the_nearest_prototype_judges() -> None:
     tap, x = tapped(task.network, task.network.head), data.examples.x[:12]
     _, z = tap.eval({f"inner.{k}": v for k, v in mine.items()}, x)
     nearest = torch.cdist(z, played.server.x).argmin(1)
-    assert torch.equal(task.logits(judged, x).argmax(1), nearest)  # type: ignore[attr-defined]
+    assert torch.equal(task.logits(judged, x).argmax(1), nearest)
 
 
 def test_bytes_are_those_of_the_prototypes() -> None:

@@ -8,7 +8,7 @@ from federations import composed, federation, network_task, play, sampled
 
 from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg
-from unalike.engine.ledger import Traffic, parameters
+from unalike.engine.ledger import parameters
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.private import Private
@@ -147,10 +147,9 @@ def test_parameters_by_both_rules() -> None:
     lg = FedAvg(task, private=Private(("classifier.",), others=True))
     for algorithm, numbers in ((FedAvg(task), 633_226), (lg, 99_978)):
         down = algorithm.broadcast(algorithm.server_init(w, rng.key(0)))
-        cost = Traffic(down=10 * tree.size_bytes(down))
-        found = parameters(algorithm, tree.stack([down]), cost, 100, 10)
+        found = parameters(algorithm, tree.stack([down]), 10, 100, 10)
         assert found == {"parameters": 20 * numbers, "parameters_all": 110 * numbers}
-    assert parameters(lg, tree.stack([down]), Traffic(), 100, 10)["parameters_all"] == 0
+    assert parameters(lg, tree.stack([down]), 0, 100, 10)["parameters_all"] == 0
 
 
 def test_a_run_sums_both() -> None:

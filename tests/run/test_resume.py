@@ -163,6 +163,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fedbuff": {"method": {"name": "fedbuff", "buffer": 2, "concurrency": 3}},
     "power_of_choice": {"method": "power_of_choice", "participation": {"fraction": 0.5}},
     "by_size": {"method": "by_size", "participation": {"fraction": 0.5}},
+    "topk down": {
+        "method": {"name": "topk", "share": 0.1, "direction": "down"},
+        "participation": {"fraction": 0.5},
+    },
     "dp": {"method": {"name": "dp", "clip": 1.0, "noise_multiplier": 1.0}},
     "local_dp": {"method": {"name": "local_dp", "clip": 1.0, "noise_multiplier": 1.0}},
 }
@@ -179,7 +183,7 @@ class Copying(Silent):
             shutil.copytree(self.source, self.target)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "topk down"])
 def test_every_method_keeps_all_it_needs(method: str, tmp_path: Path):
     changes: dict[str, Any] = {
         "rounds": 3,

@@ -92,6 +92,7 @@ class Draft:
     transform: Transform | None = None
     channel: Channel = ()
     compression: Compression = NONE  # of what the channel made of an upload
+    download: Compression = NONE  # of what the server sends, which never forgets
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
     phases: int = 0
@@ -155,6 +156,7 @@ class Draft:
             self.decay,
             self.fits,
             self.clock,
+            replace(self.download, feedback=True).codecs(self.task.network.buffers),
         )
 
     def program(self) -> Program:

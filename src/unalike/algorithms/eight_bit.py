@@ -3,11 +3,18 @@
 sent for each leaf of u_k: s = max |u| / 127, and u / s rounded up or down by chance to a byte
 """
 
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.algorithms.method import (
+    DIRECTION,
+    REMEMBERED,
+    TO_A_SERVER,
+    Direction,
+    Method,
+    Slot,
+    compressed,
+)
 from unalike.parts.compression.values import EightBit
 from unalike.settings import setting
 
@@ -25,8 +32,9 @@ class EightBitMethod(Method):
     feedback: bool = setting(
         False, REMEMBERED, source="text: rounding by chance has no bias to make up for"
     )
+    direction: Direction = DIRECTION
 
     def change(self, draft: Draft) -> Draft:
         """Write bytes."""
-        written = draft.compression.writing(EightBit(self.rounding), self.feedback)
-        return replace(draft, compression=written)
+        written = EightBit(self.rounding)
+        return compressed(draft, self.direction, lambda c: c.writing(written, self.feedback))

@@ -68,6 +68,7 @@ class FedBuff(Method):
     refuses = {
         **FOR_UPDATES,
         Trait.MOVING_SERVER: "the server holds the versions that clients still work on",
+        Trait.ALTERS_DOWNLOADS: "its clients answer to downloads of different rounds",
         Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",
         Trait.WEIGHTS_FOLLOW_LOSSES: "losses of different versions of the model do not compare",
     }

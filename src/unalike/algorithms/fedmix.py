@@ -35,7 +35,7 @@ class Means(NamedTuple):
 
     features: Tensor
     labels: Tensor
-    count: Tensor  # 0: an empty part
+    behind: Tensor  # how many examples; 0: an empty part
 
 
 class Server(NamedTuple):
@@ -76,7 +76,7 @@ class Collecting(Stateless):
 
     def broadcast(self, server: Server) -> Ask:
         """The question."""
-        return Ask(torch.full_like(server.means.count[0, 0], self.parts))
+        return Ask(torch.full_like(server.means.behind[0, 0], self.parts))
 
     def client(
         self, down: Ask, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
@@ -90,7 +90,7 @@ class Collecting(Stateless):
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Put everybody's means into their rows."""
-        rows = cohort.ids.to(server.means.count.device)
+        rows = cohort.ids.to(server.means.behind.device)
         new = (a.index_copy(0, rows, b) for a, b in zip(server.means, ups.stack(), strict=True))
         return server._replace(means=Means(*new))
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from unalike.algorithms.draft import Draft
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
+from unalike.parts.compression.codec import Compression
 from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.optim import Sgd
 from unalike.parts.representation.cut import comes_last
@@ -96,6 +97,7 @@ BETWEEN_CLIENTS = (
     Trait.ALTERS_UPLOADS,
     Trait.SENDS_SOME_ENTRIES,
     Trait.WRITES_FEW_BITS,
+    Trait.ALTERS_DOWNLOADS,
     Trait.CHOOSES_COHORTS,
     Trait.OWN_MODELS,
     Trait.MANY_SERVERS,
@@ -104,6 +106,12 @@ BETWEEN_CLIENTS = (
 NO_NOISE = "our choice: as published, without noise"
 TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
 REMEMBERED = "what is left out is remembered and sent later (error feedback)"
+Direction = Literal["up", "down", "both"]
+DIRECTION: Direction = setting(
+    "up",
+    "what is compressed: updates on their way up, models on their way down, or both",
+    source="our choice: downloads as they are, so that what is judged is what clients got",
+)
 AVERAGING: Literal["size", "uniform"] = setting(
     "size",
     "the mean by examples, or plain (text); another method's weights come first",
@@ -114,6 +122,15 @@ BY_EXAMPLES: bool = setting(
     "times the number of examples (text), or not (authors' code)",
     source="text; the released code of AAggFF, which has it as a baseline, leaves it out",
 )
+
+
+def compressed(
+    draft: Draft, direction: Direction, by: Callable[[Compression], Compression]
+) -> Draft:
+    """The draft with the compression of uploads, of downloads, or of both changed."""
+    if direction != "down":
+        draft = replace(draft, compression=by(draft.compression))
+    return draft if direction == "up" else replace(draft, download=by(draft.download))
 
 
 class WeightRule(Method, Memoryless):
@@ -225,6 +242,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.ALTERS_UPLOADS: lambda d: d.channel,
     Trait.SENDS_SOME_ENTRIES: lambda d: d.compression.select,
     Trait.WRITES_FEW_BITS: lambda d: d.compression.values,
+    Trait.ALTERS_DOWNLOADS: lambda d: d.download,
     Trait.CHOOSES_COHORTS: lambda d: (d.phases, d.schedule),
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
@@ -236,6 +254,7 @@ _ONCE = frozenset(_SEEN) - {  # of these there may be several
     Trait.KEEPS_LEAVES,
     Trait.FILTERS_UPDATES,
     Trait.ALTERS_UPLOADS,
+    Trait.ALTERS_DOWNLOADS,
 }
 
 

@@ -4,11 +4,18 @@ sent: n / k times the entries of u_k at k random places, and the seed of the pla
 mean over all masks is u_k; with error feedback the entries as they are, and e_k <- the others
 """
 
-from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.algorithms.method import (
+    DIRECTION,
+    REMEMBERED,
+    TO_A_SERVER,
+    Direction,
+    Method,
+    Slot,
+    compressed,
+)
 from unalike.parts.compression.select import RandomMask
 from unalike.settings import setting
 
@@ -30,10 +37,11 @@ class RandomMaskMethod(Method):
     feedback: bool = setting(
         False, REMEMBERED, source="text: entries are scaled instead, so that the mean is right"
     )
+    direction: Direction = DIRECTION
 
     def change(self, draft: Draft) -> Draft:
         """Choose entries."""
         if self.share == 1:
             return draft
-        chosen = draft.compression.choosing(RandomMask(self.share), self.feedback)
-        return replace(draft, compression=chosen)
+        chosen = RandomMask(self.share)
+        return compressed(draft, self.direction, lambda c: c.choosing(chosen, self.feedback))

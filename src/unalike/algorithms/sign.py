@@ -3,11 +3,18 @@
 v_k <- u_k + e_k;   sent for each leaf: mean |v| sign(v);   e_k <- v_k - mean |v| sign(v)
 """
 
-from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.algorithms.method import (
+    DIRECTION,
+    REMEMBERED,
+    TO_A_SERVER,
+    Direction,
+    Method,
+    Slot,
+    compressed,
+)
 from unalike.parts.compression.values import Sign
 from unalike.settings import setting
 from unalike.traits import Trait
@@ -24,7 +31,8 @@ class SignMethod(Method):
     feedback: bool = setting(
         True, REMEMBERED, source="text, Algorithm 1; false is signSGD with the scale of its leaves"
     )
+    direction: Direction = DIRECTION
 
     def change(self, draft: Draft) -> Draft:
         """Write bits."""
-        return replace(draft, compression=draft.compression.writing(Sign(), self.feedback))
+        return compressed(draft, self.direction, lambda c: c.writing(Sign(), self.feedback))

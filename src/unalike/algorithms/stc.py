@@ -5,11 +5,18 @@ sent: mu sign(v_k) on T, mu = mean of |v_k| on T, with the places in a Golomb co
 e_k <- v_k - mu sign(v_k) on T, v_k elsewhere
 """
 
-from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.algorithms.method import (
+    DIRECTION,
+    REMEMBERED,
+    TO_A_SERVER,
+    Direction,
+    Method,
+    Slot,
+    compressed,
+)
 from unalike.parts.compression.select import TopK
 from unalike.parts.compression.values import Sign
 from unalike.settings import setting
@@ -32,8 +39,11 @@ class Stc(Method):
         source="text: p = 1/400 in the experiments",
     )
     feedback: bool = setting(True, REMEMBERED, source="text")
+    direction: Direction = DIRECTION
 
     def change(self, draft: Draft) -> Draft:
         """Choose entries, and write their signs."""
-        chosen = draft.compression.choosing(TopK(self.share, "golomb"), self.feedback)
-        return replace(draft, compression=chosen.writing(Sign(), self.feedback))
+        chosen, keep = TopK(self.share, "golomb"), self.feedback
+        return compressed(
+            draft, self.direction, lambda c: c.choosing(chosen, keep).writing(Sign(), keep)
+        )

@@ -5,11 +5,18 @@ v_k <- u_k + e_k;   sent: the share of v_k's entries that are largest in size;  
 The parts are in ``parts/compression``. A share of 1 is no compression.
 """
 
-from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import REMEMBERED, TO_A_SERVER, Method, Slot
+from unalike.algorithms.method import (
+    DIRECTION,
+    REMEMBERED,
+    TO_A_SERVER,
+    Direction,
+    Method,
+    Slot,
+    compressed,
+)
 from unalike.parts.compression.select import TopK
 from unalike.settings import setting
 
@@ -29,10 +36,11 @@ class TopKMethod(Method):
         source="our choice: Aji & Heafield drop 99 % of the entries",
     )
     feedback: bool = setting(True, REMEMBERED, source="text, Algorithm 1")
+    direction: Direction = DIRECTION
 
     def change(self, draft: Draft) -> Draft:
         """Choose entries."""
         if self.share == 1:
             return draft
-        chosen = draft.compression.choosing(TopK(self.share), self.feedback)
-        return replace(draft, compression=chosen)
+        chosen = TopK(self.share)
+        return compressed(draft, self.direction, lambda c: c.choosing(chosen, self.feedback))

@@ -13,6 +13,7 @@ import torch
 from unalike import channel, tree
 from unalike.batches import work
 from unalike.compare.settings import Budget
+from unalike.engine.downloads import usual
 from unalike.engine.ledger import Traffic, opening, traffic
 from unalike.engine.loop import Loop, State
 from unalike.engine.messages import Messages, left
@@ -75,7 +76,7 @@ class Forecast:
             handed = tree.size_bytes(messages.handed)
             before += opening(loop.recipe.topology, self.n, handed)
         downs, down = tree.map(lambda x: x[None], messages.down), tree.size_bytes(messages.down)
-        known, up = loop.timing.blank(messages.down), channel.size_bytes(messages.wire)
+        known, up = loop.timing.blank(downs), channel.size_bytes(messages.wire)
         offset, reported = two - 2 * slope, len(answer.stats)
         return Trial(loop, messages, reported, slope, offset, before, downs, known, down, up)
 
@@ -101,7 +102,9 @@ class Forecast:
         plan = loop.timing.plan(t, trial.known, trial.downs, span)
         works, _ = loop.timing.in_time(t, plan, trial.downs)
         ids, host = works.ids[works.reply], topology.host(t, self.n)
-        cost = traffic(topology, host, plan.ids, ids, trial.down, trial.up, trial.statistics)
+        gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls
+        down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
+        cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
         edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
         if edges is not None:
             cost += loop.across(loop.heard(edges, loop.home[ids]), blank)

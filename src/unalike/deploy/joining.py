@@ -70,6 +70,12 @@ def refuse_simulated(config: Config) -> None:
     for name in ("line", "new_client_steps", "cross", "landscape", "adversary"):
         if getattr(config.evaluation, name):
             raise ConfigError(f"evaluation.{name} is measured in simulations; leave it out.")
+    for section in (config.method, *config.plus):
+        if section.settings.get("direction", "up") != "up":
+            raise ConfigError(
+                f"'{section.name}' compresses downloads, which is for simulations; set its "
+                "direction = 'up'."
+            )
     for section in (config.model, config.method, *config.plus):
         if section.name in OWN_CODE:
             raise ConfigError(

@@ -36,44 +36,43 @@ def traffic(
     host: int | None,
     planned: Tensor,
     answered: Tensor,
-    down: int,
+    down: int | Tensor,
     up: int | Tensor,
     statistics: int,
 ) -> Traffic:
     """Downloads to the planned clients and answers from those that sent one.
 
-    ``down`` and ``up`` are the bytes of one message without its statistics; answers may differ. A
+    ``down`` and ``up`` are the bytes of one message without its statistics, or of each. A
     client that is its own server reaches it for free, as does the ``host`` of a round; one that
     shares nothing sends nothing.
     """
-    if topology.local or not down:
+    if topology.local or (isinstance(down, int) and not down):
         return Traffic()
     to, back = (
         torch.ones_like(ids, dtype=torch.bool) if host is None else ids != host
         for ids in (planned, answered)
     )
     each = torch.as_tensor(up).expand(len(answered)) + STATISTIC * statistics
-    sent = int(to.sum()) * down, int(each[back].sum())
+    sent = int(torch.as_tensor(down).expand(len(planned))[to].sum()), int(each[back].sum())
     return Traffic(*sent, 0, int(to.sum()) + int(back.sum()))
 
 
 def parameters(
-    algorithm: Algorithm, downs: Tree, cost: Traffic, clients: int, answers: int
+    algorithm: Algorithm, downs: Tree, reached: int, clients: int, answers: int
 ) -> dict[str, float]:
-    """Numbers of models that were sent, by two rules.
+    """Numbers of models that were sent, by two rules, as if nothing were encoded.
 
-    ``parameters`` counts a download to every client of the round, ``parameters_all`` one to all
-    ``clients``, as published tables do that let everybody hear of every new model. Either counts
-    the uploads that came, as if they were not encoded. ``downs`` is stacked over the servers.
+    ``parameters`` counts a download to every client that was ``reached``, ``parameters_all`` one to
+    all ``clients``, as published tables do that let everybody hear of every new model. Either
+    counts the uploads that came. ``downs`` is stacked over the servers.
     """
-    if not cost.down:
+    if not reached:
         return {"parameters": 0, "parameters_all": 0}
     down = tree.row(downs, 0)
     up = algorithm.upload_like(down)
     one, other = (sum(x.numel() for x in tree.leaves(t)) for t in (down, up))
-    cohort = cost.down // tree.size_bytes(down)
     return {
-        "parameters": cohort * one + answers * other,
+        "parameters": reached * one + answers * other,
         "parameters_all": clients * one + answers * other,
     }
 

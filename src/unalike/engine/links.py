@@ -42,11 +42,11 @@ def of_clients(
     n: int,
     planned: Tensor,
     answered: Tensor,
-    down: int,
+    down: int | Tensor,
     up: int | Tensor,
 ) -> list[Sent]:
     """Downloads to the planned clients, then answers; nothing where clients are their servers."""
-    if topology.local or not down:
+    if topology.local or (isinstance(down, int) and not down):
         return []
     host, home = topology.host(t, n), topology.home(n)
 

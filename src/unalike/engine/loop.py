@@ -10,7 +10,7 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.cohort import Cohort
-from unalike.engine import links
+from unalike.engine import downloads, links
 from unalike.engine.adapt import MEASURED, adapt
 from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
@@ -100,8 +100,8 @@ class Loop:
         device = next(iter(w.values())).device
         server = tree.to(self.recipe.algorithm.server_init(w, key), device)
         stack = tree.map(lambda x: x.expand(k, *x.shape), server)
-        known = self.timing.blank(self.recipe.algorithm.broadcast(server))
-        return State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {}, known)
+        state = State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {})
+        return state._replace(known=self.timing.blank(self.downs(state)))
 
     def messages(self, w: Params) -> Messages:
         """One of each."""
@@ -119,6 +119,9 @@ class Loop:
         downs = self.downs(state)
         plan = self.timing.plan(t, state.known, downs)
         work, seconds = self.timing.in_time(t, plan, downs)
+        at = rng.fold_in(self.noise, t + 1), plan.ids, self.home
+        downs, heard, self.down = downloads.told(self.recipe, state.known.heard, downs, *at)
+        state = state._replace(known=state.known._replace(heard=heard))
         try:
             after, done = self._played(state, t, plan, work, downs)
         except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
@@ -142,14 +145,15 @@ class Loop:
         ids, norms, stats = gathered.numbers()
         usable, rejected = self.guard.check(ids, norms, scale)
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
-        down = tree.size_bytes(downs) // len(state.mixing)
-        host = self.recipe.topology.host(t, self.n)
-        cost = traffic(self.recipe.topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
-        self.counted = parameters(self.recipe.algorithm, downs, cost, self.n, len(ids))
+        topology, down = self.recipe.topology, self.down
+        host = topology.host(t, self.n)
+        cost = traffic(topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
+        reached = int((plan.ids != (-1 if host is None else host)).sum()) * bool(cost.down)
+        self.counted = parameters(self.recipe.algorithm, downs, reached, self.n, len(ids))
         cost += self.moved(t, state)
-        self.sent = links.handed_on(self.recipe.topology, t, self.n, tree.size_bytes(state.stack))
+        self.sent = links.handed_on(topology, t, self.n, tree.size_bytes(state.stack))
         up = gathered.bytes + STATISTIC * len(stats)
-        self.sent += links.of_clients(self.recipe.topology, t, self.n, plan.ids, ids, down, up)
+        self.sent += links.of_clients(topology, t, self.n, plan.ids, ids, down, up)
         least = max(self.guard.min_replies, gathered.fewest)
         if len(got) >= least:
             self.transport.refuse(list(rejected))

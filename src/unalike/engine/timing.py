@@ -12,6 +12,8 @@ from torch import Tensor
 
 from unalike import channel, rng, tree
 from unalike.batches import work
+from unalike.engine import downloads
+from unalike.engine.downloads import Heard
 from unalike.engine.messages import wire
 from unalike.engine.transport import Clients
 from unalike.parts.asynchronous import Buffered, Timeline
@@ -25,6 +27,7 @@ class Known(NamedTuple):
     """What a server remembers beside its model; a part of its state."""
 
     losses: Tensor | tuple[()] = ()  # [n] last reported, where a selection asks for them
+    heard: Heard = Heard()  # what it told, where downloads are compressed
     past: Tree = ()  # downloads of earlier rounds, the newest first, where clients may be stale
 
 
@@ -38,16 +41,16 @@ class Timing:
         self.events: Timeline | None = None
         self.sizes: tuple[int, int] | None = None  # bytes of a download and an upload
 
-    def blank(self, down: Tree) -> Known:
-        """Before the first round; ``down`` is what a client would get."""
+    def blank(self, downs: Tree) -> Known:
+        """Before the first round; ``downs`` is what clients would get, stacked over servers."""
         schedule = self.recipe.schedule
         past: Tree = ()
         losses: Tensor | tuple[()] = ()
         if isinstance(schedule, Choosing) and "loss" in schedule.needs:
             losses = torch.full((self.clients.n,), torch.inf, dtype=torch.float64)
         if isinstance(schedule, Buffered):
-            past = tree.map(lambda x: x.expand(schedule.stalest, *x.shape), down)
-        return Known(losses, past)
+            past = tree.map(lambda x: x[0].expand(schedule.stalest, *x.shape[1:]), downs)
+        return Known(losses, downloads.blank(self.recipe, downs, self.clients.n), past)
 
     def plan(self, t: int, known: Known, downs: Tree, span: range | None = None) -> Plan:
         """Who is asked; ``span`` in place of the rounds of the stage."""
@@ -94,12 +97,12 @@ class Timing:
 
     def after(self, known: Known, downs: Tree, ids: Tensor, stats: Mapping[str, Tensor]) -> Known:
         """What is known after a round."""
-        losses, past = known
+        losses, heard, past = known
         if isinstance(losses, Tensor) and "loss" in stats:
             losses = losses.index_put((ids,), stats["loss"].double())
         if isinstance(self.recipe.schedule, Buffered):
             past = tree.map(lambda x, old: torch.cat([x, old])[:-1], downs, past)
-        return Known(losses, past)
+        return Known(losses, heard, past)
 
     def _wanted(self, t: int, plan: Plan) -> int:
         """How many answers end a round."""
@@ -144,4 +147,5 @@ class Timing:
         if self.recipe.topology.local or not tree.leaves(downs):
             return 0, 0
         down = tree.row(downs, 0)
-        return tree.size_bytes(down), channel.size_bytes(wire(self.recipe, down))
+        whole = downloads.usual(self.recipe, down, 1)
+        return whole, channel.size_bytes(wire(self.recipe, down))
