@@ -41,7 +41,7 @@ def settings(chosen: argparse.Namespace, seed: int, method: dict) -> Config:
             "data": {"name": chosen.data, "normalise": True},
             "partition": clients,
             "split": {"validation": 0.0, "test": 0.0},  # the test set is the dataset's own
-            "model": {"name": "vae", "beta": chosen.beta},
+            "model": {"name": "vae", "beta": chosen.beta, "init": chosen.init},
             "method": method,
             "local": {
                 "epochs": chosen.epochs,
@@ -49,7 +49,7 @@ def settings(chosen: argparse.Namespace, seed: int, method: dict) -> Config:
                 "optimizer": "adam",
                 "lr": chosen.lr,
             },
-            "engine": {"kind": chosen.engine, "device": chosen.device},
+            "engine": {"kind": chosen.engine, "device": chosen.device, "tf32": chosen.tf32},
         }
     )
 
@@ -131,7 +131,7 @@ def stage_one(made: Experiment, place: Path) -> dict:
     return line
 
 
-def main() -> None:
+def options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--out", default="vae_niid2.jsonl", help="JSON lines, one a run; appended")
     options.add_argument("--data", default="fashion_mnist", choices=["fashion_mnist", "mnist"])
@@ -151,10 +151,15 @@ def main() -> None:
         "--alone", action="store_true", help="compute only the client that has all the weight"
     )
     options.add_argument("--keep", help="folder for encoders of stage one, used again if there")
+    options.add_argument("--init", default="torch", choices=["torch", "glorot"])
+    options.add_argument("--tf32", action="store_true", help="products of three digits on a GPU")
     options.add_argument("--device", default="cpu")
     options.add_argument("--engine", default="auto", choices=["auto", "sequential", "vectorized"])
-    chosen = options.parse_args()
-    lines = []
+    return options
+
+
+def main() -> None:
+    chosen, lines = options().parse_args(), list[dict]()
     with Path(chosen.out).open("a") as out, tempfile.TemporaryDirectory() as elsewhere:
         for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
             config = settings(chosen, seed, {"name": "fedavg"})

@@ -128,6 +128,21 @@ class TestModels:
         assert fresh.model is not None
         assert not torch.allclose(fresh.model.first.weight, net.first.weight, atol=1e-3)
 
+    def test_weights_can_be_drawn_as_pytorch_draws_them(self, digits: Any):
+        model = {"name": "mlp", "hidden": [16], "init": "torch"}
+        once, again = (
+            unalike.train(digits, model, rounds=1, local={"lr": 1e-12}, seed=3).model.state_dict()
+            for _ in range(2)
+        )
+        assert all(torch.equal(once[k], v) for k, v in again.items())
+        first, bias = (v for k, v in once.items() if v.shape[0] == 16)
+        for found in (first, bias):  # 64 inputs, so none is beyond 1/8, and biases are not zero
+            assert 0.08 < float(found.abs().max()) <= 0.125 + 1e-6
+        with pytest.raises(
+            unalike.ConfigError, match=r"model.init = 'torch' .* run.init = 'given'"
+        ):
+            unalike.train(digits, model, rounds=1, run={"init": "given"})
+
     def test_the_shared_model_predicts_what_was_judged(self, digits: Any):
         result = unalike.train(digits, Net(), rounds=2, local={"lr": 0.2})
         assert result.model is not None

@@ -48,6 +48,24 @@ def test_initial_weights_by_layer() -> None:
     assert not w["1.running_mean"].any()
 
 
+def test_torch_s_start_has_pytorch_s_bounds() -> None:
+    """U(+-1/sqrt F) for the F inputs of a unit, biases too, as layers come out of PyTorch."""
+    net = nn.Sequential(
+        nn.Conv2d(20, 30, 3), nn.BatchNorm2d(30), nn.Linear(300, 200), nn.ConvTranspose2d(8, 40, 2)
+    )
+    w = Network(net, start="torch").init(rng.key(0))
+    for layer, bound in {"0": (20 * 9) ** -0.5, "2": 300**-0.5, "3": (40 * 4) ** -0.5}.items():
+        for leaf in ("weight", "bias"):
+            ours, theirs = w[f"{layer}.{leaf}"], net.get_parameter(f"{layer}.{leaf}")
+            for found in (ours, theirs):
+                assert 0.9 * bound < float(found.detach().abs().max()) <= bound
+        assert float(w[f"{layer}.weight"].std()) == pytest.approx(bound / 3**0.5, rel=0.05)
+    assert bool((w["1.weight"] == 1).all())
+    again = Network(net, start="torch")
+    assert same(again.init(rng.key(0)), w)
+    assert same(again.part("2").init(rng.key(3)), Network(net[2], start="torch").init(rng.key(3)))
+
+
 @pytest.mark.parametrize("layer", [nn.LSTM(3, 25), LSTM(3, 25)])
 def test_recurrent_weights_are_uniform(layer: nn.Module) -> None:
     """In +-1/sqrt(H), biases too."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -152,13 +153,15 @@ class Network:
         track_statistics: bool = True,
         kernels: bool = False,
         bf16: bool = False,
+        start: str = "glorot",
     ) -> None:
         """Without ``track_statistics`` batch normalisation has no running statistics at all.
 
         With ``kernels`` convolutions inside vmap on a GPU are those of ``unalike.kernels``; with
-        ``bf16`` products are made of numbers of 16 bits there, in training mode.
+        ``bf16`` products are made of numbers of 16 bits there, in training mode. ``start`` is the
+        distribution that ``init`` draws from: "glorot" or "torch".
         """
-        self.kernels, self.bf16 = kernels, bf16
+        self.kernels, self.bf16, self.start = kernels, bf16, start
         pure = _pure(module, track_statistics)
         if kernels:
             pure = accelerated(pure)
@@ -242,11 +245,14 @@ class Network:
         """Fresh weights on the key's device, from the key alone; buffers as the module came.
 
         Glorot-normal matrices and kernels, zero biases, N(0, 1) embeddings, U(-1/sqrt H, 1/sqrt H)
-        recurrent weights, normalisation layers at the identity.
+        recurrent weights, normalisation layers at the identity. With ``start = "torch"`` linear and
+        convolutional layers are U(-1/sqrt F, 1/sqrt F) for F inputs of a unit, biases too, which is
+        what PyTorch does if nobody asks; it does the rest as above.
         """
         given = tree.to(self.given(), key.device)
+        draw = _uniform if self.start == "torch" else _glorot
         fresh = {
-            n: _draw(*self._rules[n], given[n], rng.fold_in(key, i)).to(given[n])
+            n: draw(*self._rules[n], given[n], rng.fold_in(key, i)).to(given[n])
             for i, n in enumerate(self.weights)
         }
         return {**fresh, **{n: given[n] for n in self.buffers}}
@@ -322,16 +328,24 @@ class Network:
 
     def part(self, name: str) -> "Network":
         """A submodule as a network of its own; its leaves lose the prefix ``name.``."""
-        return Network(self._masters[False].get_submodule(name), bf16=self.bf16)
+        own = self._masters[False].get_submodule(name)
+        return Network(own, bf16=self.bf16, start=self.start)
 
     def changed(self, change: Callable[[nn.Module], nn.Module]) -> "Network":
         """The network of ``change(module)``, where the module is a copy that may be altered."""
-        made = Network(change(copy.deepcopy(self._masters[False])), bf16=self.bf16)
+        module = change(copy.deepcopy(self._masters[False]))
+        made = Network(module, bf16=self.bf16, start=self.start)
         made.seeds_global = self.seeds_global
         return made
 
 
-def _draw(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
+def _uniform(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
+    if not isinstance(module, nn.Linear | _ConvNd):
+        return _glorot(module, leaf, p, key)
+    return (2 * rng.uniform(key, *p.shape) - 1) * module.weight[0].numel() ** -0.5
+
+
+def _glorot(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
     if isinstance(module, nn.RNNBase) or hasattr(module, "hidden_size"):
         return (2 * rng.uniform(key, *p.shape) - 1) * int(module.hidden_size) ** -0.5  # type: ignore[arg-type]
     if isinstance(module, nn.Embedding):

@@ -136,7 +136,9 @@ def test_questions_that_mean_nothing(path: str, server: live.Server) -> None:
     counted(get(server, path)[0] == 200)
 
 
-HOSTS = "evil.com evil.com:{} localhost 127.0.0.1.nip.io:{} 0.0.0.0:{} [::1]:{} localhost:{}.evil.com"
+HOSTS = (
+    "evil.com evil.com:{} localhost 127.0.0.1.nip.io:{} 0.0.0.0:{} [::1]:{} localhost:{}.evil.com"
+)
 
 
 @pytest.mark.parametrize("host", ["", *HOSTS.split()])

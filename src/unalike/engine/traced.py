@@ -180,9 +180,7 @@ class Traced:
         def made() -> Program:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that TorchScript is old
-                return _program(
-                    call, times[longest], *([x[longest] for x in xs] for xs in stacked)
-                )
+                return _program(call, times[longest], *([x[longest] for x in xs] for xs in stacked))
 
         found = PROGRAMS(kind, made)
         if isinstance(found, Untraceable):

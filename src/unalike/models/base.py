@@ -5,7 +5,9 @@ settings stay quick.
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from unalike.errors import ConfigError
 from unalike.settings import Settings
@@ -27,6 +29,12 @@ class Model(Settings, ABC):
     takes: ClassVar[str]
     axes: ClassVar[int | None] = None
     task: ClassVar[str] = ""
+
+    init: Literal["glorot", "torch"] = Field(
+        default="glorot",
+        description="how weights are drawn from the seed: Glorot-normal with zero biases, or as "
+        "PyTorch draws linear and convolutional layers, uniform within 1/sqrt(inputs), biases too",
+    )
 
     def options(self) -> dict[str, Any]:
         """What its task must be told beside the network."""

@@ -137,10 +137,16 @@ def task(config: Config, examples: Examples) -> Task:
     """What is learned, with the named model."""
     what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
     model = cast(Model, chosen("model", config.model))
+    if config.run.init == "given" and model.init != "glorot":
+        raise ConfigError(
+            f"model.init = '{model.init}' draws weights, and run.init = 'given' takes them as the "
+            "module came; leave one of them out."
+        )
     learn = partial(TASKS[model.task or examples.kind], **model.options())
     how = config.engine
     kernels = how.kernels and device(how.device).type == "cuda"
-    return fit(module(config, examples), examples, what, track, learn, kernels, how.bf16)
+    made = module(config, examples)
+    return fit(made, examples, what, track, learn, kernels, how.bf16, model.init)
 
 
 def optimizer(local: Local) -> Optimizer:

@@ -35,6 +35,7 @@ def fit(
     learn: Callable[[Network], NetworkTask] | None = None,
     kernels: bool = False,
     bf16: bool = False,
+    start: str = "glorot",
 ) -> NetworkTask:
     """The task of learning the examples with the module, if it can.
 
@@ -46,13 +47,14 @@ def fit(
         learn: The task that the module is made for; left out, the data's labels decide.
         kernels: Whether convolutions for many weight sets have kernels of their own.
         bf16: Whether a GPU multiplies numbers of 16 bits while training.
+        start: The distribution of fresh weights.
     """
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]
     try:
         _refuse_unmade(module, what)
-        made = learn(Network(module, track_statistics=track, kernels=kernels, bf16=bf16))
-        made = made.scaled(examples.unit)
+        network = Network(module, track_statistics=track, kernels=kernels, bf16=bf16, start=start)
+        made = learn(network).scaled(examples.unit)
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
         found: list[str] = []

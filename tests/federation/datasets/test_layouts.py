@@ -10,7 +10,7 @@ from unalike.errors import ConfigError, DataError
 from unalike.federation.build import federate
 from unalike.federation.datasets import DATASETS
 from unalike.federation.datasets.adult import Adult
-from unalike.federation.datasets.berka import Berka
+from unalike.federation.datasets.berka import AAGGFF, Berka
 from unalike.federation.datasets.cifar10 import Cifar10
 from unalike.federation.datasets.cifar100 import Cifar100
 from unalike.federation.datasets.fashion_mnist import FashionMnist
@@ -196,6 +196,26 @@ def test_medmnist_sets_that_do_not_fit(tmp_path, one_sentence):
     for flag, word in (("chestmnist", "several labels"), ("organmnist3d", "volumes"), ("odd", "x")):
         with one_sentence(DataError, flag, word):
             MedMnist(folder=str(tmp_path), flag=flag).load()
+
+
+def test_berka_with_the_inputs_of_aaggff(tmp_path):
+    """Figures of two years are averaged, one that is missing left out; statements are two columns."""
+    import polars as pl
+
+    one, two = ("unemployment_95", "unemployment_96"), ("crimes_95", "crimes_96")
+    names = [n for n in AAGGFF if isinstance(n, str)]
+    table = {n: [float(i), 2.0 * i, 3.0 * i] for i, n in enumerate(names, 1)}
+    table |= {one[0]: [1.0, None, 5.0], one[1]: [3.0, 4.0, 7.0]}
+    table |= {two[0]: [10.0, 20.0, None], two[1]: [30.0, 40.0, 50.0]}
+    table |= {"default": [0, 1, 0], "region": ["a", "b", "b"]}
+    table["frequency"] = ["POPLATEK TYDNE", "POPLATEK PO OBRATU", "POPLATEK MESICNE"]
+    pl.DataFrame(table).write_parquet(tmp_path / "loan_features.parquet")
+    x = Berka(folder=str(tmp_path), inputs="aaggff").load().x
+    assert x.shape == (3, 15)
+    assert x[:, 0].tolist() == [1, 2, 3]
+    assert x[:, 7].tolist() == [2, 4, 6]
+    assert x[:, 8].tolist() == [20, 30, 50]
+    assert x[:, 13:].tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
 STORED = sorted(set(DATASETS) - {"digits", "breast_cancer", "diabetes", "files", "hub"})

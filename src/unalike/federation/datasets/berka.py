@@ -34,8 +34,26 @@ NUMBERS = (
     "unemployment_96",
 )
 # The two 0/1 inputs: does the account get monthly statements, is its owner a woman.
-DUMMIES = {"frequency": "POPLATEK MESICNE", "owner_sex": "F"}
-_NEEDED = ("default", "region", *NUMBERS, *DUMMIES)
+DUMMIES = (("frequency", "POPLATEK MESICNE"), ("owner_sex", "F"))
+# Those of AAggFF's released code, where figures of two years are averaged. It takes transactions
+# after the loan as well, which say how the loan went; here they end before it.
+AAGGFF = (
+    "amount",
+    "duration",
+    "payments",
+    "days_account_to_loan",
+    "inhabitants",
+    "average_salary",
+    "entrepreneurs_per_1000",
+    ("unemployment_95", "unemployment_96"),
+    ("crimes_95", "crimes_96"),
+    "order_mean",
+    "trans_n",
+    "trans_amount_mean",
+    "trans_balance_mean",
+)
+AAGGFF_DUMMIES = (("frequency", "POPLATEK TYDNE"), ("frequency", "POPLATEK PO OBRATU"))
+INPUTS = {"ours": (NUMBERS, DUMMIES), "aaggff": (AAGGFF, AAGGFF_DUMMIES)}
 
 
 class Berka(StoredDataset, TableDataset):
@@ -50,19 +68,29 @@ class Berka(StoredDataset, TableDataset):
         "(client), or over those of all training clients (pooled)",
     )
 
+    inputs: Literal["ours", "aaggff"] = Field(
+        default="ours",
+        description="which 15 inputs: ours, or those of AAggFF's released code, as far as they are "
+        "known when the loan is granted",
+    )
+
     def load(self) -> "Examples":
         """The 13 numbers, not yet scaled, then the two 0/1 columns."""
         found = self.find("berka/loan_features.parquet") or self.find("loan_features.parquet")
         if not found:
             raise self.absent()
         table = table_file(found[0])
-        if absent := [column for column in _NEEDED if column not in table.columns]:
+        numbers, dummies = INPUTS[self.inputs]
+        years = [(n,) if isinstance(n, str) else n for n in numbers]
+        needed = ["default", "region", *(n for of in years for n in of), *(c for c, _ in dummies)]
+        if absent := [column for column in needed if column not in table.columns]:
             raise DataError(f"'{found[0]}' has no column '{absent[0]}'.")
         table = table.filter(table["region"] != "north Bohemia")
-        dummies = [table[c].to_numpy()[:, None] == level for c, level in DUMMIES.items()]
+        columns = [np.nanmean(table.select(of).to_numpy().astype(float), 1) for of in years]
+        columns += [table[c].to_numpy() == level for c, level in dummies]
         return self.finish(
             from_arrays(
-                np.concatenate([table.select(NUMBERS).to_numpy(), *dummies], axis=1),
+                np.stack(columns, axis=1),
                 table["default"].to_numpy(),
                 table["region"].to_numpy(),
                 class_names=("paid", "default"),
