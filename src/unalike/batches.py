@@ -120,7 +120,8 @@ def alone(drawn: Draw) -> list[tuple[Draw, Extent]]:
 def narrowed(drawn: Draw, rows: int) -> Draw:
     """The same minibatches, of which none has more rows than that, in one of few widths."""
     width = 1 << (rows - 1).bit_length()
-    return Draw(*(f[..., :width] for f in drawn[:3]), drawn.epoch)
+    row, real, altered = (f[..., :width] for f in drawn[:3])
+    return Draw(row, real, altered, drawn.epoch)
 
 
 class Batches:

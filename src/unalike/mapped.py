@@ -49,7 +49,7 @@ def once() -> bool:
 @contextmanager
 def outside() -> Iterator[None]:
     """As if nothing were mapped or differentiated: for tensors as they are outside."""
-    with temporarily_clear_interpreter_stack():  # type: ignore[no-untyped-call]
+    with temporarily_clear_interpreter_stack():
         yield
 
 

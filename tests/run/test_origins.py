@@ -212,5 +212,5 @@ def test_an_extractor_that_fails_leaves_nothing_behind(place: Path) -> None:
         start(parse(raw))
     assert not (place / "out").exists()
     (place / "f.py").write_text("def pixels(x):\n    return None\n")
-    with pytest.raises(ConfigError, match="a row of features for each of .* got NoneType"):
+    with pytest.raises(ConfigError, match=r"a row of features for each of .* got NoneType"):
         start(parse(raw))

@@ -199,7 +199,7 @@ def test_medmnist_sets_that_do_not_fit(tmp_path, one_sentence):
 
 
 def test_berka_with_the_inputs_of_aaggff(tmp_path):
-    """Figures of two years are averaged, one that is missing left out; statements are two columns."""
+    """Figures of two years are averaged, a missing one left out; statements are two columns."""
     import polars as pl
 
     one, two = ("unemployment_95", "unemployment_96"), ("crimes_95", "crimes_96")
