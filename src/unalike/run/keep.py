@@ -208,13 +208,14 @@ def partition_record(made: Experiment) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def partitioned(federation: Federation, skew: dict[str, Any], judging: int) -> dict[str, Any]:
     """What is said of clients that are here, without their groups."""
+    some = slice(judging if judging < federation.n_clients else None)  # all: the new ones, too
     return {
         "skew": skew,
-        "counts": federation.counts[:judging].tolist(),
+        "counts": federation.counts[some].tolist(),
         "classes": list(federation.examples.class_names),
         "ranges": federation.examples.ranges is not None,  # these stand for classes
-        "names": list(federation.names[:judging]),
-        "marks": [list(words) for words in federation.marks[:judging]],
+        "names": list(federation.names[some]),
+        "marks": [list(words) for words in federation.marks[some]],
         "asked": [outcome._asdict() for outcome in federation.outcomes],
         "unused": federation.unused,
         "groups": {},
