@@ -88,8 +88,8 @@ SETTINGS: dict[str, Case] = {
     ),
     "setting of a method on top": (run(mu=1, method="fedprox"), "did you mean 'method.mu'?"),
     "unknown in a section": (run(local={"lrr": 1}), "unknown local setting 'lrr'"),
-    "wrong type": (run(rounds="ten"), "'rounds' must be a whole number >= 1, got 'ten'"),
-    "negative rounds": (run(rounds=-1), "'rounds' must be a whole number >= 1, got -1"),
+    "wrong type": (run(rounds="ten"), "'rounds' must be a whole number from 1 to 1e+09, got 'ten'"),
+    "negative rounds": (run(rounds=-1), "'rounds' must be a whole number from 1 to 1e+09, got -1"),
     "not finite": (text("[local]\nlr = nan"), "'local.lr' must be a number > 0, got nan"),
     "seed too large": (run(seed=2**63), "'seed' must be"),
     "batch size zero": (run(local={"batch_size": 0}), "'local.batch_size' must be"),
@@ -223,7 +223,7 @@ COMMANDS: dict[str, Case] = {
     "unknown command": (command("rum", "c.toml"), "unknown command 'rum': did you mean 'run'?"),
     "all commands": (
         command("frobnicate"),
-        "valid names are advise, check, compare, export, join, keys, list, predict, report, "
+        "valid names are advise, check, compare, export, join, keys, list, peer, predict, report, "
         "resume, run, serve, skew, tune, verify, watch.",
     ),
     "unknown option": (command("run", "c.toml", "--fast"), "--fast"),
