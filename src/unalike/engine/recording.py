@@ -35,7 +35,7 @@ class _Recorder(TorchDispatchMode):
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         read = fx.node.map_aggregate((args, kwargs or {}), self.node)
-        node = self._note(self.graph.call_function(func, *read), out)  # type: ignore[misc]
+        node = self._note(self.graph.call_function(func, *read), out)
         if isinstance(out, list | tuple):
             for i, x in enumerate(out):
                 self._note(self.graph.call_function(operator.getitem, (node, i)), x)
