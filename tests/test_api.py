@@ -276,6 +276,23 @@ class TestInOneLine:
         same = read_json(folder / "summary.json")["last"]["global"]["loss"]["mean"]
         assert result.summary["last"]["global"]["loss"]["mean"] == pytest.approx(same, abs=1e-6)
 
+    def test_how_a_frame_is_read(self, tmp_path: Path):
+        """What the sentence says is what helps."""
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"a": [1.0, None, 3.0] * 20, "b": range(60), "y": [0, 1, 1] * 20})
+        options = {"label": "y", "partition": "iid", "rounds": 1}
+        with pytest.raises(unalike.DataError, match=r"set data\.missing = 'impute'"):
+            unalike.train(frame, "logistic", **options)
+        reading = {"missing": "impute", "drop": ["b"]}
+        result = unalike.train(frame, "logistic", **options, data=reading)
+        assert result.federation.examples.x.shape[1] == 1
+        with pytest.raises(unalike.ConfigError, match="unknown setting of data 'mising'"):
+            unalike.train(frame, "logistic", **options, data={"mising": "impute"})
+        with pytest.raises(unalike.ConfigError, match=r"'data\.missing' goes with a pandas"):
+            unalike.train((np.ones((9, 2)), np.arange(9) % 2), "logistic", data=reading)
+        with pytest.raises(unalike.ConfigError, match="digits"):
+            unalike.train("digits", "logistic", rounds=1, data={"bogus": 1})
+
     def test_personal_models_by_name(self):
         x, y = np.random.default_rng(0).normal(size=(90, 3)), np.arange(90) % 3
         who = np.array(["a", "b"])[np.arange(90) // 3 % 2]

@@ -101,7 +101,7 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
 
 
 def both(task: Task, data: Data, *methods: Named, traced: bool = True, **parts: Any) -> float:
-    """The largest distance, over server states and clients' kept states, of runs in several ways."""
+    """The largest distance, over servers' and clients' states, of runs in several ways."""
     recipe = composed(task, data, *methods, **parts)
     names = {m if isinstance(m, str) else m[0] for m in methods}
     if "pooled" in names:

@@ -123,13 +123,17 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
             if name in SETTLED:
                 raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
         return data
-    if "data" in settings or "track" in settings:
-        name = "data" if "data" in settings else "track"
-        raise ConfigError(f"'{name}' {SETTLED[name]}; leave it out.")
+    if "track" in settings:
+        raise ConfigError(f"'track' {SETTLED['track']}; leave it out.")
+    reading = settings.pop("data", {})
+    if not isinstance(reading, Mapping):
+        raise ConfigError("'data' is settled by what is trained; it may only say how that is read.")
     given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
-    source = dataset(data) if isinstance(data, str) else data
-    examples = examples_of(source, **given)
+    if isinstance(data, str):
+        examples = examples_of(dataset(data, **reading), **given)
+    else:
+        examples = examples_of(data, **given, settings=reading)
     default = "natural" if examples.groups is not None else "dirichlet"
     return federate(
         examples,

@@ -102,7 +102,8 @@ def compare(
         processes: Runs at a time; 0: one for each core.
         progress: Whether a notebook shows a bar.
         settings: The other tables of a configuration: ``rounds=30``, ``partition={...}``,
-            ``local={"lr": 0.1}``, ``compare={"partitions": [...]}``.
+            ``local={"lr": 0.1}``, ``compare={"partitions": [...]}``; ``data={"missing": "impute"}``
+            says how a table is read.
     """
     if methods:
         _refuse_objects(model, methods)
@@ -132,6 +133,7 @@ def _raw(
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """The comparison as a file would hold it."""
+    data = {**data, **settings.pop("data", {})}
     varied = {"methods": list(methods), **settings.pop("compare", {})}
     varied |= {"seeds": seeds} if seeds else {}
     raw = {"data": data, "partition": "natural" if "client" in data else "dirichlet", **settings}

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unalike.advise.plan import SLACK, Cost, field_sizes, rungs, survivors
+from unalike.advise.plan import SLACK, Cost, field_sizes, last_rung, rungs, survivors
 
 
 def test_half_of_each_kind_goes_on():
@@ -36,3 +36,17 @@ def test_more_time_never_means_fewer_rounds():
     plans = [rungs(s, Cost(0.1, 0.05), [12, 7, 5], 3, 200) for s in (1, 30, 60, 600)]
     assert plans == sorted(plans)
     assert plans[-1][-1] > plans[0][-1]
+
+
+@given(
+    seconds=st.floats(-5, 1e4),
+    start=st.floats(0, 2),
+    each=st.floats(0.001, 5),
+    seeds=st.integers(1, 6),
+    planned=st.integers(1, 50),
+)
+def test_time_that_is_left_goes_into_rounds_first(seconds, start, each, seeds, planned):
+    found = last_rung(seconds, Cost(start, each), 4, seeds, planned, 300)
+    assert planned <= found <= max(planned, 300)
+    if found > planned:
+        assert 4 * seeds * (start + SLACK * each * found) <= seconds * (1 + 1e-9)

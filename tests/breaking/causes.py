@@ -1,4 +1,7 @@
-"""What was wrong once: every cause has cases in the corpus that failed before it was repaired."""
+"""What was wrong once: every cause has cases in the corpus that failed before it was repaired.
+
+Where it is tested elsewhere, that file stands in brackets.
+"""
 
 CAUSES = {
     "unproven checkpoint": "a checkpoint had no digest of its tensors, notes and round",
@@ -25,10 +28,10 @@ CAUSES = {
     "odd bytes": "labels that are no UTF-8, and long doubles, were tracebacks",
     "wrong column": "a dropped label was ignored; label and client could be one column",
     "half begun": "a kill between the first two files left one out for ever",
-    "file order": "equal checkpoints were not equal bytes",
-    "odd requests": "malformed requests to watch had no answer",
+    "file order": "equal checkpoints were not equal bytes (run/test_proof.py)",
+    "odd requests": "malformed requests to watch had no answer (breaking/test_watch.py)",
     "global draws": "a forward pass that draws from a global generator made runs differ",
-    "unbounded dependencies": "dependencies had no upper bound",
+    "unbounded dependencies": "dependencies had no upper bound (test_dependencies.py)",
     "wording": "sentences that named the wrong thing",
     "stranger": "a stranger's folder ran the Python file that it names",
 }

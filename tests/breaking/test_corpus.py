@@ -1,11 +1,9 @@
 """The corpus: attempts to break it that once were made by hand, each with what may come of it."""
 
 import importlib
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from breaking.causes import CAUSES
 from breaking.corpus import Case, attempt
 
 PARTS = (
@@ -16,6 +14,7 @@ PARTS = (
     "models",
     "methods",
     "folders",
+    "changed",
     "numbers",
     "searches",
 )

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from patients import patients, run
 from safetensors.torch import load_file
 
 import unalike
-from unalike.predict.export import export
+from unalike.models import MODELS as networks
+from unalike.predict.export import _onnx, export
 
 NET = """
 from torch import nn
@@ -72,6 +74,29 @@ def test_onnx(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
     for rows in (slice(0, 1), slice(None)):
         (found,) = session.run(None, {"rows": x[rows]})
         np.testing.assert_allclose(found, logits[rows], atol=1e-5)
+
+
+SHAPES = [(1, 28, 28), (3, 32, 32), (1, 8000), (80,)]  # images, sound, text
+OTHERS = {"vae", "stacked_lstm"}  # no logits; text, which ONNX takes as whole numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(networks.keys() - OTHERS))
+def test_every_network_as_onnx(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    for shape in SHAPES:
+        try:
+            module = networks[name]().build(shape, 10).eval()
+            rows = torch.from_numpy(np.random.default_rng(0).normal(size=(3, *shape))).float()
+            logits = module(rows).detach().numpy()
+            break
+        except (unalike.ConfigError, RuntimeError):
+            continue
+    trained = SimpleNamespace(task=SimpleNamespace(gives="logits"))
+    (path,) = _onnx(module, rows, tmp_path, trained)
+    (found,) = runtime.InferenceSession(str(path)).run(None, {"rows": rows.numpy()})
+    np.testing.assert_allclose(found, logits, atol=1e-5, rtol=1e-5)
 
 
 def test_safetensors_and_the_description(folders: dict[str, Path], tmp_path: Path) -> None:

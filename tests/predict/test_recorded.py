@@ -14,9 +14,12 @@ from patients import patients, run
 import unalike
 from unalike.algorithms.table import METHODS
 from unalike.federation.data import TEST
+from unalike.run.config import tables
 
 SETTINGS = {
     "fedevg": {"per_class": 2, "judge_epochs": 3, "clip_pixels": False},
+    "fedcvae": {"per_class": 4, "judge_epochs": 3, "latent": 4},
+    "fedcgan": {"per_class": 4, "judge_epochs": 3, "latent": 4},
     "latent_disco": {"warmup": 1},
     "krum": {"attackers": 0},
     "trimmed_mean": {"trim": 0.25},
@@ -26,6 +29,8 @@ SETTINGS = {
 }
 HALF = {"participation": {"fraction": 0.5}}
 MORE: dict[str, dict[str, Any]] = {  # what a method needs beside settings of its own
+    "fedcvae": {"data": {"normalise": "none"}},
+    "fedcgan": {"data": {"normalise": "none"}},
     "by_size": HALF,
     "power_of_choice": HALF,
     "tifl": {"participation": {"number": 1}},
@@ -65,12 +70,17 @@ def agrees(folder: Path, table: pl.DataFrame, which: str = "selected") -> None:
     assert np.concatenate(lost).mean() == pytest.approx(found["global"]["loss"][0], abs=1e-5)
 
 
-BOUNDED = {"fedcvae", "fedcgan"}  # draw features in [0, 1], where a patient's are not
-
-
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - BOUNDED))
-def test_every_method(name: str, tmp_path: Path) -> None:
+def bounded() -> pl.DataFrame:
+    """Patients whose numbers lie between 0 and 1, for methods that draw examples there."""
     table = patients()
+    numbers = [pl.col(c).fill_null(strategy="mean") for c in ("age", "pressure")]
+    scaled = [(c - c.min()) / (c.max() - c.min()) for c in numbers]
+    return table.with_columns(*scaled, pl.col("job").fill_null("cook"))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method(name: str, tmp_path: Path) -> None:
+    table = bounded() if name in ("fedcvae", "fedcgan") else patients()
     method = {"name": name, **SETTINGS.get(name, {})}
     if name == "latent_disco":
         vae = {"name": "vae", "hidden": [8]}
@@ -127,6 +137,13 @@ def test_under_all_circumstances(
     Path("net.py").unlink()  # the folder has a copy
     for which in ("selected", "last"):
         agrees(folder, table, which)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(tables()["topology"].keys() - {"star", "graph"}))
+def test_on_every_graph(name: str, tmp_path: Path) -> None:
+    table = patients()
+    agrees(run(tmp_path, table, topology=name), table)
 
 
 def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from interrupted import (
 from unalike.algorithms.table import METHODS
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.loop import Loop
-from unalike.run import checkpoint, execute, folder
+from unalike.run import checkpoint, execute, folder, keep
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
@@ -310,3 +310,20 @@ def test_a_run_of_stages_is_resumed_between_them(tmp_path: Path):
     assert not (place / "summary.json").exists()
     resume(place)
     assert_same_run(whole(tmp_path / "whole", changes), place)
+
+
+@pytest.mark.parametrize(("where", "call"), [("finish", 0), ("_forget", 0), ("rmtree", 1)])
+def test_death_while_an_earlier_selection_is_forgotten(
+    where: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last round is the best: the models of the one before go away all at once, or later."""
+    changes = STATEFUL["superfed_mm"]
+    known = whole(tmp_path / "whole", changes)
+    assert not (known / "selected").exists()
+    with monkeypatch.context() as patch:
+        before(patch, keep.shutil if where == "rmtree" else keep.Keeper, where, call)
+        with pytest.raises(Killed):
+            whole(tmp_path / "dies", changes)
+    resume(tmp_path / "dies")
+    assert_same_run(known, tmp_path / "dies")
+    assert not [path for path in (tmp_path / "dies").iterdir() if "selected" in path.name]

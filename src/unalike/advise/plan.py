@@ -9,7 +9,8 @@ largest with
 
     sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
 
-Time that is left when the file's rounds are reached goes into more seeds of the finalists.
+Before the last rung the time that is really left is known: its rounds are raised to what that
+affords. What is left when the file's rounds are reached goes into more seeds of the finalists.
 """
 
 from typing import NamedTuple
@@ -62,3 +63,17 @@ def rungs(seconds: float, cost: Cost, sizes: list[int], seeds: int, rounds: int)
     affordable = int(max(left, 0) / unit)
     first = max(1, min(affordable, rounds // 2 ** (RUNGS - 1)))
     return [first * 2**i for i in range(RUNGS) if first * 2**i <= rounds]
+
+
+def last_rung(
+    seconds: float, cost: Cost, finalists: int, seeds: int, planned: int, rounds: int
+) -> int:
+    """The rounds of the last rung with so much time left: those planned, or more.
+
+    >>> last_rung(60, Cost(0.5, 0.01), finalists=4, seeds=3, planned=8, rounds=500)
+    300
+    >>> last_rung(1, Cost(0.5, 0.01), finalists=4, seeds=3, planned=8, rounds=500)
+    8
+    """
+    each = seconds / (finalists * seeds) - cost.start
+    return max(planned, min(int(each / (SLACK * max(cost.round, 1e-6))), rounds))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unalike.advise.entrants import BASELINE, Entrant
-from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, rungs, survivors
+from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, last_rung, rungs, survivors
 from unalike.advise.rates import best, search
 from unalike.advise.words import counted
 from unalike.errors import ConfigError, UnalikeError
@@ -139,7 +139,7 @@ def play(
         sizes = field_sizes(len(entrants) - personal, personal)
         left = clock.deadline - time.monotonic()
         outcome.plan = rungs(left, cost, sizes, seeds, entrants[0].config.rounds)
-        _climb(list(entrants), Field(folder, clock, outcome, seeds))
+        _climb(list(entrants), Field(folder, clock, outcome, seeds, cost))
     except TimeIsUp:
         outcome.ended = TIME
     except KeyboardInterrupt:
@@ -158,6 +158,7 @@ class Field(NamedTuple):
     clock: Clock
     outcome: Outcome
     seeds: int
+    cost: Cost  # of the baseline's runs
 
     @property
     def early(self) -> int:
@@ -179,6 +180,8 @@ def _climb(alive: list[Entrant], at: Field) -> None:
     length = plan[max(last - 1, 0)]
     alive = [_tuned(one, at, length, known.get(one.name)) for one in alive]
     at.outcome.alive.append([one.name for one in alive])
+    most = alive[0].config.rounds
+    plan[last] = last_rung(at.clock.left, at.cost, len(alive), at.seeds, plan[last], most)
     repetition, took = 0, 0.0
     while repetition < at.seeds or (repetition < MOST and at.clock.left > took):
         begun = time.monotonic()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unalike.federation.data import Examples
     from unalike.federation.datasets.base import Dataset
 
+FLOWER, SOCKET = "flower:", "unix:"  # what an address begins with, where messages go through others
 EXTRA = (
     "deployed runs need the packages 'grpcio' and 'cryptography'; install them with "
     "pip install 'unalike[deploy]'."
@@ -45,6 +46,18 @@ def serve(
     seconds: float,
 ) -> None:
     """Coordinate."""
+    place = Path(folder) if folder else Path("runs") / f"serve-{Path(file).stem}"
+    if len(set(sites)) != len(sites) or not sites:
+        raise ConfigError("name every site once.")
+    if at.startswith(FLOWER):
+        if overrides:
+            raise ConfigError(
+                "a run through Flower takes its settings from the file; leave --set out."
+            )
+        root = None if keys is None else str(Path(keys) / "authority.pem")
+        _deploy("hub").launch(file, sites, at.removeprefix(FLOWER), place, seconds, root)
+        _say(f"finished; the run is in {place}")
+        return
     network, serving = _deploy("network"), _deploy("serving")
     from unalike.deploy.audit import Audit
     from unalike.deploy.desk import Desk
@@ -52,9 +65,6 @@ def serve(
     from unalike.run.config import read_config
 
     config = read_config(file, overrides)
-    if len(set(sites)) != len(sites) or not sites:
-        raise ConfigError("name every site once.")
-    place = Path(folder) if folder else Path("runs") / f"serve-{Path(file).stem}"
     shown = None if keys is None else credentials(Path(keys), SERVER)
     place.mkdir(parents=True, exist_ok=True)
     desk = Desk(sites, Audit(place / "audit.jsonl"))
@@ -98,7 +108,11 @@ def join(
     from unalike.deploy.policy import read_policy
 
     place = Path(folder) if folder else Path("sites") / name
-    line = network.Line(name, at, None if keys is None else credentials(Path(keys), name))
+    shown = None if keys is None else credentials(Path(keys), name)
+    if at.startswith(SOCKET):
+        line = _deploy("post").Post(Path(at.removeprefix(SOCKET)), shown)
+    else:
+        line = network.Line(name, at, shown)
     try:
         site = working.work(name, examples, line, place, read_policy(policy or ""), _say)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ _NEEDED = {
     "folder": "the folder of a run or of a comparison",
     "target": "a TOML file or a file of data",
     "run": "the folder of a finished run",
+    "shell": "bash, zsh or fish",
     "rows": "a table, an NPZ file or a folder of images",
 }
 

@@ -74,7 +74,8 @@ def serve(
     sites
         The names of all sites, as in their certificates.
     at
-        The address to listen on. Without keys it must be one of this machine's own.
+        The address to listen on. Without keys it must be one of this machine's own. With
+        flower:127.0.0.1:8000 Flower's SuperLink carries the messages.
     keys
         The folder with authority.pem, server.pem and server.key.
     folder
@@ -117,7 +118,7 @@ def join(
     data
         The file of this site's rows: CSV, TSV, Parquet or NPZ.
     at
-        The coordinator's address.
+        The coordinator's address, or with Flower unix: and the socket that its node looks for.
     label
         The column to predict, with a table.
     keys

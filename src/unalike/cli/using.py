@@ -111,3 +111,20 @@ def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None
     from unalike.cli.checking import check as check_method
 
     check_method(file, name, set_ or [])
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print what lets a shell complete commands and options.
+
+    ```sh
+    unalike completion bash > ~/.local/share/bash-completion/completions/unalike
+    unalike completion fish > ~/.config/fish/completions/unalike.fish
+    ```
+
+    Parameters
+    ----------
+    shell
+        The shell that is to complete them.
+    """
+    print(app.generate_completion(shell=shell))

@@ -101,7 +101,9 @@ def credentials(folder: Path, name: str) -> Credentials:
                 f"{made.not_valid_after_utc:%Y-%m-%d}; make a new one with: "
                 f"unalike keys {folder} {name}."
             )
-    if parts[2].stat().st_mode & 0o077:
+    # systemd hands a service its credentials in a folder that nobody else can open.
+    ours = str(folder) == os.environ.get("CREDENTIALS_DIRECTORY")
+    if parts[2].stat().st_mode & 0o077 and not ours:
         raise RunError(f"'{parts[2]}' can be read by others; run: chmod 600 {parts[2]}")
     raw = [path.read_bytes() for path in parts]
     return Credentials(*raw)

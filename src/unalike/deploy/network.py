@@ -52,7 +52,7 @@ def listen(
     handler: grpc.GenericRpcHandler, address: str, credentials: Credentials | None, threads: int
 ) -> tuple[Any, int]:
     """(a server at work, its port); without credentials only on a loopback address."""
-    if credentials is None and not _loopback(address):
+    if credentials is None and not loopback(address):
         raise ConfigError(
             f"'{address}' can be reached from other machines, and nothing would be encrypted; "
             "make certificates with 'unalike keys', or listen on 127.0.0.1."
@@ -147,7 +147,7 @@ class Line:
         Whoever answers must have a certificate for the host in ``address``, or where it
         ``expects`` a peer, for the peer of this name, wherever that is.
         """
-        if credentials is None and not _loopback(address):
+        if credentials is None and not loopback(address):
             raise ConfigError(
                 f"'{address}' is another machine, and nothing would be encrypted; give the "
                 "folder of this site's certificate with --keys."
@@ -178,7 +178,8 @@ class Line:
         self.channel.close()
 
 
-def _loopback(address: str) -> bool:
+def loopback(address: str) -> bool:
+    """Whether an address is reached from this machine alone."""
     host = address.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from unalike import mapped, tree
 from unalike.batches import Batches
+from unalike.engine.recording import recorded
 from unalike.engine.rewriting import Parts, rewritten
 from unalike.errors import warn_once
 from unalike.gradient import counted
@@ -250,14 +250,16 @@ def _program(
 
 def _traced(f: Callable[..., list[Tensor]], args: tuple[Tensor, ...]) -> fx.GraphModule:
     """The operations of ``f``, none of which writes into a tensor, draws, or chooses a shape."""
-    graph = make_fx(f)(*args)
+    graph = recorded(f, args)
     if any(op._schema.is_mutable for op, _ in _operations(graph)):
-        graph = make_fx(torch.func.functionalize(graph, remove="mutations"))(*args)
+        graph = recorded(torch.func.functionalize(graph, remove="mutations"), args)
     for op, node in _operations(graph):
         if torch.Tag.nondeterministic_seeded in op.tags:
             raise Untraceable(f"{op} draws from PyTorch's generator")
         if torch.Tag.dynamic_output_shape in op.tags and not _by_numbers(node):
             raise Untraceable(f"the shape of {op} depends on values")
+        if op is torch.ops.aten._local_scalar_dense.default:
+            raise Untraceable("it reads a number out of a tensor, as a branch by value does")
         if op._schema.is_mutable:
             raise Untraceable(f"{op} changes a tensor in place")
         if "rnn" in str(op):  # the fused layer keeps nothing for its backward pass outside a tape

@@ -29,12 +29,8 @@ from unalike.errors import Damaged, RunError
 from unalike.files import write as write
 
 LOGS = ("rounds.jsonl", "clients.jsonl")
-FULL = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-)  # of a disk; such an error may name no file
+# Errors of a disk, which may name no file.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def plain(value: Any) -> Any:

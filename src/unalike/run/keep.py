@@ -66,6 +66,7 @@ class Keeper:
         select, main = made.config.evaluation.select, made.recipe.algorithm.task.headline
         self.metric = main if select == "auto" else select
         self.best: float | None = None
+        self.best_round = 0
         self.last: tuple[int, Evaluation] | None = None
         self.selected: Models | None = None
         self.described: list[str] = []  # files that ``describe`` made
@@ -104,9 +105,17 @@ class Keeper:
             assert judged is not None, "a run has at least one round"
             self.last = self.made.course.rounds, judged
         newest = self.selected or models(self.made, *self.last)
-        if self.selected is not None:  # the last round itself is the selected one
-            shutil.rmtree(self.folder / SELECTED, ignore_errors=True)
+        if self.best_round == self.made.course.rounds:
+            self._forget()
         return model_files(newest)
+
+    def _forget(self) -> None:
+        """The last round is the selected one: take away an earlier one's models, all at once."""
+        place, gone = self.folder / SELECTED, self.folder / f".{SELECTED}"
+        shutil.rmtree(gone, ignore_errors=True)  # of a run that was killed here
+        if place.exists():
+            place.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
     def _better(self, record: dict[str, Any]) -> bool:
         """Whether no evaluated round was as good before, as ``selected_round`` sees it."""
@@ -117,7 +126,7 @@ class Keeper:
         sign = 1 if higher(self.metric) else -1
         if self.best is not None and sign * score <= sign * self.best:
             return False
-        self.best = float(score)
+        self.best, self.best_round = float(score), record["round"]
         return True
 
 

@@ -25,7 +25,8 @@ class Mine(Method):
     {}
 """
 SETTINGS = (
-    'rounds = 3\nmodel = "logistic"\npartition = {{name = "iid", clients = 3}}\nrun.folder = "out"\n'
+    'rounds = 3\nmodel = "logistic"\nrun.folder = "out"\n'
+    'partition = {{name = "iid", clients = 3}}\n'
     'method = {{name = "own", file = "k.py", attribute = "Mine", settings = {}}}\n'
 )
 

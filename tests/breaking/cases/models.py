@@ -245,7 +245,7 @@ UNUSUAL = [
         EITHER,
         network(
             "self.e = nn.Embedding(20, 4)\nself.layer = nn.Linear(d * 4, c)",
-            "at = (x.flatten(1) * 16).long().clamp(0, 19)\nreturn self.layer(self.e(at).flatten(1))",
+            "x = (x.flatten(1) * 16).long().clamp(0, 19)\nreturn self.layer(self.e(x).flatten(1))",
         ),
     ),
     case(

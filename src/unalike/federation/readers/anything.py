@@ -1,6 +1,7 @@
 """Examples from whatever a program holds: arrays, frames, datasets, or one for each client."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
@@ -14,9 +15,15 @@ from unalike.federation.readers.frames import from_frame
 from unalike.federation.readers.hub import from_hub
 from unalike.kinds import Kind
 
+OF_FRAMES = ("missing", "drop", "normalise", "protected", "split", "together")  # as of files
+
 
 def examples_of(
-    data: Any, label: str = "label", client: str = "", task: Learn = "auto"
+    data: Any,
+    label: str = "label",
+    client: str = "",
+    task: Learn = "auto",
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Examples:
     """Examples from a dataset of any of the kinds that are in use.
 
@@ -28,7 +35,14 @@ def examples_of(
         client: The column that names each row's client.
         task: "regression" learns the numbers that labels are; "auto" does so where they are plainly
             measurements.
+        settings: How a frame is read, as ``from_frame`` and the table ``[data]`` have it.
     """
+    framed = hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc"))
+    for name in settings:
+        if not framed:
+            raise ConfigError(f"'data.{name}' goes with a pandas or polars frame; leave it out.")
+        if name not in OF_FRAMES:
+            raise unknown("setting of data", name, OF_FRAMES)
     if task not in get_args(Learn):
         raise unknown("task", str(task), get_args(Learn))
     kind: Kind | None = None if task == "auto" else task
@@ -44,8 +58,8 @@ def examples_of(
         return from_arrays(*of_clients(data), kind=kind)
     if hasattr(data, "column_names") and hasattr(data, "features"):
         return from_hub(data, label=label, client=client, kind=kind)
-    if hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc")):
-        return from_frame(data, label, client, kind=kind)
+    if framed:
+        return from_frame(data, label, client, kind=kind, **settings)
     plain = isinstance(data, str | list | tuple) or hasattr(data, "dtype")
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not plain:
         return from_arrays(*_stacked(data, "the dataset"), kind=kind)

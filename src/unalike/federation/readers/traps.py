@@ -46,17 +46,17 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
             )
             continue
         levels, slip = column.drop_nulls().n_unique(), _slip(column)
-        if slip is not None:
-            warn_once(
-                f"column '{name}' is taken as text, a feature for each of its {levels} values, "
-                f"because '{column[slip]}' in {where(slip, False)} is not a number; correct it, or "
-                "empty the cell and set data.missing = 'impute'."
-            )
-        elif (blank := _blank(column)) is not None:
+        if (blank := _blank(column)) is not None:
             warn_once(
                 f"column '{name}' is taken as text, a feature for each of its {levels} values, "
                 f"because of '{blank}' among its numbers; if that means missing, set "
                 f"data.na_values = ['{blank}'] and data.missing = 'impute'."
+            )
+        elif slip is not None:
+            warn_once(
+                f"column '{name}' is taken as text, a feature for each of its {levels} values, "
+                f"because '{column[slip]}' in {where(slip, False)} is not a number; correct it, or "
+                "empty the cell and set data.missing = 'impute'."
             )
         elif _decorated(column):
             warn_once(

@@ -10,7 +10,7 @@ from unalike.report.html.settings import written
 from unalike.report.records import Place, Study
 from unalike.run.toml import as_toml
 
-NAMED = 6  # methods on partitions whose missing runs are told apart
+NAMED = 6  # methods on partitions whose missing runs are told apart, and runs whose command is
 
 
 class Gap(NamedTuple):
@@ -107,6 +107,8 @@ def commands(study: Study) -> list[str]:
         recorded = dict.fromkeys(run.environment.get("command") for _, run in study.begun)
         typed = [c for c in recorded if c]
         typed = typed or [shlex.join(["unalike", "run", name]) for name in _run_files(study)]
+        if len(typed) > NAMED:
+            typed[NAMED:] = [f"# and {len(typed) - NAMED} more"]
     return [*typed, shlex.join(["unalike", "report", str(study.folder)])]
 
 

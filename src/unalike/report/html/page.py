@@ -24,7 +24,7 @@ from unalike.report.html.pictures import pictures
 from unalike.report.html.sites import sites
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study, intact
-from unalike.report.skew import skew_table
+from unalike.report.skew import short_table, skew_table
 from unalike.run.folder import write
 from unalike.tables.format import size
 from unalike.tables.html import html
@@ -33,6 +33,7 @@ from unalike.tables.model import Table
 LIMIT = 5_000_000  # characters of a page
 CLIENTS = 200  # rows of the table of clients
 NAME = "report.html"
+WIDE = 4  # partitions that stand side by side
 
 SECTIONS = {
     "answer": "In short",
@@ -238,7 +239,9 @@ def _skews(study: Study) -> Table | None:
     firsts = {p: series.first_run(study, p) for p in study.partitions}
     found = {p: run.data["skew"] for p, run in firsts.items() if run is not None}
     title = "How unalike the clients are, by their training examples under the first seed"
-    return skew_table(found, title) if found else None
+    if not found:
+        return None
+    return skew_table(found, title) if len(found) <= WIDE else short_table(found, title)
 
 
 def date(study: Study) -> str:

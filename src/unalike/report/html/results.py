@@ -12,6 +12,7 @@ from unalike.compare.spec import Comparison
 from unalike.compare.tables import differences, pivot, scores, speeds
 from unalike.metrics.catalogue import METRICS, TESTS, head, main_metric, metric
 from unalike.report import outcome
+from unalike.report.html import many
 from unalike.report.records import Record, Run, Study
 from unalike.report.skew import cell as skew_cell
 from unalike.tables.cells import count, decimal, score, size, whole, words
@@ -116,7 +117,15 @@ def _single(study: Study) -> Results:
         if rows:
             tables[partition] = [Table(f"Results on {partition}", heads, rows).filled()]
     done = [(place, run.summary) for place, run in study.begun if run.summary is not None]
-    sentences = [_sentence(place.method, summary, name) for place, summary in done]
+    several = len(study.partitions) > 1
+    sentences = [
+        f"{place.partition}: {said}" if several else said
+        for place, summary in done
+        for said in [_sentence(place.method, summary, name)]
+    ]
+    shown = []
+    if len(done) > many.MANY:
+        sentences, shown = [many.in_one_sentence(study, done)], [many.overview(study, done)]
     notes = [
         f"The selected round is chosen on {on}; test data take no part in it."
         for on in dict.fromkeys(summary["selected_on"] for _, summary in done)
@@ -130,7 +139,7 @@ def _single(study: Study) -> Results:
             "Mean, standard deviation and worst tenth are over clients. Single runs say nothing "
             "about chance: repeat them with other seeds (unalike compare)."
         )
-    return Results(sentences, [], tables, notes, {})
+    return Results(sentences, shown, tables, notes, {})
 
 
 def _tests(summary: Record, name: str) -> list[list[Cell]]:

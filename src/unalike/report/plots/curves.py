@@ -38,7 +38,9 @@ def learning_curves(
     import altair as alt
 
     columns = over_repetitions(records, metric)
-    axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
+    times = sorted(set(columns["round"]))
+    few: dict[str, Any] = {"values": times} if len(times) <= 10 else {}  # else there are marks between rounds
+    axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d", **few)
     return _lines(columns, axis, metric, title, target, "over rounds")
 
 

@@ -1,0 +1,157 @@
+"""Flower as the carrier: questions wait at the desk as ever, and Flower brings them to sites.
+
+Only public objects of Flower are used (``Grid.push_messages``, ``pull_messages``, ``Message``), and
+it sees bytes. Its control interface takes code from anyone who reaches it, whatever certificates
+say, so a layout in which others can reach it is refused.
+"""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unalike.deploy.audit import Audit
+from unalike.deploy.desk import Desk
+from unalike.deploy.messages import MessageError, decode
+from unalike.deploy.network import loopback
+from unalike.deploy.post import HELLO, QUESTION, WELCOME
+from unalike.deploy.serving import serve
+from unalike.errors import ConfigError, RunError
+from unalike.run.config import read_config
+
+REST = 0.1  # seconds between two looks
+APP = files("unalike.deploy") / "flower_app"
+
+
+def launch(
+    file: str, sites: Sequence[str], link: str, folder: Path, seconds: float, root: str | None
+) -> None:
+    """Hand a run to the SuperLink of this machine, and show what it says until it is over."""
+    refuse_exposed(link)
+    read_config(file, [])  # its mistakes are said here
+    folder.mkdir(parents=True, exist_ok=True)
+    home = folder / "flower"
+    home.mkdir(exist_ok=True)
+    safe = f'root-certificates = "{Path(root).resolve()}"' if root else "insecure = true"
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "{link}"\n{safe}\n'
+    )
+    told = (
+        f'recipe="{Path(file).resolve()}" folder="{folder.resolve()}" '
+        f'sites="{" ".join(sites)}" seconds={seconds}'
+    )
+    env = {**os.environ, "FLWR_HOME": str(home.resolve()), "FLWR_TELEMETRY_ENABLED": "0"}
+    command = ["flwr", "run", str(APP), "here", "--stream", "--run-config", told]
+    try:
+        done = subprocess.run(command, env=env, check=False)
+    except FileNotFoundError:
+        raise ConfigError("there is no 'flwr'; install it with pip install flwr.") from None
+    if done.returncode or not (folder / "summary.json").exists():
+        raise RunError(f"Flower ended without a finished run; '{folder}' can be continued.")
+
+
+def refuse_exposed(link: str, table: Path = Path("/proc/net/tcp")) -> None:
+    """Raise unless a SuperLink can be reached from this machine alone."""
+    why = "Flower's control interface takes code from anyone who reaches it"
+    if not loopback(link):
+        raise ConfigError(f"'{link}' is not an address of this machine alone, and {why}.")
+    port = f":{int(link.rpartition(':')[2]):04X}"
+    for version in (table, table.with_name(f"{table.name}6")):
+        for line in version.read_text().splitlines()[1:] if version.exists() else ():
+            local, _, state = line.split()[1:4]
+            inside = local[6:9] == "7F:" or local.startswith(f"{'0' * 24}01000000")
+            if state == "0A" and local.endswith(port) and not inside:
+                raise ConfigError(
+                    f"the SuperLink at '{link}' listens on other addresses, too, and {why}; start "
+                    "it with --host 127.0.0.1 and let sites in through a proxy for /v1/fleet/."
+                )
+
+
+def coordinate(grid: Any, told: Mapping[str, Any]) -> None:
+    """A whole run, in the process that Flower starts for a ServerApp."""
+    folder, names = Path(str(told["folder"])), [n.split("=")[0] for n in str(told["sites"]).split()]
+    known = dict(n.split("=") for n in str(told["sites"]).split() if "=" in n)
+    config = read_config(str(told["recipe"]), [])
+    desk = Desk(names, Audit(folder / "audit.jsonl"))
+    carrier = Carrier(grid, desk, {int(i): name for name, i in known.items()})
+    threading.Thread(target=carrier.run, daemon=True).start()
+    serve(config, names, folder, desk, _say, seconds=float(told["seconds"]))
+    desk.close()
+
+
+class Carrier:
+    """Between the desk and the nodes; one thread, since a grid is not for several."""
+
+    def __init__(self, grid: Any, desk: Desk, known: Mapping[int, str]) -> None:
+        """``known`` are the sites of nodes; of others the first word counts."""
+        self.grid, self.desk, self.known = grid, desk, dict(known)
+        self.site: dict[int, str] = {}  # of nodes that have said hello
+        self.welcomed: set[str] = set()
+        self.waiting: dict[str, tuple[int, bytes]] = {}  # message -> node and what it was
+
+    def run(self) -> None:
+        """Until the desk is closed."""
+        while not self.desk.closed:
+            busy = {node for node, _ in self.waiting.values()}
+            for node in set(self.grid.get_node_ids()) - busy:
+                self._send(node)
+            for reply in self.grid.pull_messages(list(self.waiting)):
+                self._take(reply)
+            time.sleep(REST)
+
+    def _send(self, node: int) -> None:
+        """What a node is to hear next, if anything."""
+        site = self.site.get(node)
+        if site is None:
+            self._push(node, HELLO, b"")
+        elif site not in self.welcomed:
+            if welcome := self.desk.hello(site, b""):
+                self.welcomed.add(site)
+                self._push(node, WELCOME, welcome)
+        elif question := self.desk.next(site, 0.0):
+            self._push(node, QUESTION, question)
+
+    def _push(self, node: int, kind: bytes, raw: bytes) -> None:
+        (number,) = self.grid.push_messages([self.wrapped(node, kind + raw)])
+        self.waiting[number] = node, kind
+
+    def wrapped(self, node: int, raw: bytes) -> Any:
+        """Bytes as a message of Flower's."""
+        from flwr.app import Array, ArrayRecord, Message, RecordDict
+
+        held = ArrayRecord({"raw": Array(np.frombuffer(raw, np.uint8))})
+        return Message(RecordDict({"message": held}), node, "query.unalike")
+
+    def _take(self, reply: Any) -> None:
+        node, kind = self.waiting.pop(reply.metadata.reply_to_message_id)
+        if reply.has_error():  # the node is gone, or its worker: the desk's deadline decides
+            _say(f"node {node}: {reply.error.reason}")
+            return
+        raw = reply.content["message"]["raw"].numpy().tobytes()
+        try:
+            if kind == HELLO:
+                self._met(node, raw)
+            elif kind == QUESTION:
+                self.desk.answer(self.site[node], raw)
+        except MessageError as error:
+            _say(f"node {node}: {error}")
+
+    def _met(self, node: int, raw: bytes) -> None:
+        """A node says whose it is."""
+        site = decode(raw).head.sender
+        if self.known.get(node, site) != site:
+            raise MessageError(f"it says that it is '{site}', and is '{self.known[node]}'.")
+        if site in self.site.values():
+            raise MessageError(f"another node is '{site}' already.")
+        self.desk.hello(site, raw)
+        self.site[node] = site
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
