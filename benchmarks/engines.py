@@ -70,6 +70,7 @@ WORK = {
     "lstm-10": Work("stacked_lstm", (80,), 100, 40, 10, 10, 80, {"hidden": 128}, kind="characters"),
     "dense-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10),
     "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
+    "tiny-100": Work("mlp", (16,), 1000, 10, 100, 10),
     "regular-1000": Work(
         "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)
     ),

@@ -111,14 +111,17 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
     assert (made[0], tapes[0]) == first
 
 
-def test_it_can_be_repeated_bit_for_bit() -> None:
+@pytest.mark.parametrize("engine", ["sequential", "vectorized"])
+def test_it_can_be_repeated_bit_for_bit(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another trace of the same step computes the same in the same order."""
     task, data = network_task("conv")
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
-    one, two = (
-        play(recipe, data, 3, engine="sequential", traced=True, workers=n).x for n in (1, 2)
-    )
-    assert same(one, two)
+
+    def played(workers: int) -> Any:
+        monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())  # as another process would
+        return play(recipe, data, 3, engine=engine, traced=True, workers=workers).x
+
+    assert same(played(1), played(2))
 
 
 class Moody(nn.Module):
@@ -142,6 +145,8 @@ def test_what_cannot_be_traced_runs_as_ever_and_says_so() -> None:
         played = play(recipe, data, 2, engine="sequential", traced=True)
     plain = play(recipe, data, 2, engine="sequential")
     assert same(played.x, plain.x)
+    many = play(recipe, data, 2, engine="vectorized", traced=True, workers=2)  # vmap cannot branch
+    assert distance(many.x, plain.x) < 1e-6
 
 
 def test_steps_that_are_never_the_same_are_not_traced() -> None:

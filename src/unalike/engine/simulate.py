@@ -51,6 +51,8 @@ Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
 AT_ONCE = 64  # the most clients whose answers wait for one another in the sequential engine,
 AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
+FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
+GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped
 
 Answers = tuple[Tree, dict[str, Tensor], Kept, int]  # wire, statistics, what is kept, places
 
@@ -302,8 +304,10 @@ class Simulation:
         widths = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
         for width in np.unique(widths)[::-1]:
             here = np.flatnonzero(widths == width)
-            each = -(-len(here) // (self.workers * self._at_once))
-            for some in shares(steps[here], self.workers * each):
+            few = len(here) * tree.size_bytes(self.w) <= FEW_BYTES
+            groups, at_once = self.workers if few else GROUPS, self._largest or self._at_once
+            count = groups * -(-len(here) // (groups * at_once))
+            for some in shares(steps[here], count):
                 yield torch.from_numpy(here)[some]
 
     def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
