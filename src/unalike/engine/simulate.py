@@ -255,8 +255,9 @@ class Simulation:
         if not self.shared_out:
             return partial(self._vmapped, t, plan, downs, home)
         kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
+        before = states()
         begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
-        return self._watched(t, begun.result)
+        return self._watched(t, begun.result, before)
 
     @property
     def shared_out(self) -> bool:
@@ -364,17 +365,19 @@ class Simulation:
             mine = kept if stateless else tree.row(kept, j)
             return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
 
+        before = states()
         replies = self._pool.map(one, range(len(todo)))
 
         def answers() -> Answers:
             wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
             return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
 
-        return self._watched(t, answers)
+        return self._watched(t, answers, before)
 
-    def _watched(self, t: int, answers: Callable[[], Answers]) -> Callable[[], Answers]:
+    def _watched(
+        self, t: int, answers: Callable[[], Answers], before: dict[str, Any]
+    ) -> Callable[[], Answers]:
         """A module that drew numbers which no seed decides is noticed at the end."""
-        before = states()
 
         def checked() -> Answers:
             found = answers()
