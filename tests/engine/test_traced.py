@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unalike import rng
 from unalike.batches import Batch, Batches, alone, draw
+from unalike.engine import simulate
 from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced
 from unalike.errors import RunWarning, warn_once
@@ -109,6 +110,46 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
     assert (made[0], tapes[0]) == first
     play(recipe, data, 2, engine="vectorized", traced=True, workers=2)
     assert (made[0], tapes[0]) == first
+
+
+def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each client: a round of eight on two workers is two calls, each of one loop."""
+    calls, loops = [0], [0]
+    client, program = simulate.client, tracing.Program.__call__
+
+    def called(*args: Any) -> Any:
+        calls[0] += 1
+        return client(*args)
+
+    def looped(*args: Any) -> Any:
+        loops[0] += 1
+        return program(*args)
+
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", **sampled(1.0))
+    play(recipe, data, 1, batch_size=2, traced=True, workers=2)  # every shape is traced
+    monkeypatch.setattr(simulate, "client", called)
+    monkeypatch.setattr(tracing.Program, "__call__", looped)
+    rounds = 3
+    play(recipe, data, rounds, batch_size=2, traced=True, workers=2)
+    assert calls[0] == loops[0] == 2 * rounds
+    assert data.n_clients > 2
+
+
+def test_programs_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were not used for longest are made again when they are asked for."""
+    monkeypatch.setattr(tracing, "MOST", 2)
+    programs, made = tracing.Programs(), list[str]()
+
+    def ask(kind: str) -> None:
+        def make() -> Any:
+            made.append(kind)
+
+        programs(kind, make)
+
+    for kind in "abacab":
+        ask(kind)
+    assert "".join(made) == "abcb"
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])

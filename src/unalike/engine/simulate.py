@@ -303,13 +303,15 @@ class Simulation:
         sizes, batch = self.sizes[plan.ids].numpy(), self.batch_size
         steps = np.ceil(sizes * plan.epochs.numpy() / batch)
         widths = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
+        size = max(tree.size_bytes(self.w), 1)
+        at_once = self._largest or min(AT_ONCE, max(AT_ONCE_BYTES // size, 1))
         for width in np.unique(widths)[::-1]:
             here = np.flatnonzero(widths == width)
-            few = len(here) * tree.size_bytes(self.w) <= FEW_BYTES
-            groups, at_once = self.workers if few else GROUPS, self._largest or self._at_once
+            groups = self.workers if len(here) * size <= FEW_BYTES else GROUPS
             count = groups * -(-len(here) // (groups * at_once))
             for some in shares(steps[here], count):
-                yield torch.from_numpy(here)[some]
+                for part in some.split(at_once):  # of short clients there may be too many
+                    yield torch.from_numpy(here)[part]
 
     def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
         return self._together(plan, downs, home, self.states.get(plan.ids), self._turns(t, plan))
