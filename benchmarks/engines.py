@@ -6,9 +6,10 @@ Random data, so nothing is downloaded: speed does not depend on the pixels. Each
 of its own, and they take turns round by round, so that whatever else the machine does meets all of
 them. Seconds are medians after a warm-up round, evaluation not counted; memory is the most that a
 side's process ever had (on a GPU, that PyTorch had allocated there), the libraries and the data
-included. ``bare`` is what one would write without a library, on one thread. On a CPU "sequential"
-is there twice: "traced" runs steps without Python in between. On a GPU "vectorized"
-is there twice: every step launched by Python, and one step recorded as a CUDA graph and replayed.
+included. ``bare`` is what one would write without a library, on one thread. "fast" is what
+``auto`` takes: on a CPU groups of clients whose steps are traced, on a GPU steps recorded as CUDA
+graphs. "traced" is the same for one client at a time, on a CPU; "sequential" and "vectorized" have
+every step launched by Python.
 ``combine_s`` is the part of a round in which servers hear their neighbours, ``beyond_s`` all of it
 but the training of the clients.
 """
@@ -70,6 +71,7 @@ WORK = {
     "lstm-10": Work("stacked_lstm", (80,), 100, 40, 10, 10, 80, {"hidden": 128}, kind="characters"),
     "dense-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10),
     "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
+    "tiny-100": Work("mlp", (16,), 1000, 10, 100, 10),
     "regular-1000": Work(
         "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)
     ),
@@ -230,11 +232,10 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
 
 SIDES: dict[str, tuple[Callable[..., Round], tuple[Any, ...]]] = {
     "bare": (bare, ()),
-    "shared": (ours, ("vectorized", True)),
+    "fast": (ours, ("vectorized", True)),  # what "vectorized" means by default: traced, or recorded
     "traced": (ours, ("sequential", True)),  # what "sequential" means on a CPU by default
     "sequential": (ours, ("sequential", False)),
     "vectorized": (ours, ("vectorized", False)),
-    "graphs": (ours, ("vectorized", True)),  # what "vectorized" means on a GPU by default
 }
 
 
@@ -291,8 +292,8 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=torch.get_num_threads())
     options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="NAME")
     chosen = options.parse_args()
-    other = "traced" if chosen.device.startswith("cuda") else "graphs"
-    sides, where = [s for s in SIDES if s != other], (chosen.device, chosen.workers, chosen.sizes)
+    cuda, where = chosen.device.startswith("cuda"), (chosen.device, chosen.workers, chosen.sizes)
+    sides = [s for s in SIDES if not (cuda and s == "traced")]
     for work in chosen.only:
         found = measure(work, sides, Options(*where), chosen.rounds)
         kind = {"work": work, "sizes": chosen.sizes, "device": chosen.device}

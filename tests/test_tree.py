@@ -120,3 +120,15 @@ def test_numbers_on_the_host_stay_what_they_are():
     found = tree.on_host(tree.to(t, device))
     for k, x in t.items():
         torch.testing.assert_close(found[k], x, rtol=0, atol=0, equal_nan=True)
+
+
+def test_lengths_are_those_of_exact_sums() -> None:
+    """To the digits of single precision; what overflows there is measured in double."""
+    some = {"a": torch.randn(4, 30, 5), "b": torch.randn(4)}
+    some["a"][2] = 1e30
+    some["b"][3] = torch.nan
+    found = tree.lengths(some)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found[:2], tree.sqnorms(some)[:2].sqrt(), rtol=1e-5, atol=0)
+    assert float(found[2]) == pytest.approx(1e30 * 150**0.5)
+    assert torch.isnan(found[3])

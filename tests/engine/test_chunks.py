@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unalike.engine.chunks import chunks, most
+from unalike.engine.chunks import chunks, most, shares
 
 steps_ = st.lists(st.integers(1, 500), min_size=1, max_size=9)
 
@@ -53,3 +53,13 @@ def test_the_most_clients_follow_from_memory() -> None:
     assert most(1 << 40, 0, cpu) == 1
     assert most(1000, 0, cpu) > most(10_000, 0, cpu) > 1
     assert most(1000, 10**6, cpu) < most(1000, 0, cpu)
+
+
+@given(steps_, st.integers(1, 4))
+def test_shares_are_fair(steps: list[int], count: int) -> None:
+    """Everybody is in one group, and no group can be ahead of another by more than one client."""
+    found = [s.tolist() for s in shares(np.array(steps), count)]
+    assert sorted(i for s in found for i in s) == list(range(len(steps)))
+    load = [sum(steps[i] for i in s) for s in found]
+    least = min(load)
+    assert all(sum(steps[i] for i in s) - min(steps[i] for i in s) <= least for s in found)

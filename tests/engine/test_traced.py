@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unalike import rng
 from unalike.batches import Batch, Batches, alone, draw
+from unalike.engine import simulate
 from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced
 from unalike.errors import RunWarning, warn_once
@@ -111,14 +112,57 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
     assert (made[0], tapes[0]) == first
 
 
-def test_it_can_be_repeated_bit_for_bit() -> None:
+def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each client: a round of eight on two workers is two calls, each of one loop."""
+    calls, loops = [0], [0]
+    client, program = simulate.client, tracing.Program.__call__
+
+    def called(*args: Any) -> Any:
+        calls[0] += 1
+        return client(*args)
+
+    def looped(*args: Any) -> Any:
+        loops[0] += 1
+        return program(*args)
+
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedavg", **sampled(1.0))
+    play(recipe, data, 1, batch_size=2, traced=True, workers=2)  # every shape is traced
+    monkeypatch.setattr(simulate, "client", called)
+    monkeypatch.setattr(tracing.Program, "__call__", looped)
+    rounds = 3
+    play(recipe, data, rounds, batch_size=2, traced=True, workers=2)
+    assert calls[0] == loops[0] == 2 * rounds
+    assert data.n_clients > 2
+
+
+def test_programs_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were not used for longest are made again when they are asked for."""
+    monkeypatch.setattr(tracing, "MOST", 2)
+    programs, made = tracing.Programs(), list[str]()
+
+    def ask(kind: str) -> None:
+        def make() -> Any:
+            made.append(kind)
+
+        programs(kind, make)
+
+    for kind in "abacab":
+        ask(kind)
+    assert "".join(made) == "abcb"
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorized"])
+def test_it_can_be_repeated_bit_for_bit(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another trace of the same step computes the same in the same order."""
     task, data = network_task("conv")
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
-    one, two = (
-        play(recipe, data, 3, engine="sequential", traced=True, workers=n).x for n in (1, 2)
-    )
-    assert same(one, two)
+
+    def played(workers: int) -> Any:
+        monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())  # as another process would
+        return play(recipe, data, 3, engine=engine, traced=True, workers=workers).x
+
+    assert same(played(1), played(2))
 
 
 class Moody(nn.Module):
@@ -142,6 +186,8 @@ def test_what_cannot_be_traced_runs_as_ever_and_says_so() -> None:
         played = play(recipe, data, 2, engine="sequential", traced=True)
     plain = play(recipe, data, 2, engine="sequential")
     assert same(played.x, plain.x)
+    many = play(recipe, data, 2, engine="vectorized", traced=True, workers=2)  # vmap cannot branch
+    assert distance(many.x, plain.x) < 1e-6
 
 
 def test_steps_that_are_never_the_same_are_not_traced() -> None:

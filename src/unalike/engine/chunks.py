@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 CPU_BYTES = 2 << 30  # more would leave the caches anyway
+MANY = 8  # groups, of which some are always left for whoever is done first
 COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
 
 
@@ -53,19 +54,28 @@ def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]
 
 
 def shares(steps: np.ndarray, count: int) -> list[Tensor]:
-    """So many groups of positions with about as many steps each, in ascending order.
+    """So many groups of positions at most with about as many steps each, in ascending order.
 
-    The longest first, each to the group that has least: where clients follow one another nobody
-    waits for the longest of a group, so all that matters is that workers finish together.
+    Where clients follow one another nobody waits for the longest of a group, so all that matters is
+    that workers finish together. Neighbours stay together, whose models lie side by side in memory,
+    where all are alike or groups are many; else the longest first, each to the group with least.
 
     >>> [s.tolist() for s in shares(np.array([2, 100, 3, 90]), 2)]
     [[1], [0, 2, 3]]
+    >>> [s.tolist() for s in shares(np.array([5, 5, 5, 5]), 2)]
+    [[0, 1], [2, 3]]
     """
-    load: list[tuple[float, int]] = [(0.0, g) for g in range(min(count, len(steps)))]
+    work, count = np.maximum(steps, 1).astype(float), min(count, len(steps))
+    if count > MANY or work.min() == work.max():
+        ends = work.cumsum()
+        group = ((ends - work / 2) * count / ends[-1]).astype(np.int64)
+        cuts = np.flatnonzero(np.diff(group)) + 1
+        return [torch.from_numpy(g) for g in np.split(np.arange(len(steps)), cuts)]
+    load: list[tuple[float, int]] = [(0.0, g) for g in range(count)]
     groups: list[list[int]] = [[] for _ in load]
     heapify(load)
-    for i in np.argsort(-steps, kind="stable").tolist():
+    for i in np.argsort(-work, kind="stable").tolist():
         least, g = load[0]
         groups[g].append(i)
-        heapreplace(load, (least + max(float(steps[i]), 1.0), g))
+        heapreplace(load, (least + work[i], g))
     return [torch.tensor(sorted(group)) for group in groups]

@@ -51,6 +51,8 @@ Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
 AT_ONCE = 64  # the most clients whose answers wait for one another in the sequential engine,
 AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
+FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
+GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped
 
 Answers = tuple[Tree, dict[str, Tensor], Kept, int]  # wire, statistics, what is kept, places
 
@@ -253,8 +255,9 @@ class Simulation:
         if not self.shared_out:
             return partial(self._vmapped, t, plan, downs, home)
         kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
+        before = states()
         begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
-        return self._watched(t, begun.result)
+        return self._watched(t, begun.result, before)
 
     @property
     def shared_out(self) -> bool:
@@ -300,11 +303,15 @@ class Simulation:
         sizes, batch = self.sizes[plan.ids].numpy(), self.batch_size
         steps = np.ceil(sizes * plan.epochs.numpy() / batch)
         widths = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
+        size = max(tree.size_bytes(self.w), 1)
+        at_once = self._largest or min(AT_ONCE, max(AT_ONCE_BYTES // size, 1))
         for width in np.unique(widths)[::-1]:
             here = np.flatnonzero(widths == width)
-            each = -(-len(here) // (self.workers * self._at_once))
-            for some in shares(steps[here], self.workers * each):
-                yield torch.from_numpy(here)[some]
+            groups = self.workers if len(here) * size <= FEW_BYTES else GROUPS
+            count = groups * -(-len(here) // (groups * at_once))
+            for some in shares(steps[here], count):
+                for part in some.split(at_once):  # of short clients there may be too many
+                    yield torch.from_numpy(here)[part]
 
     def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
         return self._together(plan, downs, home, self.states.get(plan.ids), self._turns(t, plan))
@@ -360,17 +367,19 @@ class Simulation:
             mine = kept if stateless else tree.row(kept, j)
             return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
 
+        before = states()
         replies = self._pool.map(one, range(len(todo)))
 
         def answers() -> Answers:
             wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
             return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
 
-        return self._watched(t, answers)
+        return self._watched(t, answers, before)
 
-    def _watched(self, t: int, answers: Callable[[], Answers]) -> Callable[[], Answers]:
+    def _watched(
+        self, t: int, answers: Callable[[], Answers], before: dict[str, Any]
+    ) -> Callable[[], Answers]:
         """A module that drew numbers which no seed decides is noticed at the end."""
-        before = states()
 
         def checked() -> Answers:
             found = answers()

@@ -1,9 +1,10 @@
 """Local steps on a CPU without Python between them: one is traced, then looped over in TorchScript.
 
 A step of a small network takes longer to launch from Python than to compute. It is a pure function
-of static shape, so it is run once under ``make_fx``, which writes down its tensor operations, the
-backward pass included. The graph is made cheaper (``unalike.engine.rewriting``), and a loop over it
-runs in TorchScript's interpreter, which does not hold Python's lock: two threads use two cores.
+of static shape, so its tensor operations are written down once (``unalike.engine.recording``), the
+backward pass included. The graph is made cheaper (``unalike.engine.rewriting``), and a loop over
+clients and their steps runs in TorchScript's interpreter, which does not hold Python's lock: two
+threads use two cores.
 """
 
 import threading
@@ -135,7 +136,7 @@ class Traced:
             return None
         (held, form), (more, shape) = _parted(carry), _parted(given)
         with mapped.outside():
-            found = self._computed(data, step, (held, more), (form, shape), batches)
+            found = self._computed(data, step, (held, more), (form, shape), batches, several)
         if found is None:
             return None
         out, passes = found
@@ -148,6 +149,7 @@ class Traced:
         tensors: tuple[list[Tensor], list[Tensor]],
         forms: tuple[Form, Form],
         batches: int,
+        several: bool,
     ) -> tuple[list[Tensor], int] | None:
         """The leaves of all clients' carries, stacked; see ``__call__``."""
         times = data.extent.each(batches).tolist()
@@ -162,7 +164,7 @@ class Traced:
             program = self._program(kind, call, times, (held, fixed, now))
         except Untraceable as error:
             self._refuse(str(error))
-            return None
+            return _by_python(call, times, held, fixed, now) if several else None
         return program(times, held, fixed, now), program.passes
 
     def _program(
@@ -219,6 +221,22 @@ class _Call(NamedTuple):
         if form != self.form or any(map(_unlike, found, flat)):
             raise Untraceable("what it hands on has another form than what it was handed")
         return found, sum(passes)
+
+
+def _by_python(
+    call: _Call, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+) -> tuple[list[Tensor], int] | None:
+    """What a program would give: batched by vmap, a convolution for many weight sets is slow."""
+    found, passes = list[list[Tensor]](), 0
+    try:
+        for j, count in enumerate(times):
+            held, same = [x[j] for x in carry], [x[j] for x in fixed]
+            for s in range(count):
+                held, passes = call(*held, *same, *(x[j, s] for x in now))
+            found.append(held)
+    except Untraceable:  # a carry that changes its form
+        return None
+    return [torch.stack(each) for each in zip(*found, strict=True)], passes
 
 
 def _program(

@@ -1,6 +1,5 @@
 """Which engine computes the clients, and why."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +18,7 @@ from unalike.run.config import Config
 from unalike.run.fit import refusal_of_vmap
 from unalike.tasks import Task
 
-ENOUGH = 500  # local steps of a run; tracing one takes as long as hundreds
-
-# Milliseconds on two cores, of rounds of the 2NN and of small perceptrons (benchmarks/engines.py).
-CLIENT, STEP, WEIGHT = 0.7, 0.03, 0.5e-6  # one by one: a client, a step, a weight in a step
-CALL, TOGETHER = 3.0, 4.2e-6  # in one call: a step of all, a weight in a step of a client
+ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred
 
 
 class Choice(NamedTuple):
@@ -31,39 +26,41 @@ class Choice(NamedTuple):
 
     engine: Engine
     why: str
-    traced: bool = False  # whether local steps are traced, on a CPU and one client at a time
+    traced: bool = False  # whether local steps are traced, on a CPU
 
 
 def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
     """What is set; 'auto' takes what should be faster."""
     kind, cpu = config.engine.kind, on.type == "cpu"
-    untraced = "" if cpu and _worth_tracing(config, data) else "off"
-    if kind == "sequential" or (kind == "auto" and cpu and not made.network.dense):
-        convolutions = "convolutions and recurrent layers are faster this way on a CPU"
-        return _alone(made, data.examples, "as set" if kind != "auto" else convolutions, untraced)
-    if kind == "auto" and cpu and not untraced and not _small(config, made, data):
+    untraced = "off"
+    if cpu and _worth_tracing(config, data):
         untraced = refusal_of_tracing(made, data.examples)
-        if not untraced:
-            return Choice("sequential", "its steps are traced and need no Python on a CPU", True)
+    if kind == "sequential":
+        return Choice(kind, _but("as set", untraced), not untraced)
     why = refusal_of_vmap(made, data.examples)
-    if why and kind == "vectorized":
-        raise ConfigError(
-            f"the model cannot be vectorized over clients ({why}); set engine.kind = 'sequential'."
-        )
-    if why:
-        return _alone(made, data.examples, f"the model cannot be vectorized: {why}", untraced)
     if kind == "vectorized":
-        return Choice(kind, "as set")
-    together = "clients have little to do each, and matrix products batch well"
-    return Choice("vectorized", together if cpu else "many clients fill a GPU")
+        if why:
+            raise ConfigError(
+                f"the model cannot be vectorized over clients ({why}); "
+                "set engine.kind = 'sequential'."
+            )
+        return Choice(kind, _but("as set", untraced), not untraced)
+    if why:
+        why = _but(f"the model cannot be vectorized: {why}", untraced)
+        return Choice("sequential", why, not untraced)
+    if not cpu:
+        return Choice("vectorized", "many clients fill a GPU")
+    if not untraced:
+        return Choice("vectorized", "its steps are traced and need no Python on a CPU", True)
+    if made.network.dense:
+        return Choice("vectorized", _but("matrix products batch well", untraced))
+    convolutions = "convolutions and recurrent layers are faster this way on a CPU"
+    return Choice("sequential", _but(convolutions, untraced))
 
 
-def _alone(made: Task, examples: Examples, why: str, untraced: str) -> Choice:
-    """One client at a time, with traced steps where nothing speaks against it."""
-    found = untraced or refusal_of_tracing(made, examples)
-    if found and found != "off":
-        why = f"{why}; its steps cannot be traced: {found}"
-    return Choice("sequential", why, not found)
+def _but(why: str, untraced: str) -> str:
+    """The reason, and why steps are not traced, unless that was not tried."""
+    return f"{why}; its steps cannot be traced: {untraced}" if untraced not in ("", "off") else why
 
 
 def _worth_tracing(config: Config, data: Federation) -> bool:
@@ -71,26 +68,11 @@ def _worth_tracing(config: Config, data: Federation) -> bool:
 
     By the configuration alone, so that a resumed run computes as it did before.
     """
-    return config.engine.traced and config.rounds * _steps(config, data)[1] >= ENOUGH
-
-
-def _steps(config: Config, data: Federation) -> tuple[float, float]:
-    """(the most steps that a client has in a round, those of all in a round)."""
     sizes = data.sizes(TRAIN)[: data.n_clients]
     each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
     participation = Participation(config.participation.fraction, config.participation.number)
-    n = participation.count(len(sizes))
-    return float(each.max()), n * float(each.mean())
-
-
-def _small(config: Config, made: Task, data: Federation) -> bool:
-    """Whether clients have so little to do that one call for many is faster than one for each."""
-    most, steps = _steps(config, data)
-    participation = Participation(config.participation.fraction, config.participation.number)
-    n, w = participation.count(data.n_clients), made.network.given()
-    weights = sum(math.prod(w[name].shape) for name in made.network.weights)
-    alone = n * CLIENT + steps * (STEP + WEIGHT * weights)
-    return most * CALL + steps * TOGETHER * weights < alone
+    steps = config.rounds * participation.count(len(sizes)) * float(each.mean())
+    return config.engine.traced and steps >= ENOUGH
 
 
 def refusal_of_tracing(made: Task, examples: Examples) -> str:

@@ -274,7 +274,7 @@ class EngineSettings(Settings):
     )
     traced: bool = Field(
         default=True,
-        description="on a CPU, sequential: trace local steps once and run them without Python",
+        description="on a CPU: trace local steps once and run them without Python",
     )
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
