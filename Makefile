@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 OK     := $(VENV)/.installed
 DOCS   := $(VENV)/.docs
 
-.PHONY: demo test test-quick test-slow test-gpu test-break test-faults check format docs lock wheel help
+.PHONY: demo test test-quick test-slow test-gpu test-break test-lowest test-faults check format docs lock wheel help
 
 help:
 	@echo "make demo       compare nine methods on unalike digits, about a minute"
@@ -64,7 +64,15 @@ format: $(OK)
 docs: $(DOCS)
 	$(BIN)/zensical build --clean --strict
 
-# The versions that are installed, as those to install; run it in an environment that passed.
+# The lower end of the bounds, in an environment of its own.
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install -q uv
+	.venv-lowest/bin/uv pip install -q --python .venv-lowest --resolution lowest-direct -e '.[dev]'
+	.venv-lowest/bin/python -m pytest -n 2 $(ARGS)
+
+# The versions that are installed, as those to install; run it in an environment that passed. To move
+# them up: `make test CONSTRAINTS=/dev/null` in a fresh checkout, and if that passes, `make lock`.
 lock: $(OK)
 	@echo "# What \`make test\` installs: the upper end of the bounds in pyproject.toml, tested together." > constraints.txt
 	@echo "# \`make lock\` writes it from the environment that passed." >> constraints.txt

@@ -3,6 +3,7 @@
 python tools/sbom.py dist          writes dist/unalike-VERSION.cdx.json
 """
 
+import hashlib
 import json
 import re
 import sys
@@ -84,8 +85,12 @@ def normal(name: str) -> str:
 def main(folder: str) -> None:
     """Write the bill beside the wheel."""
     packages = closure()
-    path = Path(folder) / f"{ROOT}-{packages[ROOT].version}.cdx.json"
-    path.write_text(json.dumps(bill(packages), indent=2) + "\n")
+    made, version = bill(packages), packages[ROOT].version
+    for wheel in Path(folder).glob(f"{ROOT}-{version}-*.whl"):  # which one it is about
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        made["metadata"]["component"]["hashes"] = [{"alg": "SHA-256", "content": digest}]
+    path = Path(folder) / f"{ROOT}-{version}.cdx.json"
+    path.write_text(json.dumps(made, indent=2) + "\n")
     print(f"wrote {path}: {len(packages)} packages")
 
 

@@ -8,6 +8,7 @@ without it has a file that is refused.
 import hashlib
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -23,11 +24,24 @@ SIZE = 16  # bytes of a digest
 
 def pack(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
     """A file of tensors and notes, and the digest of both."""
-    # Copies: several servers may still hold the same tensor, which the format refuses.
-    held = {name: x.detach().cpu().clone().contiguous() for name, x in flat.items()}
+    held = _apart({name: x.detach().cpu().contiguous() for name, x in flat.items()})
     noted = {"format": FORMAT, **notes}
-    noted["digest"] = digest(held, noted)
-    return _ordered(save(held, noted))
+    with ThreadPoolExecutor(1) as beside:  # neither holds Python's lock, and both take their time
+        proof = beside.submit(digest, held, noted)
+        raw = save(held)
+        noted["digest"] = proof.result()
+    return _noted(raw, noted)
+
+
+def _apart(flat: dict[str, Tensor]) -> dict[str, Tensor]:
+    """With copies of what is held twice: servers may share a tensor, which the format refuses."""
+    seen: set[int] = set()
+    for name, x in flat.items():
+        place = x.untyped_storage().data_ptr()
+        if place in seen:
+            flat[name] = x.clone()
+        seen.add(place)
+    return flat
 
 
 def unpack(path: Path, device: str = "cpu") -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -63,12 +77,10 @@ def digest(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
     return found.hexdigest()
 
 
-def _ordered(raw: bytes) -> bytes:
-    """The same file with its notes sorted: the library writes them in the order of a hash table."""
+def _noted(raw: bytes, notes: Mapping[str, str]) -> bytes:
+    """The same file with notes, in order: the library writes them in that of a hash table."""
     size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + size])
-    notes = header.pop("__metadata__")
-    whole = {"__metadata__": dict(sorted(notes.items())), **header}
+    whole = {"__metadata__": dict(sorted(notes.items())), **json.loads(raw[8 : 8 + size])}
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
-    return len(text).to_bytes(8, "little") + text + raw[8 + size :]
+    return b"".join((len(text).to_bytes(8, "little"), text, memoryview(raw)[8 + size :]))
