@@ -66,12 +66,11 @@ def from_arrays(
 
     gaps = pending is not None and bool(pending.columns)
     inputs = features(x, layout, gaps=gaps)
-    guess = kind is None and classes is None and not class_names and looks_measured(y)
-    labels = (
-        _numbers(y, test)
-        if guess or kind == "regression"
-        else _classes(y, test, classes, kind, class_names)
-    )
+    plain = kind is None and classes is None and not class_names
+    if kind == "regression" or (plain and looks_measured(y)):
+        labels = _numbers(y, test)
+    else:
+        labels = _classes(y, test, classes, kind, class_names)
     _same_length("x", len(inputs), "y", len(labels.y))
     clients = None
     if groups is not None:
