@@ -39,7 +39,7 @@ def learning_curves(
 
     columns = over_repetitions(records, metric)
     times = sorted(set(columns["round"]))
-    few: dict[str, Any] = {"values": times} if len(times) <= 10 else {}  # else there are marks between rounds
+    few: dict[str, Any] = {"values": times} if len(times) <= 10 else {}  # none between rounds
     axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d", **few)
     return _lines(columns, axis, metric, title, target, "over rounds")
 
