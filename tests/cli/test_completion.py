@@ -15,7 +15,7 @@ def test_every_command_is_in_the_script(shell: str, unalike: Unalike) -> None:
     code, out, said = unalike("completion", shell)
     assert (code, said) == (0, "")
     for name in app:
-        assert name in out
+        assert name in out or name.startswith("-")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

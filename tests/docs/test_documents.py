@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = [*(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 PAGES += sorted(DOCS.rglob("*.md"))
 FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"(?:^|[;&|]|\bdo)\s*(?:\S+/)?unalike\s+([^;&|\n]*)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^|[;&|]|\bdo)\s*(?:\S+/)?unalike\s+([^;&|>\n]*)", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
