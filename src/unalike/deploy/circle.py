@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode
+from unalike.deploy.messages import LIMIT, Damaged, Message, MessageError, decode, encode
 from unalike.deploy.network import Line
 from unalike.errors import ConfigError
 
@@ -91,7 +91,10 @@ class Circle:
         raw = encode(asked)
         self.audit.append("sent", name, asked.kind, asked.head.number, raw)
         back = self.lines[name].call("Ask", raw, self.limit, seconds)
-        answer = decode(back, self.limit)
+        try:
+            answer = decode(back, self.limit)
+        except Damaged as error:
+            raise ConnectionError(str(error)) from None
         self.audit.append("received", name, answer.kind, answer.head.number, back)
         told, head = answer.head, asked.head
         if (told.sender, told.number, told.run) != (name, head.number, head.run):
