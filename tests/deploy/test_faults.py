@@ -176,6 +176,7 @@ class Star:
         self.plan, self.keys, self.folder = plan, keys, folder
         self.config = recipe("star", plan.method)
         self.said: list[str] = []
+        self.listens = threading.Event()
         self.address = ports(("coordinator",))["coordinator"].replace("127.0.0.1", "localhost")
         self.line = faulty(plan)
         self.seconds = 2.0 if plan.kind == "late" else SECONDS
@@ -206,11 +207,12 @@ class Star:
         return credentials(self.keys, name)
 
     def _knock(self, name: str, shown: Credentials) -> None:
+        assert self.listens.wait(60)
         line = Line(name, self.address, shown)
         try:
             line.call("Next", b"", LIMIT, 5)
         except ConnectionError as error:
-            raise RunError(f"turned away: {error}") from None
+            raise RunError(f"turned away ({error}).") from None
         finally:
             line.close()
         raise AssertionError("a stranger got in")
@@ -220,6 +222,7 @@ class Star:
             place = self.folder / "coordinator"
             desk = Desk(THREE, Audit(place / "audit.jsonl"))
             listener = Listener(desk, self.address, credentials(self.keys, "server"))
+            self.listens.set()
             try:
                 given = (parse(self.config), THREE, place, desk, print)
                 return serve(*given, seconds=self.seconds, arrive=60)

@@ -114,6 +114,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             )
         self.audit.append("received", caller, asked.kind, asked.head.number, raw)
         told = encode(self._answer(caller, asked))
+        if self.shelf.closed:
+            raise NotJoined("this peer has left.")
         self.audit.append("sent", caller, "answer", asked.head.number, told)
         return told
 
@@ -314,6 +316,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def close(self) -> None:
         """Answer and ask nobody any more."""
+        self.shelf.close()
+        self.circle.closed = True
         self.server.stop(2.0).wait()
         self.circle.close()
 
