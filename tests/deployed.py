@@ -1,30 +1,37 @@
 """Sites of this process, which hear and say nothing but bytes."""
 
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from torch import Tensor
 
 from unalike import rng
 from unalike.deploy.agreement import Agreement, agree, read_hello, welcome
 from unalike.deploy.joining import hello, join
+from unalike.deploy.keys import credentials
 from unalike.deploy.messages import Message, decode, encode, message
+from unalike.deploy.peer import Peer
 from unalike.deploy.policy import Policy
 from unalike.deploy.remote import Remote
 from unalike.deploy.site import Site
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
 from unalike.engine.guard import Guard
+from unalike.engine.transport import Replies, Through, Transport
 from unalike.federation.build import federate
 from unalike.federation.data import Examples, Federation
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
+from unalike.parts.schedule import Plan
 from unalike.run.build import program, task
 from unalike.run.config import Config, parse
+from unalike.tree import Tree
 
 NAMES = ("east", "middle", "north", "south", "west")
 RUN = "a-run"
@@ -124,3 +131,53 @@ class Deployed:
         """The site as it is after it joined, with what its folder keeps."""
         greeting = decode(encode(welcome(self.agreed, name, self.config, RUN)))
         return Site(name, join(examples(name), greeting), self.folder / name, policy or Policy())
+
+
+def ports(names: tuple[str, ...]) -> dict[str, str]:
+    """Free addresses of this machine."""
+    held = [socket.socket() for _ in names]
+    for s in held:
+        s.bind(("127.0.0.1", 0))
+    found = {n: f"127.0.0.1:{s.getsockname()[1]}" for n, s in zip(names, held, strict=True)}
+    for s in held:
+        s.close()
+    return found
+
+
+def together(names: tuple[str, ...], seed: int) -> Federation:
+    """The rows of some peers as one federation."""
+    held = rows()
+    x, y = (np.concatenate([held[n][k] for n in names]) for k in (0, 1))
+    groups = np.repeat(names, [len(held[n][1]) for n in names])
+    return federate((x, y, groups), Natural(), seed=seed)
+
+
+class Without(Through):
+    """Clients that do not answer in some rounds."""
+
+    def __init__(self, inner: Transport, gone: dict[int, range]) -> None:
+        super().__init__(inner)
+        self.gone = gone
+
+    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
+        there = torch.tensor([t not in self.gone.get(i, ()) for i in plan.ids.tolist()])
+        return self.inner.train(t, Plan(*(f[there] for f in plan)), downs, home)
+
+
+def peer(
+    name: str,
+    config: dict[str, Any],
+    addresses: dict[str, str],
+    keys: Path,
+    folder: Path,
+    say: Callable[[str], None] = lambda text: None,
+    seconds: float = 20.0,
+    **more: Any,
+) -> Peer:
+    policy, shown = more.get("policy", Policy()), credentials(keys, more.get("shows", name))
+    given = (parse(config), examples(name), addresses, folder / name, policy, shown, say)
+    return Peer(name, *given, seconds=seconds, arrive=30.0)
+
+
+class Stopped(BaseException):
+    """In place of kill -9, inside a thread."""

@@ -1,6 +1,7 @@
 """Processes that are killed: the run ends as if nothing had happened."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from deployed import NAMES, rows
+from deployed import NAMES, ports, rows, together
 from safetensors.torch import load_file
 
 from unalike.deploy.keys import issue, make_authority
+from unalike.run.build import assemble, task
+from unalike.run.config import read_config
 
 RECIPE = """
 rounds = 8
@@ -23,6 +26,8 @@ name = "mlp"
 hidden = [8]
 [method]
 name = "{method}"
+[topology]
+name = "{topology}"
 [local]
 lr = 0.1
 batch_size = 16
@@ -34,16 +39,18 @@ THREE = NAMES[:3]
 class Consortium:
     """A coordinator and three sites, each a process of its own."""
 
-    def __init__(self, folder: Path, method: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, method: str, topology: str = "star") -> None:
+        self.folder, self.star = folder, topology == "star"
         folder.mkdir()
         make_authority(folder / "keys")
         issue(folder / "keys", "server", ("localhost",))
         for name in THREE:
-            issue(folder / "keys", name)
+            issue(folder / "keys", name, peer=True)
             x, y = rows()[name]
             np.savez(folder / f"{name}.npz", x=x, y=y)
-        (folder / "recipe.toml").write_text(RECIPE.format(method=method))
+        (folder / "recipe.toml").write_text(RECIPE.format(method=method, topology=topology))
+        listed = [f'{name} = "{address}"' for name, address in ports(THREE).items()]
+        (folder / "peers.toml").write_text("\n".join(listed))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"localhost:{free.getsockname()[1]}"
@@ -51,11 +58,15 @@ class Consortium:
 
     def start(self, name: str) -> None:
         command = [sys.executable, "-m", "unalike"]
-        if name == "coordinator":
+        if not self.star:
+            command += ["peer", name, "recipe.toml", "--data", f"{name}.npz"]
+            command += ["--peers", "peers.toml", "--keys", "keys"]
+        elif name == "coordinator":
             command += ["serve", "recipe.toml", "--sites", *THREE, "--folder", "run"]
         else:
             command += ["join", name, "--data", f"{name}.npz"]
-        command += ["--at", self.address, "--keys", "keys"]
+        if self.star:
+            command += ["--at", self.address, "--keys", "keys"]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
@@ -67,14 +78,19 @@ class Consortium:
         self.running[name].wait()
 
     def rounds(self) -> int:
-        path = self.folder / "run" / "rounds.jsonl"
-        return path.read_bytes().count(b"\n") if path.exists() else 0
+        paths = [self.folder / "run" / "rounds.jsonl"]
+        if not self.star:
+            paths = list((self.folder / "peers").glob("*/runs/*/heard.jsonl"))
+        return max((p.read_bytes().count(b"\n") for p in paths if p.exists()), default=0)
 
     def wait(self, rounds: int, seconds: float = 180) -> None:
         end = time.monotonic() + seconds
         while self.rounds() < rounds:
-            assert time.monotonic() < end, (self.folder / "coordinator.log").read_text()
+            assert time.monotonic() < end, self.logs()
             time.sleep(0.01)
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text() for path in self.folder.glob("*.log"))
 
     def finish(self) -> dict[str, torch.Tensor]:
         code = self.running["coordinator"].wait(timeout=240)
@@ -108,3 +124,42 @@ def test_kill_9_of_everybody_in_turn(
         hurt.start(victim)
     found = hurt.finish()
     assert all(torch.allclose(x, found[k], atol=1e-6) for k, x in whole.items())
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("topology", "method", "seed"), [("star", "scaffold", 1), ("ring", "fedavg", 2)]
+)
+def test_five_kills_at_random(topology: str, method: str, seed: int, tmp_path: Path) -> None:
+    rng, hurt = random.Random(seed), Consortium(tmp_path / "hurt", method, topology)
+    everybody = ("coordinator", *THREE) if topology == "star" else THREE
+    for name in everybody:
+        hurt.start(name)
+    for done in range(1, 6):
+        hurt.wait(done)
+        time.sleep(rng.random() / 10)
+        victims = everybody if done == 3 else (rng.choice(everybody),)
+        for victim in victims:
+            hurt.kill(victim)
+        for victim in victims:
+            hurt.start(victim)
+    config = read_config(str(hurt.folder / "recipe.toml"), [])
+    data = together(THREE, config.seed)
+    near = assemble(config, data, task(config, data.examples))
+    progress = near.course.begin()
+    for t in range(near.course.rounds):
+        progress, _, _ = near.course.advance(progress, t)
+    found = {name: p for name, p in hurt.running.items() if topology != "star"}
+    for process in found.values():
+        assert process.wait(timeout=240) == 0, hurt.logs()
+    if topology == "star":
+        places = {data.names[0]: hurt.folder / "run"}
+        hurt.finish()
+    else:
+        runs = {n: (hurt.folder / "peers" / n / "runs").iterdir() for n in THREE}
+        places = {name: next(folders) for name, folders in runs.items()}
+    for name, place in places.items():
+        model, i = load_file(place / "model.safetensors"), data.names.index(name)
+        for k, x in progress.state.stack.x.items():
+            assert torch.allclose(x[i], model[k], atol=1e-5), (name, k)

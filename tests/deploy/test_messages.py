@@ -2,6 +2,7 @@
 
 import random
 import resource
+import zlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,17 @@ import torch
 
 from unalike import channel
 from unalike.channel import Ragged
-from unalike.deploy.messages import MAGIC, MessageError, decode, encode, fitted, message, numbers
+from unalike.deploy.messages import (
+    MAGIC,
+    START,
+    Damaged,
+    MessageError,
+    decode,
+    encode,
+    fitted,
+    message,
+    numbers,
+)
 
 W = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
 
@@ -88,12 +99,18 @@ def _mutated(rng: random.Random, raw: bytes) -> bytes:
         at = rng.randrange(len(raw))
         return raw[:at] + rng.randbytes(rng.randrange(1, 20)) + raw[at:]
     if kind == 3:  # lengths that lie
-        start = len(MAGIC) if rng.random() < 0.5 else raw.index(b"{", len(MAGIC)) + 40
+        start = START - 4 if rng.random() < 0.5 else raw.index(b"{", len(MAGIC)) + 40
         b[start : start + 8] = rng.randbytes(8)
         return bytes(b)
     for _ in range(rng.randrange(1, 6)):
         b[rng.randrange(len(b))] ^= 1 << rng.randrange(8)
     return bytes(b)
+
+
+def _summed(raw: bytes) -> bytes:
+    """With the right checksum, so that what is behind it is tried, too."""
+    found = zlib.crc32(raw[START - 4 :]).to_bytes(4, "big")
+    return raw[: START - 8] + found + raw[START - 4 :]
 
 
 def _fuzz(times: int) -> None:
@@ -105,7 +122,8 @@ def _fuzz(times: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(times):
         try:
-            got = decode(_mutated(rng, rng.choice(raws)), 1 << 16)
+            bad = _mutated(rng, rng.choice(raws))
+            got = decode(bad if rng.random() < 0.2 else _summed(bad), 1 << 16)
             fitted(got.tensors, W, "an upload")
         except MessageError as error:
             said.add(str(error).count("\n"))
@@ -129,6 +147,15 @@ def test_no_tensor_is_made_of_more_than_the_message_holds() -> None:
     head = b'{"x":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}'
     body = len(head).to_bytes(8, "little") + head + np.zeros(4, "f4").tobytes()
     raw = encode(message("answer", "run", 1, "north"))
-    length = int.from_bytes(raw[len(MAGIC) : len(MAGIC) + 4], "big")
+    length = int.from_bytes(raw[START - 4 : START], "big")
     with pytest.raises(MessageError, match="cannot be read"):
-        decode(raw[: len(MAGIC) + 4 + length] + body)
+        decode(_summed(raw[: START + length] + body))
+
+
+def test_a_single_flipped_bit_shows() -> None:
+    raw = encode(message("answer", "run", 1, "north", W))
+    for at in range(len(raw)):
+        bad = bytearray(raw)
+        bad[at] ^= 1 << at % 8
+        with pytest.raises(Damaged):
+            decode(bytes(bad))

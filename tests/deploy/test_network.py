@@ -1,5 +1,6 @@
 """Coordinator and sites over real sockets, with certificates on both ends."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -122,6 +123,22 @@ def test_plain_text_stays_on_this_machine(tmp_path: Path) -> None:
         Listener(desk, "0.0.0.0:0", None)
     with pytest.raises(ConfigError, match="nothing would be encrypted"):
         Line("north", "10.0.0.1:9000", None)
+
+
+def test_there_is_no_other_call_and_no_other_address(
+    listening: tuple[Desk, str], keys: Path
+) -> None:
+    _, address = listening
+    line = Line("north", address, credentials(keys, "north"))
+    for call in ("Shutdown", "Run", "Register", ""):
+        with pytest.raises(ConnectionError):
+            line.call(call, b"", LIMIT, 5)
+    line.close()
+    port = int(address.rpartition(":")[2])
+    for other in ("127.0.0.2", "127.1.2.3"):
+        with socket.socket() as s:
+            s.settimeout(2)
+            assert s.connect_ex((other, port)) != 0
 
 
 def test_a_message_counts_once(listening: tuple[Desk, str], keys: Path) -> None:

@@ -1,17 +1,15 @@
 """Peers that exchange directly, with certificates on both ends: the simulated run, node by node."""
 
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from deployed import examples, rows
+from deployed import Stopped, Without, peer, ports, together
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -21,18 +19,13 @@ from unalike.deploy.circle import SERVICE
 from unalike.deploy.keys import credentials, issue, make_authority
 from unalike.deploy.messages import LIMIT, MessageError, encode, message
 from unalike.deploy.network import Line
-from unalike.deploy.peer import Peer
 from unalike.deploy.peering import take_part
 from unalike.deploy.policy import Policy
-from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import ConfigError, RunError
-from unalike.federation.build import federate
 from unalike.federation.data import Federation
-from unalike.federation.partition.natural import Natural
-from unalike.parts.schedule import Plan
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
-from unalike.tree import Tree
+from unalike.run.folder import read_lines
 
 FOUR = ("east", "middle", "north", "south")
 
@@ -55,40 +48,6 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (*FOUR, "stranger"):
         issue(folder, name, peer=True)
     return folder
-
-
-def ports(names: tuple[str, ...]) -> dict[str, str]:
-    """Free addresses of this machine."""
-    held = [socket.socket() for _ in names]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    found = {n: f"127.0.0.1:{s.getsockname()[1]}" for n, s in zip(names, held, strict=True)}
-    for s in held:
-        s.close()
-    return found
-
-
-def together(names: tuple[str, ...], seed: int) -> Federation:
-    """The rows of some peers as one federation."""
-    held = rows()
-    x, y = (np.concatenate([held[n][k] for n in names]) for k in (0, 1))
-    groups = np.repeat(names, [len(held[n][1]) for n in names])
-    return federate((x, y, groups), Natural(), seed=seed)
-
-
-def peer(
-    name: str,
-    config: dict[str, Any],
-    addresses: dict[str, str],
-    keys: Path,
-    folder: Path,
-    say: Callable[[str], None] = lambda text: None,
-    seconds: float = 20.0,
-    **more: Any,
-) -> Peer:
-    policy, shown = more.get("policy", Policy()), credentials(keys, more.get("shows", name))
-    given = (parse(config), examples(name), addresses, folder / name, policy, shown, say)
-    return Peer(name, *given, seconds=seconds, arrive=30.0)
 
 
 class Circle:
@@ -132,15 +91,16 @@ def played(
     return circle.finish()
 
 
+SLOW = pytest.mark.slow
 CASES = [
     ({"name": "ring"}, "fedavg"),
     ({"name": "ring"}, "fedep"),
     ({"name": "ring", "weights": "metropolis", "link_loss": 0.3}, "scaffold"),
-    ({"name": "complete"}, "superfed_mm"),
-    ({"name": "exponential", "one_peer": True}, "scaffold"),
-    ({"name": "rotating"}, "fedavg"),
     ({"name": "rotating"}, "fedep"),
-    ({"name": "clusters", "servers": 2, "period": 2}, "fedavg"),
+    pytest.param({"name": "complete"}, "superfed_mm", marks=SLOW),
+    pytest.param({"name": "exponential", "one_peer": True}, "scaffold", marks=SLOW),
+    pytest.param({"name": "rotating"}, "scaffold", marks=SLOW),
+    pytest.param({"name": "clusters", "servers": 2, "period": 2}, "fedavg", marks=SLOW),
 ]
 
 
@@ -163,22 +123,12 @@ def test_peers_are_the_simulated_nodes(
             server = tree.row(progress.state.stack, int(home[i]))
             for k, x in server.x.items():
                 assert torch.allclose(x, own[k], atol=1e-5), (name, k)
-        metrics = json.loads((found[name] / "summary.json").read_text())["metrics"]["local"]
-        for metric, value in metrics.items():
+        verdicts = read_lines(found[name] / "clients.jsonl")[-1]["local"]
+        assert "accuracy" in verdicts
+        for metric, (value,) in verdicts.items():
             assert value == pytest.approx(judged.clients["local"][metric][i], abs=1e-5), metric
+        assert (found[name] / "summary.json").exists()
         assert len(check(tmp_path / name / "audit.jsonl")) == 64
-
-
-class Without(Through):
-    """Clients that do not answer in some rounds."""
-
-    def __init__(self, inner: Transport, gone: dict[int, range]) -> None:
-        super().__init__(inner)
-        self.gone = gone
-
-    def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
-        there = torch.tensor([t not in self.gone.get(i, ()) for i in plan.ids.tolist()])
-        return self.inner.train(t, Plan(*(f[there] for f in plan)), downs, home)
 
 
 def without(config: dict[str, Any], gone: dict[str, range]) -> tuple[Federation, Any]:
@@ -198,7 +148,9 @@ def models(found: dict[str, Path]) -> dict[str, dict[str, Tensor]]:
     return {name: load_file(folder / "model.safetensors") for name, folder in found.items()}
 
 
-@pytest.mark.parametrize("method", ["fedavg", "fedep", "scaffold"])
+@pytest.mark.parametrize(
+    "method", ["fedep", *(pytest.param(m, marks=SLOW) for m in ("fedavg", "scaffold"))]
+)
 def test_whoever_no_longer_trains_is_left_out(method: str, keys: Path, tmp_path: Path) -> None:
     config = raw({"name": "ring"}, method)
     circle = Circle(config, FOUR, keys, tmp_path)
@@ -211,13 +163,9 @@ def test_whoever_no_longer_trains_is_left_out(method: str, keys: Path, tmp_path:
             assert torch.allclose(x[i], own[name][k], atol=1e-5), (name, k)
     i = data.names.index("north")
     for beside in (data.names[i - 1], data.names[(i + 1) % 4]):
-        lines = (circle.found[beside] / "rounds.jsonl").read_text().splitlines()
+        lines = (circle.found[beside] / "heard.jsonl").read_text().splitlines()
         assert "north" in json.loads(lines[0])["heard"]
         assert json.loads(lines[1])["missing"] == {"north": "none of its clients answered"}
-
-
-class Stopped(BaseException):
-    """In place of kill -9, inside a thread."""
 
 
 def stops(at: str) -> Callable[[str], None]:
@@ -228,7 +176,7 @@ def stops(at: str) -> Callable[[str], None]:
     return say
 
 
-@pytest.mark.parametrize("topology", ["ring", "rotating"])
+@pytest.mark.parametrize("topology", ["ring", pytest.param("rotating", marks=SLOW)])
 def test_a_peer_that_comes_back_in_time_changes_nothing(
     topology: str, keys: Path, tmp_path: Path
 ) -> None:
@@ -241,7 +189,7 @@ def test_a_peer_that_comes_back_in_time_changes_nothing(
     circle.start("north")
     own = models(circle.finish())
     for folder in circle.found.values():
-        for line in (folder / "rounds.jsonl").read_text().splitlines():
+        for line in (folder / "heard.jsonl").read_text().splitlines():
             assert not json.loads(line).get("missing")
     data, wanted = without(config, {})
     for i, name in enumerate(data.names):
@@ -249,6 +197,7 @@ def test_a_peer_that_comes_back_in_time_changes_nothing(
             assert torch.allclose(x[i if topology == "ring" else 0], own[name][k], atol=1e-5)
 
 
+@SLOW
 def test_the_others_go_on_without_a_peer_and_it_catches_up(keys: Path, tmp_path: Path) -> None:
     config = raw({"name": "complete", "weights": "metropolis"}, rounds=12)
     circle = Circle(config, FOUR, keys, tmp_path)
@@ -266,12 +215,12 @@ def test_the_others_go_on_without_a_peer_and_it_catches_up(keys: Path, tmp_path:
     assert isinstance(circle.failed.pop("north"), Stopped)
     circle.start("north", seconds=5.0)
     found = circle.finish()
-    lines = [json.loads(x) for x in (found["north"] / "rounds.jsonl").read_text().splitlines()]
+    lines = [json.loads(x) for x in (found["north"] / "heard.jsonl").read_text().splitlines()]
     played = [line["round"] for line in lines]
     assert played[:2] == [1, 2]
     assert played[2] > 3, "it went on where the others were"
     assert len(lines[-1]["heard"]) == 4
-    said = [json.loads(x) for x in (found["east"] / "rounds.jsonl").read_text().splitlines()]
+    said = [json.loads(x) for x in (found["east"] / "heard.jsonl").read_text().splitlines()]
     assert "north" in said[2]["missing"]
     assert sum(said[2]["heard"].values()) == pytest.approx(1.0)
     assert len(said[-1]["heard"]) == 4

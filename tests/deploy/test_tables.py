@@ -41,8 +41,8 @@ def parted(site: str, held: pl.DataFrame) -> pl.DataFrame:
     [
         ("pooled", {}),
         ("client", {}),
-        ("pooled", {"split": "part", "drop": ["patient"]}),
-        ("none", {"together": "patient", "drop": ["part"]}),
+        pytest.param("pooled", {"split": "part", "drop": ["patient"]}, marks=pytest.mark.slow),
+        pytest.param("none", {"together": "patient", "drop": ["part"]}, marks=pytest.mark.slow),
         ("none", {"split": "part", "together": "patient"}),
     ],
 )

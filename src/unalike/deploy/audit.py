@@ -26,6 +26,7 @@ class Audit:
         """Continues the chain of a file that is there."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
+        _finish(path)
         self._last = check(path) if path.exists() else FIRST
         self._alone = threading.Lock()
 
@@ -43,11 +44,23 @@ class Audit:
                 "before": self._last,
             }
             line = json.dumps(entry, sort_keys=True)
-            with self.path.open("a", encoding="utf-8") as f:
-                f.write(line + "\n")
-                f.flush()
-                os.fsync(f.fileno())
+            try:
+                with self.path.open("a", encoding="utf-8") as f:
+                    f.write(line + "\n")
+                    f.flush()
+                    os.fsync(f.fileno())
+            except OSError:
+                _finish(self.path)
+                raise
             self._last = hashlib.sha256(line.encode()).hexdigest()
+
+
+def _finish(path: Path) -> None:
+    """Cut off half a last line, which whoever was killed or had a full disk has left."""
+    if path.exists():
+        held = path.read_bytes()
+        if held and not held.endswith(b"\n"):
+            os.truncate(path, held.rfind(b"\n") + 1)
 
 
 class Entry(NamedTuple):

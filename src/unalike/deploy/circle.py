@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode
+from unalike.deploy.messages import LIMIT, Damaged, Message, MessageError, decode, encode
 from unalike.deploy.network import Line
 from unalike.errors import ConfigError
 
@@ -53,6 +53,7 @@ class Circle:
             for name, address in addresses.items()
             if name != me
         }
+        self.closed = False
         self.pool = ThreadPoolExecutor(2 * len(addresses))
 
     def session(self, site: str) -> int:
@@ -87,11 +88,21 @@ class Circle:
 
     def once(self, name: str, m: Message, seconds: float) -> Message:
         """A peer's answer; ConnectionError if it cannot be reached, MessageError if it is wrong."""
+        if self.closed:
+            raise MessageError("this peer has left.")
         asked = self._stamped(m)
         raw = encode(asked)
         self.audit.append("sent", name, asked.kind, asked.head.number, raw)
-        back = self.lines[name].call("Ask", raw, self.limit, seconds)
-        answer = decode(back, self.limit)
+        try:
+            back = self.lines[name].call("Ask", raw, self.limit, seconds)
+        except ValueError:  # the line was hung up meanwhile
+            raise MessageError("this peer has left.") from None
+        try:
+            answer = decode(back, self.limit)
+        except Damaged as error:
+            raise ConnectionError(str(error)) from None
+        if self.closed:
+            raise MessageError("this peer has left.")
         self.audit.append("received", name, answer.kind, answer.head.number, back)
         told, head = answer.head, asked.head
         if (told.sender, told.number, told.run) != (name, head.number, head.run):

@@ -1,6 +1,7 @@
 """What travels between a coordinator and its sites, and the checks before anything is used.
 
-    magic (8 bytes) | length of the head (4, big endian) | head (JSON) | tensors (safetensors)
+    magic (8 bytes) | checksum of all that follows (4, big endian) | length of the head (4)
+    | head (JSON) | tensors (safetensors)
 
 Neither part can name a type, so nothing that is read can run. Sizes are compared with a limit
 before anything is allocated, the head with a schema, tensors with the template that the recipe
@@ -9,6 +10,7 @@ declares.
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +26,8 @@ from unalike.deploy.release import release
 from unalike.errors import UnalikeError
 from unalike.tree import Tree
 
-MAGIC = b"unalike\x01"
+MAGIC = b"unalike\x02"
+START = len(MAGIC) + 8  # where the head begins
 HEAD = 1 << 20  # bytes of the longest head, which may hold a whole configuration
 LIMIT = 2 << 30  # bytes of the longest message, unless the recipe's own are known
 Kind = Literal[
@@ -51,6 +54,10 @@ Kind = Literal[
 
 class MessageError(UnalikeError):
     """A message that is damaged, of another run, or not what was asked for."""
+
+
+class Damaged(MessageError):
+    """Bytes that are not those that were sent; to be sent again."""
 
 
 class Head(BaseModel):
@@ -99,21 +106,31 @@ def encode(m: Message) -> bytes:
     """The bytes that travel."""
     head = m.head.model_dump_json().encode()
     body = save({k: v.detach().cpu().contiguous() for k, v in m.tensors.items()})
-    return b"".join([MAGIC, len(head).to_bytes(4, "big"), head, body])
+    length = len(head).to_bytes(4, "big")
+    return b"".join([MAGIC, _checksum(length, head, body), length, head, body])
+
+
+def _checksum(*parts: bytes | memoryview) -> bytes:
+    """Against damage, not against people: those are kept off by certificates."""
+    found = 0
+    for part in parts:
+        found = zlib.crc32(part, found)
+    return found.to_bytes(4, "big")
 
 
 def decode(raw: bytes, limit: int = LIMIT) -> Message:
     """A message from bytes of anybody's; MessageError if they are none."""
     if len(raw) > limit:
         raise MessageError(f"a message of {len(raw)} bytes is over the limit of {limit}.")
-    start = len(MAGIC) + 4
-    if raw[: len(MAGIC)] != MAGIC or len(raw) < start:
-        raise MessageError("the bytes are not a message of this version of unalike.")
-    end = start + int.from_bytes(raw[len(MAGIC) : start], "big")
-    if not start < end <= min(len(raw), start + HEAD):
+    if raw[: len(MAGIC)] != MAGIC or len(raw) < START:
+        raise Damaged("the bytes are not a message of this version of unalike.")
+    if raw[len(MAGIC) : START - 4] != _checksum(memoryview(raw)[START - 4 :]):
+        raise Damaged("a message was damaged on its way.")
+    end = START + int.from_bytes(raw[START - 4 : START], "big")
+    if not START < end <= min(len(raw), START + HEAD):
         raise MessageError("the head of a message is cut off or too long.")
     try:
-        head = Head.model_validate_json(raw[start:end])
+        head = Head.model_validate_json(raw[START:end])
     except (ValidationError, RecursionError, ValueError):
         raise MessageError("the head of a message does not follow its schema.") from None
     try:

@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]
 
 from unalike.deploy.desk import Desk, NotJoined
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import MessageError
+from unalike.deploy.messages import Damaged, MessageError
 from unalike.errors import ConfigError, RunError
 
 SERVICE = "/unalike.Coordinator/"
@@ -83,6 +83,8 @@ def answered(call: Callable[[str, Iterator[bytes]], bytes], details: Any, secure
             yield from chunks(call(_caller(context, given, secure), pieces))
         except NotJoined as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except Damaged as error:
+            context.abort(grpc.StatusCode.DATA_LOSS, str(error))
         except MessageError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 

@@ -4,7 +4,6 @@ Everybody has the recipe and the list of peers, and makes the same of all hellos
 decide anything for the others. A run's name is the digest of what all must have in common.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +82,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.place = folder / "runs" / self.run
         self.shelf = Shelf(self.place / "shelf", len(addresses))
         self.audit = Audit(folder / "audit.jsonl")
-        self.circle = Circle(name, addresses, credentials, self.audit, self._own)
+        self.circle = Circle(name, addresses, credentials, self.audit, self.own)
         self.site: Site | None = None
         self._alone = threading.Lock()  # a site does one thing at a time
         self._ready, self._count = False, _NUMBERS
@@ -115,6 +114,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             )
         self.audit.append("received", caller, asked.kind, asked.head.number, raw)
         told = encode(self._answer(caller, asked))
+        if self.shelf.closed:
+            raise NotJoined("this peer has left.")
         self.audit.append("sent", caller, "answer", asked.head.number, told)
         return told
 
@@ -127,15 +128,15 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         if self.site is None or not (self._ready or asked.kind == "learn"):
             raise NotJoined("this peer has not met all the others yet.")
         if asked.kind == "learn":
-            return self._own(asked)
+            return self.own(asked)
         me = self.agreed.names.index(self.name)
         who = self.agreed.names.index(caller)
         if asked.kind == "survey" and me in self.surveyed(who):
-            return self._own(asked)
+            return self.own(asked)
         t = asked.note.get("round", 0)
         serves = isinstance(t, int) and self.server_of(me, t) == who
         if asked.kind in ("begin", "train", "refuse") and (serves or self.moves):
-            return self._own(asked)
+            return self.own(asked)
         raise MessageError(f"'{asked.kind}' is not for '{caller}' to ask of '{self.name}'.")
 
     def _fetched(self, caller: str, asked: Message) -> Message:
@@ -151,7 +152,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         head = message("answer", self.run, asked.head.number, self.name, note=item.note).head
         return Message(head, item.tensors)
 
-    def _own(self, asked: Message) -> Message:
+    def own(self, asked: Message) -> Message:
         """What this peer's own site answers."""
         assert self.site is not None, "it has met the others"
         if asked.kind == "begin":  # peers begin by themselves
@@ -209,7 +210,6 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             note = {"hellos": {n: h.model_dump() for n, h in hellos.items()}}
             kept = {"scale": scale, "sizes": self.sizes, "survey": self.survey}
             write(known, encode(message("welcome", run, 0, self.name, kept, note)))
-            write(self.place / "config.json", json.dumps(self.config.resolved(), indent=2))
 
     def _do(self, site: Site, asked: Message) -> None:
         """Something that a site does for itself."""
@@ -316,6 +316,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def close(self) -> None:
         """Answer and ask nobody any more."""
+        self.shelf.close()
+        self.circle.closed = True
         self.server.stop(2.0).wait()
         self.circle.close()
 

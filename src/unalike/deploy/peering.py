@@ -1,26 +1,22 @@
 """A peer at work: meets the others, plays its rounds, leaves its own model in its own folder."""
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
-
 from unalike import rng, tree
 from unalike.deploy.fetching import Fetching
 from unalike.deploy.gossip import Gossip
-from unalike.deploy.messages import MessageError, fitted
+from unalike.deploy.messages import MessageError, fitted, message
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
 from unalike.engine.guard import Guard
 from unalike.errors import ConfigError, RunError
-from unalike.files import write
-from unalike.run.folder import alone
+from unalike.run.folder import LOGS, alone
 
 
 def take_part(peer: Peer) -> Path:
@@ -41,7 +37,11 @@ def take_part(peer: Peer) -> Path:
             server = _gossiping(peer, Gossip(peer, remote, guard))
         else:
             server = _served(peer)
-        _judged(peer, server)
+        assert peer.site is not None, "it has met the others"
+        verdicts = peer.site.diary.held[LOGS[1]]
+        if not verdicts or verdicts[-1]["round"] < peer.rounds:
+            _tell_own(peer, "evaluate", server, peer.rounds)
+        _tell_own(peer, "finish", server, peer.rounds)
         peer.shelf.fetched("state", peer.rounds - 1, peer.seconds)
     return peer.place
 
@@ -133,42 +133,18 @@ def _served(peer: Peer) -> Any:
 
 
 def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
-    """One line of this peer's own record; judged on its own rows as often as the recipe says."""
-    every = peer.config.evaluation.every
-    if (t + 1) % every == 0 and peer.policy.evaluate:
-        record["metrics"] = _metrics(peer, server)
-    with (peer.place / "rounds.jsonl").open("a", encoding="utf-8") as f:
+    """Who was heard, in a record of its own; judged as often as the recipe says, as at a site."""
+    with (peer.place / "heard.jsonl").open("a", encoding="utf-8") as f:
         f.write(json.dumps(record) + "\n")
+    if (t + 1) % peer.config.evaluation.every == 0:
+        _tell_own(peer, "evaluate", server, t + 1)
 
 
-def _metrics(peer: Peer, server: Any) -> dict[str, dict[str, float | None]]:
-    """Section -> metric -> value, of the model that this peer has, on its own rows."""
+def _tell_own(peer: Peer, kind: str, server: Any, number: int) -> None:
+    """What a coordinator would tell this peer's site, which writes it down for its own people."""
     assert peer.site is not None, "it has met the others"
     algorithm = peer.recipe.algorithm
-    downs = tree.stack([algorithm.broadcast(server)])
     model = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))
-    found = peer.site.examiner.evaluate(downs, [model])
-    return {
-        section: {k: _plain(float(v[0])) for k, v in judged.metrics.items()}
-        for section, judged in found.items()
-        if section != "global"
-    }
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _judged(peer: Peer, server: Any) -> None:
-    """This peer's model and its verdict, in its own folder."""
-    assert peer.site is not None, "it has met the others"
-    algorithm = peer.recipe.algorithm
-    down, mine = algorithm.broadcast(server), peer.site.keeping.get().mine
-    own = algorithm.personal(down, mine)
-    if own is None:
-        own = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))
-    if own is not None:
-        flat = {k: v.detach().cpu().clone().contiguous() for k, v in own.items()}
-        write(peer.place / "model.safetensors", save(flat))
-    summary = {"peer": peer.name, "run": peer.run, "metrics": _metrics(peer, server)}
-    write(peer.place / "summary.json", json.dumps(summary, indent=2))
+    told = {"down": algorithm.broadcast(server), "model": model or ()}
+    note = {"round": number, "selected": 0}
+    peer.own(message(kind, peer.run, 0, peer.name, told, note))  # type: ignore[arg-type]

@@ -55,6 +55,7 @@ class Remote:
         self.device = torch.device("cpu")
         self.sums = Sums(self) if sealed else None
         self._number, self._told = 0, dict[int, int]()
+        self.unused: dict[int, int] = {}  # who may have trained in a round and was not counted
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
         self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
@@ -99,18 +100,21 @@ class Remote:
                 "role": int(plan.role[j]),
                 "reply": bool(plan.reply[j]),
                 "epochs": float(plan.epochs[j]),
+                "unused": self.unused.get(i, -1),
             }
             for j, i in enumerate(plan.ids.tolist())
         }
         rows = {h: tree.row(downs, h) for h in home.unique().tolist()}
         tensors = {i: rows[int(home[i])] for i in asked}
+        self.unused |= dict.fromkeys(asked, t)
         for i, m in self.ask("train", asked, tensors, self._reply):
             done.append(i)
+            del self.unused[i]
             stats, work = m.note["stats"], Work(**m.note["work"])
             if not asked[i]["reply"]:
                 yield Replies(torch.zeros(0, dtype=torch.long), (), {}, work)
                 continue
-            told = {k: torch.tensor([v]) for k, v in stats.items()}
+            told = {k: torch.tensor([stats[k]]) for k in stats if k in self._numbers}
             if self.sums is not None:
                 self.sums.exponents[i] = self.sums.read(m)
                 yield Replies(torch.tensor([i]), (), told, work)
@@ -118,6 +122,12 @@ class Remote:
             wire = tree.map(lambda x: x[None], fitted(m.tensors, self.like.wire, "an upload"))
             yield Replies(torch.tensor([i]), wire, told, work)
         self.trained = torch.tensor(sorted(done), dtype=torch.long)
+
+    @property
+    def _numbers(self) -> set[str]:
+        """The statistics that the recipe declares."""
+        own = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
+        return own | ({"norm"} if self.sums is not None else set())
 
     def _reply(self, m: Message, asked: Mapping[str, Any]) -> None:
         """Raise MessageError unless an answer to a round is what the recipe declares."""
@@ -131,12 +141,14 @@ class Remote:
             fitted(m.tensors, (), "an upload whose sum is asked for later")
             self.sums.read(m)
         stats = numbers(m.note.get("stats"), "the statistics of an upload")
-        wanted = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
-        wanted |= {"norm"} if asked["reply"] and self.sums is not None else set()
+        wanted = self._numbers if asked["reply"] else self._numbers - {"norm"}
         if missing := wanted - stats.keys():
             raise MessageError(f"the statistics of an upload lack '{min(missing)}'.")
-        if stats["examples"] < 1 or stats["steps"] < 0:
-            raise MessageError("an upload claims to be of no examples.")
+        size = int(self.clients.sizes[self.names.index(m.head.sender)])
+        if stats["examples"] != size or stats["steps"] < 0:
+            raise MessageError(
+                f"an upload claims {stats['examples']:g} examples, and the site has {size}."
+            )
         work = numbers(m.note.get("work"), "the work of an upload")
         if work.keys() != set(Work._fields) or min(work.values()) < 0:
             raise MessageError("the work of an upload is not told as it should be.")

@@ -131,7 +131,13 @@ def serve(
             raise RunError(f"site '{missing[0]}' did not come within {arrive:g} seconds.")
         agreed = agree(hellos, config.seed)
         desk.welcome({name: welcome(agreed, name, config, run) for name in names})
-        _played(config, agreed, run, folder, desk, say, seconds)
+        try:
+            _played(config, agreed, run, folder, desk, say, seconds)
+        except OSError as error:
+            raise RunError(
+                f"the coordinator cannot write to '{folder}' ({error.strerror}); make room, then "
+                "serve again: it continues after the last round that was saved."
+            ) from None
     return folder
 
 

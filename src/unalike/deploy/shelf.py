@@ -32,6 +32,7 @@ class Shelf:
         folder.mkdir(parents=True, exist_ok=True)
         self.most = peers + NEWEST
         self.folder, self.round = folder, 0  # the round that this peer is in
+        self.closed = False
         self._ready = threading.Condition()
         self._items: dict[tuple[str, int], Item] = {}
         self._wanted: dict[tuple[str, int], set[str]] = {}  # by whom it was not fetched yet
@@ -73,13 +74,22 @@ class Shelf:
         """The item, as soon as it is there or it is clear that it will not be."""
         with self._ready:
             self._ready.wait_for(
-                lambda: (what, t) in self._items or (what == "tell" and self.round > t), seconds
+                lambda: (
+                    (what, t) in self._items or (what == "tell" and self.round > t) or self.closed
+                ),
+                seconds,
             )
             found = self._items.get((what, t))
             if found is not None:
                 self._wanted.get((what, t), set()).discard(reader)
                 self._ready.notify_all()
             return found
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        with self._ready:
+            self.closed = True
+            self._ready.notify_all()
 
     def forget(self, reader: str) -> None:
         """Nothing is kept any longer for a reader that is gone."""

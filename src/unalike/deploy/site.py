@@ -194,6 +194,8 @@ class Site:
         recipe, note = self._begun(), question.note
         call = Call(note["round"], note["role"], note["reply"], float(note["epochs"]))
         down = fitted(question.tensors, self.like.down, "the download")
+        if 0 <= (unused := int(note.get("unused", -1))) < call.round:  # it was not counted then
+            self.keeping.refuse(unused)
         kept = self.keeping.before(call.round)
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
         stats = {k: float(v) for k, v in answer.stats.items()}

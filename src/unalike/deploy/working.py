@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.joining import hello, join
-from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode, message
+from unalike.deploy.messages import LIMIT, Damaged, Message, MessageError, decode, encode, message
 from unalike.deploy.network import POLL, Line
 from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
@@ -57,6 +57,11 @@ def work(
                 say(f"the coordinator cannot be reached ({error}); trying again until it can")
             said = True
             time.sleep(min(PATIENCE, 0.2 + gone / 4))
+        except OSError as error:
+            raise RunError(
+                f"site '{name}' cannot write to '{folder}' ({error.strerror}); make room, then "
+                "join again: it continues with the state that it has."
+            ) from None
 
 
 def _joined(
@@ -68,7 +73,7 @@ def _joined(
     while not answer:  # the others are not here yet
         time.sleep(0.5)
         answer = line.call("Hello", b"", LIMIT, 60)
-    m = decode(answer)
+    m = _read(answer)
     if m.kind != "welcome":
         raise MessageError("the coordinator did not answer with a welcome.")
     audit.append("received", "coordinator", m.kind, 0, answer)
@@ -76,12 +81,20 @@ def _joined(
     return Site(name, join(examples, m), place, policy, line.credentials)
 
 
+def _read(raw: bytes) -> Message:
+    """A message of the coordinator's; one that was damaged is asked for again."""
+    try:
+        return decode(raw)
+    except Damaged as error:
+        raise ConnectionError(str(error)) from None
+
+
 def _asked(line: Line, audit: Audit) -> Message | None:
     """The next question, if there is one by now."""
     raw = line.call("Next", b"", LIMIT, POLL + 30)
     if not raw:
         return None
-    question = decode(raw)
+    question = _read(raw)
     audit.append("received", "coordinator", question.kind, question.head.number, raw)
     return question
 
