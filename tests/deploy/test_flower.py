@@ -110,10 +110,12 @@ class Carrier(hub.Carrier):
         return SimpleNamespace(node=node, raw=raw)
 
 
-@pytest.mark.parametrize("method", ["scaffold"])
-def test_a_carrier_of_bytes_changes_nothing(method: str, tmp_path: Path) -> None:
+def test_a_carrier_of_bytes_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "REST", 0.01)
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(method=method))
+    recipe.write_text(RECIPE.format(method="scaffold"))
     desk, threads = Desk(NAMES, Audit(tmp_path / "run" / "audit.jsonl")), []
     for name in NAMES:
         line = Post(tmp_path / f"{name}.sock")

@@ -23,11 +23,9 @@ def steps(port: int) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for number, line in re.findall(r"^(\d+)\. (.*)$", text, re.M):
         commands = re.findall(r"`((?:unalike|mkdir) [^`]*)`", line)
-        here = [
-            c.replace("a.example.org", "localhost").replace("0.0.0.0", "127.0.0.1")
-            for c in commands
-        ]
-        found[int(number)] = [c.replace("9432", str(port)) for c in here]
+        for old, new in (("a.example.org", "localhost"), ("0.0.0.0", "127.0.0.1")):
+            commands = [c.replace(old, new) for c in commands]
+        found[int(number)] = [c.replace("9432", str(port)) for c in commands]
     return found
 
 

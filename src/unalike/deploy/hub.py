@@ -6,6 +6,7 @@ say, so a layout in which others can reach it is refused.
 """
 
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -47,7 +48,8 @@ def launch(
         f'sites="{" ".join(sites)}" seconds={seconds}'
     )
     env = {**os.environ, "FLWR_HOME": str(home.resolve()), "FLWR_TELEMETRY_ENABLED": "0"}
-    command = ["flwr", "run", str(APP), "here", "--stream", "--run-config", told]
+    shutil.copytree(str(APP), home / "app", dirs_exist_ok=True)  # Flower packs what it finds there
+    command = ["flwr", "run", str(home / "app"), "here", "--stream", "--run-config", told]
     try:
         done = subprocess.run(command, env=env, check=False)
     except FileNotFoundError:

@@ -89,7 +89,7 @@ class Post:
         if kind == WELCOME:
             with self._ready:
                 self._anew, self._welcome = bool(self._welcome), raw
-                return b""
+                return kind
         if kind == QUESTION:
             back: queue.Queue[bytes] = queue.Queue()
             self._questions.put((raw, back))
