@@ -90,10 +90,10 @@ def _longer(e: "Examples", x: Any, y: Any) -> "Examples":
     """The examples with rows more, which belong to no natural client or unit."""
     import torch
 
-    def with_more(values: np.ndarray | None) -> np.ndarray | None:
+    def with_more(values: np.ndarray | None, n: int = len(y)) -> np.ndarray | None:
         if values is None:
             return None
-        return np.concatenate([values, np.full(len(y), values.max() + 1, values.dtype)])
+        return np.concatenate([values, np.full(n, values.max() + 1, values.dtype)])
 
-    longer = {"groups": None, "part": None, "units": with_more(e.units)}
-    return replace(e, x=torch.cat([e.x, x]), y=torch.cat([e.y, y]), **longer)
+    x, y, units = torch.cat([e.x, x]), torch.cat([e.y, y]), with_more(e.units)
+    return replace(e, x=x, y=y, groups=None, part=None, units=units)
