@@ -297,3 +297,32 @@ class Wrapper:
     def landed(self, server: Any, mean: Params) -> Any:
         """As the wrapped method."""
         return self.base.landed(server, mean)
+
+
+class Nested(Wrapper):
+    """A wrapper whose server, downloads and clients hold the wrapped method's in ``base``."""
+
+    @property
+    def personal_models(self) -> bool:
+        """As the wrapped method."""
+        return self.base.personal_models
+
+    def upload_like(self, down: Any) -> Any:
+        """As the wrapped method."""
+        return self.base.upload_like(down.base)
+
+    def personal(self, down: Any, mine: Any) -> Params | None:
+        """As the wrapped method."""
+        return self.base.personal(down.base, mine.base)
+
+    def far_end(self, down: Any, mine: Any) -> Params | None:
+        """As the wrapped method."""
+        return self.base.far_end(down.base, mine.base)
+
+    def received(self, down: Any, mine: Any) -> Params | None:
+        """As the wrapped method."""
+        return self.base.received(down.base, mine.base)
+
+    def model(self, server: Any, key: Key) -> Params | None:
+        """As the wrapped method."""
+        return self.base.model(server.base, key)

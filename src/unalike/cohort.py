@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from unalike.rng import Key
@@ -18,6 +19,10 @@ class Cohort(NamedTuple):
     key: Key  # for whatever is random on the server in this round
     own: Tensor | None = None  # the clients whose data are this server's own; None: all known
     standing: Tensor | None = None  # [n] what each counts among all clients; None: the same
+
+    def among(self, n: int, like: Tensor) -> Tensor:
+        """What each counts among all ``n`` clients, of the type of ``like``."""
+        return torch.full_like(like, 1 / n) if self.standing is None else self.standing.to(like)
 
     @property
     def share(self) -> Tensor:

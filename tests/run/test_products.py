@@ -12,7 +12,7 @@ from unalike.algorithms.fedevg import FedEvg
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.execute import resume, start
-from unalike.run.products import grid, kept, png
+from unalike.run.products import FEW, frame, grid, kept, moving, png
 
 RAW: dict[str, Any] = {
     "rounds": 2,
@@ -38,6 +38,41 @@ def test_the_synthetic_set_is_in_the_folder(tmp_path: Path) -> None:
     assert set(before) == {"synthetic.npz", "synthetic.png"}
     resume(folder)
     assert {p.name: p.read_bytes() for p in folder.glob("synthetic.*")} == before
+
+
+def test_how_it_came_about_moves(tmp_path: Path) -> None:
+    """A frame for each evaluated round, read by another program; the last is the end."""
+    folder = start(parse({**RAW, "rounds": 3, "run": {"folder": str(tmp_path / "a")}}))
+    with Image.open(folder / "synthetic-moving.png") as film:
+        assert film.n_frames == 3  # type: ignore[attr-defined]
+        film.seek(2)
+        end, still = np.asarray(film), np.asarray(Image.open(folder / "synthetic.png"))
+        assert np.array_equal(end[: len(still)], still)
+        assert (end[len(still) :] == 90).all()  # the bar is full
+        film.seek(0)
+        assert not np.array_equal(np.asarray(film)[: len(still)], still)
+
+
+def test_a_film_of_pictures_by_hand() -> None:
+    """Two black images become white; the bar grows from a half to the whole."""
+    labels = torch.tensor([0, 0])
+    frames = [
+        frame({"x": torch.full((2, 3, 24, 24), v), "y": labels}, over)
+        for v, over in ((0.0, 0.5), (1.0, 1.0))
+    ]
+    film = Image.open(io.BytesIO(moving(frames)))
+    first = np.asarray(film.convert("RGB"))
+    assert (first[2:50, 2:50] == 0).all()
+    film.seek(1)
+    second = np.asarray(film.convert("RGB"))
+    assert (second[:-6] == 255).all()
+    assert (first[-1] == 90).mean() == 0.5
+    assert frame({"x": torch.zeros(2, 5), "y": labels}, 1.0) == ""
+    many = torch.zeros(50, 1, 48, 48), torch.zeros(50, dtype=torch.long)
+    width = Image.open(
+        io.BytesIO(moving([frame(dict(zip("xy", many, strict=True)), 1.0)] * 2))
+    ).width
+    assert width == FEW * 50 + 2
 
 
 def test_other_methods_make_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithm import Ctx
+from unalike.algorithms.beside import Beside
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import AVERAGING, Method, Slot
@@ -91,7 +92,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Apfl(Wrapper):
+class Apfl(Beside):
     """FedAvg's server around clients with a second, private model."""
 
     base: FedAvg
@@ -107,10 +108,6 @@ class Apfl(Wrapper):
 
     def _begin(self, v: Params) -> tuple[Any, Any]:
         return self.base.opt.init(v), self.base.opt.init(v)
-
-    def handed(self, w: Params) -> Params:
-        """All of it."""
-        return w
 
     def client(
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
@@ -134,10 +131,6 @@ class Apfl(Wrapper):
         """This client's own model."""
         own = self.base.kept(mine).own
         return {k: {**own.v, **own.buffers}[k] for k in down.x}
-
-    def received(self, down: Down, mine: Any) -> Params:
-        """The shared model."""
-        return down.x
 
 
 class ApflMethod(Method):

@@ -12,14 +12,13 @@ alpha. s = sum_k pi_k u_k always, so that the model rests where sum_k pi_k grad 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import Up
-from unalike.algorithms.method import AVERAGING, Method, Slot
+from unalike.algorithms.method import AVERAGING, OWN_MEAN, Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
 from unalike.parts.descent import descend
@@ -101,10 +100,8 @@ class FedDyn(Stateless):
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """The mean, and on top of it all mean changes so far; buffers are averaged."""
-        pi = torch.full_like(p, 1 / self.n_clients)
-        if cohort.standing is not None:
-            pi = cohort.standing.to(p)
         mean, total = ups.mean(p).delta, p.sum()
+        pi = cohort.among(self.n_clients, p)
         s = tree.add(server.s, self.task.weights(ups.mean(pi).delta))
         weights, buffers = self.task.split(server.x)
         x = {k: w + mean[k] + s[k] for k, w in weights.items()}
@@ -117,17 +114,10 @@ class FedDynMethod(Method):
 
     slot: ClassVar[Slot] = "algorithm"
     refuses = {
+        **OWN_MEAN,
         **dict.fromkeys(
-            (
-                Trait.FILTERS_UPDATES,
-                Trait.ALTERS_UPLOADS,
-                Trait.SENDS_SOME_ENTRIES,
-                Trait.WRITES_FEW_BITS,
-            ),
-            "the server's sum of changes must stay the mean of the clients' own",
+            (Trait.SENDS_SOME_ENTRIES, Trait.WRITES_FEW_BITS), OWN_MEAN[Trait.ALTERS_UPLOADS]
         ),
-        Trait.WEIGHTS_CHANGE: "its penalties add up along one fixed mean of all gradients, so "
-        "weights that change with the round would do nothing in the end",
         Trait.SEVERAL_ROUNDS_IN_UPLOAD: "the server must hear of every change of a client's "
         "penalty in the round it happens",
         Trait.MANY_SERVERS: "each server would need the mean of all clients' changes, and hears "

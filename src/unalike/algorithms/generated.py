@@ -4,8 +4,9 @@ w <- w + sum_k p_k (w_k - w),   w_k after fitting the generator to client k's da
 the classifier is trained outside the rounds, on ``per_class`` drawn examples of each class
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -13,12 +14,16 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import NO_MODEL_SENT, Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.generators import Generator
+from unalike.parts.optim import Adam
 from unalike.parts.synthetic import Synthetic, outside, trained_on
 from unalike.rng import Key
+from unalike.settings import setting
 from unalike.tasks import MultiClass
+from unalike.traits import Trait
 from unalike.tree import Params
 from unalike.uploads import Uploads
 
@@ -112,10 +117,50 @@ def needs_classes(draft: Draft, method: str) -> str:
     return f"method '{method}' needs a multi-class task, this one is {draft.task.called}."
 
 
-def needs_unit(x: Tensor, method: str) -> str:
-    """Why a generator whose examples are in [0, 1] cannot learn these features."""
-    found = "are symbols" if not x.is_floating_point() else outside(x)
-    return found and (
-        f"method '{method}' draws features in [0, 1] but those of the data {found}; set "
-        "data.normalise = false, or use data with features in [0, 1]."
+class Generating(Method):
+    """What methods that train a generator have in common."""
+
+    slot: ClassVar[Slot] = "algorithm"
+    traits = frozenset({Trait.SENDS_NO_MODEL})
+    refuses = {Trait.WEIGHTS_FOLLOW_LOSSES: NO_MODEL_SENT[Trait.WEIGHTS_FOLLOW_LOSSES]}
+    label: ClassVar[str]
+
+    per_class: int = setting(
+        10,
+        "drawn examples of each class",
+        ge=1,
+        source="our choice: as FedEvg's, to be compared with",
     )
+    latent: int = setting(128, "latent variables, or noise", ge=1, source="authors' code")
+    lr: float = setting(1e-3, "Adam's rate", gt=0, source="authors' code")
+    judge_epochs: int = setting(
+        100,
+        "epochs of the evaluating classifier",
+        ge=1,
+        source="our choice: as FedEvg's, to be compared with",
+    )
+
+    def change(self, draft: Draft) -> Draft:
+        """Replace the algorithm."""
+        return replace(draft, base=self._make)
+
+    def objection(self, draft: Draft) -> str:
+        """Examples are drawn by class."""
+        return needs_classes(draft, self.label)
+
+    def misfit(self, x: Tensor) -> str:
+        """Generators end in a sigmoid, or in a tanh that is stretched to [0, 1]."""
+        found = "are symbols" if not x.is_floating_point() else outside(x)
+        return found and (
+            f"method '{self.label}' draws features in [0, 1] but those of the data {found}; set "
+            "data.normalise = false, or use data with features in [0, 1]."
+        )
+
+    @abstractmethod
+    def generator(self, draft: Draft, adam: Adam) -> Generator:
+        """What is trained."""
+
+    def _make(self, draft: Draft) -> Generated:
+        made = self.generator(draft, Adam(self.lr, b1=0.5, weight_decay=1e-4))
+        task = cast(MultiClass, draft.task)
+        return Generated(task, made, draft.classes, self.per_class, self.judge_epochs)

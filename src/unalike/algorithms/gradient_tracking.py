@@ -18,7 +18,7 @@ from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import Loss, descend
+from unalike.parts.descent import corrected
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
 from unalike.tasks import Task
@@ -75,12 +75,9 @@ class GradientTracking(Stateless):
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Corrected local steps, and the mean of their directions."""
-        sgd, loss = Sgd(self.lr, weight_decay=self.weight_decay), Loss(self.task)
-        y, buffers = self.task.split(down.x if start is None else start)
-        end = descend(loss, sgd, y, buffers, data, ctx.rate, shift=down.c)
-        K, eta = data.steps, self.lr * ctx.rate
-        z = tree.map(lambda dy: -dy / (K * eta), tree.sub(end.theta, y))
-        return Up(tree.sub({**end.theta, **end.buffers}, down.x), z), {}, mine
+        first, sgd = down.x if start is None else start, Sgd(self.lr, 0.0, self.weight_decay)
+        w, z = corrected(self.task, sgd, first, down.c, data, ctx.rate)
+        return Up(tree.sub(w, down.x), z), {}, mine
 
     def upload_like(self, down: Down) -> Up:
         """Two vectors, as in a download."""

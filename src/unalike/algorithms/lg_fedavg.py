@@ -68,19 +68,16 @@ class LgFedAvg(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Keep everything but the shared prefixes private."""
-        if isinstance(self.shared, list):
-            private = Private(tuple(self.shared), others=True)
-        else:
-            private = Private(draft.task.network.head, others=self.shared == "head")
-        private = replace(private, names=draft.private.names)
+        head = draft.task.network.head
+        prefixes = tuple(self.shared) if isinstance(self.shared, list) else head
+        private = Private(prefixes, self.shared != "body", draft.private.names)
         if self.local != "plain" and not self._unfit(draft):
             data = draft.shape, draft.classes, draft.protected
             task = cast(NetworkTask, draft.task)
             made = represented(task, self.local, private.prefixes, *data, self.local_weight)
             draft = replace(draft, task=made)
-        draft = replace(draft, private=private, step=self.step)
-        if self.weights == "uniform":
-            draft = replace(draft, mean=Uniform())
+        mean = Uniform() if self.weights == "uniform" else draft.mean
+        draft = replace(draft, private=private, step=self.step, mean=mean)
         if self.warm_start:
             draft = replace(draft, before=Before(_whole, self.warm_start), start="model")
         return draft

@@ -78,6 +78,14 @@ NO_MODEL_SENT: Mapping[Trait, str] = {
     Trait.ALTERS_UPLOADS: "it sends no updates of a model",
     Trait.WEIGHTS_FOLLOW_LOSSES: "it sends no model whose loss clients could report",
 }
+OWN_MEAN: Mapping[Trait, str] = {
+    **dict.fromkeys(
+        (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS),
+        "what the server adds up must stay the mean of what its clients remember",
+    ),
+    Trait.WEIGHTS_CHANGE: "it moves every client along one fixed mean of all gradients, so weights "
+    "that change with the round would do nothing in the end",
+}
 COUNTS_ALIKE: Mapping[Trait, str] = {
     Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
     Trait.NO_SERVER: "clients hear models there, and it compares updates",

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithm import Ctx
+from unalike.algorithms.beside import Beside
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot, headless
@@ -23,7 +24,6 @@ from unalike.batches import Batch, Batches
 from unalike.network import Network
 from unalike.parts.descent import descend
 from unalike.parts.representation.cut import inner, tapped
-from unalike.rng import Key
 from unalike.settings import setting
 from unalike.tasks import Task
 from unalike.traits import Trait
@@ -67,7 +67,7 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Moon(Wrapper):
+class Moon(Beside):
     """FedAvg around clients that remember their last model; they are judged by the shared one."""
 
     base: FedAvg
@@ -79,14 +79,6 @@ class Moon(Wrapper):
     def personal_models(self) -> bool:
         """The last model is for training only."""
         return False
-
-    def client_init(self, w: Params, key: Key) -> Any:
-        """The initial model."""
-        return self.base.first(w, self.task.weights(w))
-
-    def handed(self, w: Params) -> Params:
-        """All of it."""
-        return w
 
     def client(
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
@@ -101,10 +93,6 @@ class Moon(Wrapper):
         return Up(tree.sub(own, down.x)), {}, self.base.keep(own, end.opt)
 
     def personal(self, down: Down, mine: Any) -> Params:
-        """The shared model."""
-        return down.x
-
-    def received(self, down: Down, mine: Any) -> Params:
         """The shared model."""
         return down.x
 

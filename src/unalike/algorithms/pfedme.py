@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithm import Ctx
+from unalike.algorithms.beside import Beside
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.fedprox import Proximal
@@ -25,7 +26,6 @@ from unalike.parts.descent import Descent, Given, Penalised, begin
 from unalike.parts.descent import Step as Inner
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Optimizer, Sgd
-from unalike.rng import Key
 from unalike.settings import setting
 from unalike.tasks import Task
 from unalike.traits import Trait
@@ -67,7 +67,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class PFedMe(Wrapper):
+class PFedMe(Beside):
     """FedAvg's server around clients that descend on their envelopes."""
 
     base: FedAvg
@@ -75,21 +75,12 @@ class PFedMe(Wrapper):
     steps: int = 5
     lr: float = 0.005
 
-    def client_init(self, w: Params, key: Key) -> Any:
-        """The initial model."""
-        return self.base.first(w, self.task.weights(w))
-
-    def handed(self, w: Params) -> Params:
-        """All of it."""
-        return w
-
     def client(
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend on the envelope; send the centre, keep the personal model."""
-        state = self.base.kept(mine).opt
+        state, opt = self.base.kept(mine).opt, self.base.opt
         w, buffers = self.task.split(down.x if start is None else start)
-        opt = self.base.opt
         theta = Descent(w, buffers, begin(opt, w) if state is None else state)
         step = Step(self.task, opt, self.lr, self.pull, self.steps)
         given = Rates(ctx.rate, torch.full_like(ctx.rate, self.pull))
@@ -102,10 +93,6 @@ class PFedMe(Wrapper):
         """The client's last personal model."""
         own: Params = self.base.kept(mine).own
         return own
-
-    def received(self, down: Down, mine: Any) -> Params:
-        """The shared model."""
-        return down.x
 
 
 class PFedMeMethod(Method):

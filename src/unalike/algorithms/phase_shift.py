@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Algorithm, Ctx, Wrapper
+from unalike.algorithm import Algorithm, Ctx, Nested
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import Kept
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
+from unalike.parts.schedule import uneven
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.traits import Trait
@@ -55,16 +56,11 @@ class Mine(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PhaseShift(Wrapper):
+class PhaseShift(Nested):
     """Any method that sends a model, with drift correction in mid-phase."""
 
     base: Algorithm
     eval_model: Literal["central", "virtual_mean"] = "central"
-
-    @property
-    def personal_models(self) -> bool:
-        """As the wrapped method."""
-        return self.base.personal_models
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
@@ -97,30 +93,10 @@ class PhaseShift(Wrapper):
         w = tree.add(down.x, up.delta)
         return rest._replace(delta=up.delta), stats, Mine(w, unsent, own)
 
-    def upload_like(self, down: Counted) -> Any:
-        """As the wrapped method."""
-        return self.base.upload_like(down.base)
-
     def server(self, server: Counted, ups: Uploads, p: Tensor, cohort: Cohort) -> Counted:
         """The wrapped method's step on those that answered."""
         base = self.base.server(server.base, ups, p, cohort)
         return Counted(base, cohort.stats["examples"].sum())
-
-    def personal(self, down: Counted, mine: Mine) -> Params | None:
-        """As the wrapped method, from the central model."""
-        return self.base.personal(down.base, mine.base)
-
-    def far_end(self, down: Counted, mine: Mine) -> Params | None:
-        """As the wrapped method, from the central model."""
-        return self.base.far_end(down.base, mine.base)
-
-    def received(self, down: Counted, mine: Mine) -> Params | None:
-        """As the wrapped method, from the central model."""
-        return self.base.received(down.base, mine.base)
-
-    def model(self, server: Counted, key: Key) -> Params | None:
-        """As the wrapped method, from the central model."""
-        return self.base.model(server.base, key)
 
     def flying(self, mine: Mine) -> Params | None:
         """A client's model, if the mean of all in flight is judged."""
@@ -173,7 +149,8 @@ class PhaseShiftMethod(Method):
 
     def change(self, draft: Draft) -> Draft:
         """Wrap whatever there is and take over the schedule."""
-        keep, wraps = self.optimizer == "keep", (*draft.wraps, self._wrap)
+        keep = self.optimizer == "keep"
+        wraps = (*draft.wraps, lambda base, _: PhaseShift(base, self.eval_model))
         epochs = draft.epochs * (1 - self.epoch_reduction * (self.phases - 1) / (2 * self.phases))
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
 
@@ -181,13 +158,4 @@ class PhaseShiftMethod(Method):
         """Groups must be equal, and nobody is invited in vain."""
         if draft.participation.extra:
             return "method 'phase_shift' waits for a whole group; leave participation.extra out."
-        active = draft.participation.count(draft.n_clients)
-        if active % self.phases == 0:
-            return ""
-        return (
-            f"phases = {self.phases} must divide the {active} active clients; "
-            "change phases or the participation."
-        )
-
-    def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
-        return PhaseShift(base, self.eval_model)
+        return uneven(self.phases, draft.participation.count(draft.n_clients))

@@ -13,17 +13,16 @@ weights (``gradient_tracking.py``), which is the same method on a complete graph
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.gradient_tracking import GradientTracking
-from unalike.algorithms.method import Method, Slot, plain_sgd
+from unalike.algorithms.method import OWN_MEAN, Method, Slot, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import Loss, descend
+from unalike.parts.descent import corrected
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.parts.topology import Decentralized
@@ -71,14 +70,11 @@ class Scaffold(Stateless):
         self, down: Server, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Params]:
         """Corrected local steps, then the new control variate by option II."""
-        x, c, c_i = down.x, down.c, mine
-        sgd, loss = Sgd(self.lr, weight_decay=self.weight_decay), Loss(self.task)
-        y, buffers = self.task.split(x if start is None else start)
-        end = descend(loss, sgd, y, buffers, data, ctx.rate, shift=tree.sub(c, c_i))
-        K, eta = data.steps, self.lr * ctx.rate
-        dc = tree.map(lambda c, dy: -c - dy / (K * eta), c, tree.sub(end.theta, y))
-        delta = tree.sub({**end.theta, **end.buffers}, x)
-        return Up(delta, dc), {}, tree.add(c_i, dc)
+        c, c_i, sgd = down.c, mine, Sgd(self.lr, weight_decay=self.weight_decay)
+        first = down.x if start is None else start
+        w, z = corrected(self.task, sgd, first, tree.sub(c, c_i), data, ctx.rate)
+        dc = tree.map(lambda c, z: z - c, c, z)
+        return Up(tree.sub(w, down.x), dc), {}, tree.add(c_i, dc)
 
     def upload_like(self, down: Server) -> Up:
         """Two vectors, as in a download."""
@@ -90,9 +86,7 @@ class Scaffold(Stateless):
         weights, buffers = self.task.split(server.x)
         x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
         x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
-        pi = torch.full_like(p, 1 / self.n_clients)
-        if cohort.standing is not None:
-            pi = cohort.standing.to(p)
+        pi = cohort.among(self.n_clients, p)
         return Server(x, tree.add(server.c, ups.mean(pi, lambda up: up.dc)))
 
 
@@ -101,12 +95,7 @@ class ScaffoldMethod(Method):
 
     slot: ClassVar[Slot] = "algorithm"
     refuses = {
-        **dict.fromkeys(
-            (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS),
-            "the server's control variate must stay the mean of the clients' own",
-        ),
-        Trait.WEIGHTS_CHANGE: "its control variates move every client along one fixed mean of all "
-        "gradients, so weights that change with the round would do nothing in the end",
+        **OWN_MEAN,
         Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates, and "
         "hears those of its own clients only",
     }

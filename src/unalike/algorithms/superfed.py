@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor
 
 from unalike import rng, tree
-from unalike.algorithm import Ctx, Wrapper
+from unalike.algorithm import Ctx
+from unalike.algorithms.beside import Beside
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot
@@ -36,7 +37,7 @@ class Ends(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SuPerFed(Wrapper):
+class SuPerFed(Beside):
     """FedAvg's server around a client with a second, private model."""
 
     base: FedAvg
@@ -89,10 +90,6 @@ class SuPerFed(Wrapper):
         own = tree.where(mixing > 0, end.theta.l, own)
         up = Up(tree.sub({**end.theta.f, **end.buffers}, down.x))
         return up, {}, self.base.keep(own, end.opt)
-
-    def received(self, down: Down, mine: Any) -> Params:
-        """The global model: the other end of the line is not a received one."""
-        return down.x
 
     def far_end(self, down: Down, mine: Any) -> Params:
         """This client's own model."""

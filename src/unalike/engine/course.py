@@ -59,7 +59,10 @@ class Course:
     def recipe(self, stage: int, model: Params | None) -> Recipe:
         """The recipe of a stage that comes after one which arrived at ``model``."""
         made = self.program[stage].recipe
-        return made if model is None else made.inherit(model)
+        if model is None:
+            return made
+        # Of a checkpoint it may be elsewhere, and a recorded call on a GPU cannot fetch it.
+        return made.inherit(tree.to(model, next(iter(self.w.values())).device))
 
     def first(self, stage: int, model: Params | None) -> Params:
         """The weights a stage begins with."""

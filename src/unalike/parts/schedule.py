@@ -114,6 +114,16 @@ class Sampled:
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 
 
+def uneven(phases: int, active: int) -> str:
+    """Why so many clients do not make equal groups, as a sentence; empty if they do."""
+    if active % phases == 0:
+        return ""
+    return (
+        f"phases = {phases} must divide the {active} active clients; "
+        "change phases or the participation."
+    )
+
+
 @dataclass(frozen=True)
 class Phased:
     """Phase-shift's queue: ``phases`` sets of clients at different distances from their upload.
@@ -130,11 +140,8 @@ class Phased:
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """Positions are the roles; 0 is the newest."""
         active = self.participation.count(n)
-        if active % self.phases:
-            raise ConfigError(
-                f"phases = {self.phases} must divide the {active} active clients; "
-                "change phases or the participation."
-            )
+        if why := uneven(self.phases, active):
+            raise ConfigError(why)
         queue = _queue(int(key), t - span.start, n, active // self.phases, self.phases)
         ids = torch.cat(queue)
         role = torch.arange(self.phases).repeat_interleave(active // self.phases)

@@ -27,7 +27,7 @@ from unalike.run.keep import SELECTED, Keeper, partition_record
 from unalike.run.manifest import Manifest
 from unalike.run.origins import refuse_changed_code, refuse_stranger
 from unalike.run.place import clear, make_folder, refuse_occupied
-from unalike.run.products import kept
+from unalike.run.products import kept, moving
 from unalike.run.rounds import conclusion, rounds
 
 
@@ -213,6 +213,9 @@ def _finish(
     results = keeper.finish(judged)
     for name, arrays in made.course.products(progress).items():
         results |= kept(name, arrays)
+        frames = [f for line in read_lines(folder / LOGS[1]) if (f := line.get(name))]
+        if len(frames) > 1:
+            results[f"{name}-moving.png"] = moving(frames)
     summary = conclusion(made, read_lines(folder / "rounds.jsonl"))
     results["summary.json"] = dumps(summary, indent=2).encode()
     checkpoint.conclude()

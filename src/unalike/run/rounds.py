@@ -19,6 +19,7 @@ from unalike.run.fidelity import Fidelity
 from unalike.run.last_look import last_look
 from unalike.run.leaks import leaks
 from unalike.run.origins import named
+from unalike.run.products import frame
 from unalike.run.summary import summarise
 
 HOPELESS = 3  # rounds in a row whose answers were all refused
@@ -63,6 +64,9 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
             clients |= {k: v for k in ("nodes", "line", "steps") if (v := getattr(judged, k))}
             clients |= last_look(made, progress.state) if t + 1 == course.rounds else {}
+            for name, arrays in course.products(progress).items():
+                if picture := frame(arrays, (t + 1) / course.rounds):
+                    clients[name] = picture
         record = _record(report, judged, before)
         if judged is not None:
             task, e = made.recipe.algorithm.task, made.federation.examples

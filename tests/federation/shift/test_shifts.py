@@ -1,6 +1,7 @@
 """What holds for every shift, and what each one does."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from pydantic import ValidationError
 
 from unalike.errors import DataError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
-from unalike.federation.shift import SHIFTS
+from unalike.federation.shift import SHIFTS, Shift
+from unalike.federation.shift.given_rows import GivenRows
 from unalike.federation.shift.label_noise import LabelNoise, corrupted, transition
 from unalike.federation.shift.noise import Noise
 from unalike.federation.shift.rotation import Rotation, rotated
@@ -32,11 +34,19 @@ def federation(
     return Federation(examples, row % total, parts[row // total % 4], clients, new)
 
 
+def shift(name: str, place: Path) -> Shift:
+    """One of the table; of those that read a file, with a file like the federation."""
+    if name != "given_rows":
+        return SHIFTS[name]()
+    np.savez(place / "rows.npz", x=np.ones((5, 2, 6, 6)), y=np.arange(5))
+    return GivenRows(file=str(place / "rows.npz"))
+
+
 @pytest.mark.parametrize("name", SHIFTS)
-def test_a_shift_leaves_its_input_and_the_owners_alone(name: str) -> None:
+def test_a_shift_leaves_its_input_and_the_owners_alone(name: str, tmp_path: Path) -> None:
     before = federation()
     x, y = before.examples.x.clone(), before.examples.y.clone()
-    after = SHIFTS[name]().apply(before, np.random.default_rng(1))
+    after = shift(name, tmp_path).apply(before, np.random.default_rng(1))
     assert torch.equal(before.examples.x, x)
     assert torch.equal(before.examples.y, y)
     assert after.examples.x.dtype == x.dtype
@@ -48,8 +58,9 @@ def test_a_shift_leaves_its_input_and_the_owners_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHIFTS)
-def test_a_shift_is_repeatable(name: str) -> None:
-    first, second = (SHIFTS[name]().apply(federation(), np.random.default_rng(3)) for _ in "ab")
+def test_a_shift_is_repeatable(name: str, tmp_path: Path) -> None:
+    made = shift(name, tmp_path)
+    first, second = (made.apply(federation(), np.random.default_rng(3)) for _ in "ab")
     assert torch.equal(first.examples.x, second.examples.x)
     assert torch.equal(first.examples.y, second.examples.y)
 

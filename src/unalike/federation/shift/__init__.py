@@ -1,6 +1,7 @@
 """Shifts: changes of features or labels by client, found by name in one table."""
 
 from unalike.federation.shift.base import Shift
+from unalike.federation.shift.given_rows import GivenRows
 from unalike.federation.shift.label_noise import LabelNoise
 from unalike.federation.shift.noise import Noise
 from unalike.federation.shift.public_subset import PublicSubset
@@ -11,6 +12,7 @@ SHIFTS: dict[str, type[Shift]] = {
     "noise": Noise,
     "label_noise": LabelNoise,
     "public_subset": PublicSubset,
+    "given_rows": GivenRows,
 }
 
 __all__ = ["SHIFTS", "Shift"]

@@ -1,6 +1,7 @@
 """Examples that a method has made, as the run folder's picture of them."""
 
 import base64
+from pathlib import Path
 from typing import NamedTuple
 
 from unalike.report.records import Study
@@ -20,23 +21,33 @@ class Picture(NamedTuple):
 
 
 def pictures(study: Study, partition: str, number: int) -> list[Picture]:
-    """The made examples of every method's first seed, if they are images."""
-    found: dict[str, Picture] = {}
+    """The made examples of every method's first seed, if they are images, still and moving."""
+    found: dict[str, list[Picture]] = {}
     for place, run in study.begun:
-        file = run.folder / "synthetic.png"
+        file, last = run.folder / "synthetic.png", run.rounds[-1] if run.rounds else {}
         if place.partition != partition or place.method in found or not file.is_file():
             continue
-        raw = file.read_bytes()
-        if len(raw) <= LARGEST and len(found) < PICTURES:
-            last = run.rounds[-1] if run.rounds else {}
-            words = f"{partition}, first seed, after the last round. A row is a class."
-            if last.get("fid") is not None:
-                words += f" Distance from real examples (FID) {last['fid']:.3g}."
-            found[place.method] = Picture(
-                f"made-{number}-{len(found)}",
-                f"Made examples: {place.method}",
-                words,
-                f"data:image/png;base64,{base64.b64encode(raw).decode()}",
-                f"Examples that {place.method} has made, a row for each class.",
-            )
-    return list(found.values())
+        words = f"{partition}, first seed, after the last round. A row is a class."
+        if last.get("fid") is not None:
+            words += f" Distance from real examples (FID) {last['fid']:.3g}."
+        moves = f"{partition}, first seed, after every evaluated round; the bar is the time."
+        kinds = ((file, "Made examples", words), (_moving(file), "How they came about", moves))
+        if len(found) < PICTURES:
+            shown = [_picture(place.method, *kind) for kind in kinds if _fits(kind[0])]
+            found[place.method] = shown
+    every = [p for some in found.values() for p in some]
+    return [p._replace(id=f"made-{number}-{i}") for i, p in enumerate(every)]
+
+
+def _moving(still: Path) -> Path:
+    return still.with_name(f"{still.stem}-moving.png")
+
+
+def _fits(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size <= LARGEST
+
+
+def _picture(method: str, file: Path, title: str, words: str) -> Picture:
+    source = f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+    alt = f"Examples that {method} has made, a row for each class."
+    return Picture("", f"{title}: {method}", words, source, alt)
