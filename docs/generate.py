@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from writer import earlier, results
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -49,6 +50,27 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "slots": slots_table,
     "settings of a comparison": lambda: settings_table(CompareSettings),
     "settings of a search": lambda: settings_table(TuneSettings),
+    "table vae": results.vae,
+    "table vae glorot": results.vae_glorot,
+    "table lg mnist": results.lg_mnist,
+    "table lg cifar": results.lg_cifar,
+    "table lg late": results.lg_late,
+    "table lg fair": results.lg_fair,
+    "table lg mnist glorot": lambda: earlier.lg_fedavg("mnist"),
+    "table lg cifar glorot": lambda: earlier.lg_fedavg("cifar10"),
+    "table superfed": results.superfed,
+    "table emd": results.emd,
+    "table phase-shift": results.phase_shift,
+    "table fedaug": results.fedaug,
+    "table compression": results.compression,
+    "table fedep": results.fedep,
+    "table topologies": results.topologies,
+    "table fedep mixed": earlier.fedep_mixed,
+    "table fedep mixed differences": earlier.fedep_mixed_differences,
+    "table fedep mixed skewed": earlier.fedep_mixed_skewed,
+    "table berka": lambda: results.fair("berka"),
+    "table heart": lambda: results.fair("heart"),
+    "table plug-in": results.plug_in,
 }
 
 

@@ -138,9 +138,7 @@ class TestModels:
         first, bias = (v for k, v in once.items() if v.shape[0] == 16)
         for found in (first, bias):  # 64 inputs, so none is beyond 1/8, and biases are not zero
             assert 0.08 < float(found.abs().max()) <= 0.125 + 1e-6
-        with pytest.raises(
-            unalike.ConfigError, match=r"model.init = 'torch' .* run.init = 'given'"
-        ):
+        with pytest.raises(unalike.ConfigError, match=r"model.init .* run.init"):
             unalike.train(digits, model, rounds=1, run={"init": "given"})
 
     def test_the_shared_model_predicts_what_was_judged(self, digits: Any):

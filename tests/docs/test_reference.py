@@ -39,6 +39,14 @@ def test_generated_pages_are_up_to_date(generate: ModuleType) -> None:
     assert not stale, f"run python docs/generate.py: {', '.join(stale)}"
 
 
+def test_every_table_of_results_is_computed(generate: ModuleType) -> None:
+    """No number is typed: outside generated blocks there is no table but the list of claims."""
+    for page in sorted((DOCS / "results").glob("*.md")):
+        typed = generate.BLOCK.sub("", page.read_text(encoding="utf-8"))
+        rules = re.findall(r"^\|[ :|-]+\|$", typed, re.MULTILINE)
+        assert len(rules) == (page.name == "index.md"), page.name
+
+
 @pytest.mark.parametrize("name", sorted({*METHODS, *tables()["topology"]} - {"star"}))
 def test_every_method_has_a_page(name: str) -> None:
     text = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
