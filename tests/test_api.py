@@ -353,6 +353,7 @@ class TestInOneLine:
         with pytest.raises(unalike.ConfigError, match="must be a result of train, got int"):
             unalike.report([3])
 
+    @pytest.mark.slow  # as the one of data in memory below, from what a file would hold
     def test_a_comparison(self, tmp_path: Path):
         raw = {"rounds": 2, "data": "digits", "model": "logistic"}
         raw["partition"] = {"name": "iid", "clients": 3}
@@ -444,6 +445,9 @@ class TestInANotebook:
         made = unalike.compare(data, "logistic", methods, folder=tmp_path / "c", **options)
         assert "2 of 2 runs done" in shown[-1]
         assert made.made.conditions == ["natural"]
+        assert "<table" in made._repr_html_()
+        assert "fedprox" in repr(made)
+        assert unalike.report(made).name == "report.html"
 
     def test_none_if_not_wanted(self, shown: list[str], digits: Any):
         unalike.train(digits, "logistic", rounds=1, progress=False)
