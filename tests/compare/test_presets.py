@@ -1,5 +1,8 @@
 """Every preset, at both scales: its file, its cells, and that each kind of cell can be built."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +11,13 @@ from real_data import FOLDER, needs_data
 from unalike.compare.conduct import preflight
 from unalike.compare.presets import about, names, text
 from unalike.compare.settings import Budget
-from unalike.compare.spec import Comparison, loads
+from unalike.compare.spec import Comparison, load, loads
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.federation.datasets import DATASETS
 
+ROOT = Path(__file__).resolve().parents[2]
+EVIDENCE = ROOT / "benchmarks" / "evidence"
 BOTH = [(name, scale) for name in names() for scale in ("small", "paper")]
 SHAPES = {  # what a published dataset looks like: shape, classes, natural clients, examples
     "mnist": ((1, 28, 28), 10, 0, 12_000),
@@ -162,6 +167,16 @@ def test_samplers_reach_the_emd_they_are_named_after():
         if kind.name in emd:  # Dirichlet reaches it on average only
             target = float(cell.condition.split()[1])
             assert emd[kind.name](p) == pytest.approx(target, abs=1e-5)
+
+
+@pytest.mark.parametrize("path", sorted(EVIDENCE.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_comparisons_behind_the_results_are_valid(path):
+    """And every run of docs/results/runs.jsonl is a cell of one of them."""
+    cells = {(c.condition, c.label, c.seed) for c in load(path).cells}
+    kept = (ROOT / "docs/results/runs.jsonl").read_text(encoding="utf-8").splitlines()
+    runs = [x for x in map(json.loads, kept) if x["file"] == path.stem]
+    assert runs
+    assert {(x["condition"], x["label"], x["seed"]) for x in runs} <= cells
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest():
