@@ -6,6 +6,7 @@ import pytest
 from written_runs import config, write_run
 
 from unalike.report.html.facts import commands
+from unalike.report.html.page import _data_figures
 from unalike.report.html.results import results
 from unalike.report.records import Reader, Study
 
@@ -50,3 +51,11 @@ def test_many_runs_are_one_sentence_and_one_table(tmp_path: Path) -> None:
     typed = commands(read)
     assert len(typed) == 8
     assert typed[6] == "# and 54 more"
+
+
+def test_the_same_partition_is_drawn_once(tmp_path: Path) -> None:
+    """Rates differ, and who holds what does not."""
+    read = study(tmp_path, 3)
+    found = _data_figures(read, read.partitions, False)
+    assert [len(some) for some in found.values()] == [len(found[read.partitions[0]]), 0, 0]
+    assert found[read.partitions[0]]

@@ -152,6 +152,16 @@ def test_a_strip_holds_every_client_and_the_summaries():
     assert [r["value"] for r in marks] == pytest.approx(summaries, abs=1e-6)
 
 
+def test_a_dot_tells_its_test_rows():
+    values, sizes = (
+        {"a": [0.5, np.nan, 0.1], "b": [0.2, 0.9, 0.3]},
+        {"a": [3, 5, 7], "b": [3, 5, 7]},
+    )
+    dots = tables(client_strip(values, sizes=sizes))[0]
+    told = {(r["method"], round(r["value"], 6)): r["rows"] for r in dots}
+    assert told == {("a", 0.5): 3, ("a", 0.1): 7, ("b", 0.2): 3, ("b", 0.9): 5, ("b", 0.3): 7}
+
+
 def test_dots_of_one_value_stand_apart_within_their_row():
     dots = tables(client_strip({"a": np.full(200, 0.5), "b": np.full(200, 0.5)}))[0]
     heights = np.array([r["y"] for r in dots if r["method"] == "b"])

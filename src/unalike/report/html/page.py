@@ -191,7 +191,7 @@ def scripts() -> tuple[str, str]:
 def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.Figure]]:
     found = results.results(study)
     places, coarse = study.partitions[: detail.partitions], detail.coarse
-    data = {p: figures.data_figures(study, p, i, coarse) for i, p in enumerate(places)}
+    data = _data_figures(study, places, coarse)
     outcome = {
         p: [*figures.result_figures(study, p, i), *personal_figures(study, p, i)]
         for i, p in enumerate(places)
@@ -232,6 +232,18 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     }
     all_figures = [f for group in (data, outcome) for some in group.values() for f in some]
     return values, [*all_figures, *ranks, *weights, *topology]
+
+
+def _data_figures(study: Study, places: list[str], coarse: bool) -> dict[str, list[figures.Figure]]:
+    """Who holds what; conditions that deal rows alike, at other rates say, are drawn once."""
+    seen: list[Any] = []
+    found = {}
+    for i, place in enumerate(places):
+        run = series.first_run(study, place)
+        counts = None if run is None else run.data["counts"]
+        found[place] = [] if counts in seen else figures.data_figures(study, place, i, coarse)
+        seen.append(counts)
+    return found
 
 
 def _skews(study: Study) -> Table | None:

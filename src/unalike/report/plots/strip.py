@@ -59,10 +59,16 @@ def client_strip(
     ]
     row = np.repeat(np.arange(len(values)), [len(v) for v in values.values()])
     value = np.concatenate(list(values.values()))
-    row, value = row[~np.isnan(value)], value[~np.isnan(value)]
-    draw = _dots if np.bincount(row).max() <= DOTS_UP_TO else _bars
-    names, form = list(values), number_format(metric)
-    chart = alt.layer(draw(row, value, names, form), _summaries(names, marks, found.title, form))
+    known = ~np.isnan(value)
+    names, form, clients = list(values), number_format(metric), (row[known], value[known])
+    if np.bincount(row[known]).max() <= DOTS_UP_TO:
+        rows = None
+        if sizes is not None:
+            rows = np.concatenate([np.asarray(sizes[name], float) for name in names])[known]
+        drawn_clients = _dots(*clients, names, form, rows)
+    else:
+        drawn_clients = _bars(*clients, names, form)
+    chart = alt.layer(drawn_clients, _summaries(names, marks, found.title, form))
     drawn = switchable(chart.properties(width=460, height=64 * len(names)), names)
     told = "; ".join(
         f"{name}: mean {with_unit(mean, metric)}, worst tenth {with_unit(worst, metric)}"
@@ -73,13 +79,18 @@ def client_strip(
 
 
 def _dots(
-    row: NDArray[np.intp], value: NDArray[np.float64], names: list[str], form: Format
+    row: NDArray[np.intp],
+    value: NDArray[np.float64],
+    names: list[str],
+    form: Format,
+    rows: NDArray[np.float64] | None,
 ) -> "alt.Chart":
     """A dot for each client; those of one bin stand in a column at their mean."""
     import altair as alt
 
     order = np.lexsort((value, row))
     row, value = row[order], value[order]
+    counted = {} if rows is None else {"rows": rows[order]}
     edges = np.histogram_bin_edges(value, bins=BINS)
     column = row * BINS + np.searchsorted(edges[1:-1], value, "right")
     crowd = np.bincount(column)
@@ -90,8 +101,10 @@ def _dots(
         value=value,
         x=mean[column],
         y=row + min(0.1, 2 * REACH / crowd.max()) * place,
+        **counted,
     )
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("value:Q", format=form.tooltip)]
+    tooltip += [alt.Tooltip("rows:Q", title="test rows")] if counted else []
     chart = alt.Chart(dots).mark_circle(color=PALE_BLUE, opacity=0.9, size=26)
     drawn: alt.Chart = chart.encode(x=alt.X("x:Q"), y=_methods(names), tooltip=tooltip)
     return drawn
