@@ -81,7 +81,7 @@ NO_MODEL_SENT: Mapping[Trait, str] = {
 OWN_MEAN: Mapping[Trait, str] = {
     **dict.fromkeys(
         (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS),
-        "what the server adds up must stay the mean of what its clients remember",
+        "the server's sum must stay the mean of the clients' own",
     ),
     Trait.WEIGHTS_CHANGE: "it moves every client along one fixed mean of all gradients, so weights "
     "that change with the round would do nothing in the end",
