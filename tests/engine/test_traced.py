@@ -14,6 +14,7 @@ from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced
 from unalike.errors import RunWarning, warn_once
 from unalike.network import Network
+from unalike.recipe import client
 from unalike.tasks import MultiClass
 
 X = torch.arange(1.0, 13.0, dtype=torch.float64)
@@ -115,7 +116,7 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
 def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for each client: a round of eight on two workers is two calls, each of one loop."""
     calls, loops = [0], [0]
-    client, program = simulate.client, tracing.Program.__call__
+    program = tracing.Program.__call__
 
     def called(*args: Any) -> Any:
         calls[0] += 1
