@@ -42,7 +42,7 @@ ON_THE_WAY = ("dropped", "unacknowledged", "delayed", "duplicated", "garbled", "
 STOPPING = ("full disk", "full disk of the coordinator", "expired", "wrong key", "old version")
 REFUSED = ("not finite", "late", "replayed")
 OF_PEERS = ("peer dropped", "peer garbled", "peer stopped", "peer with a full disk")
-CASES = [(k, i) for k in (*ON_THE_WAY, *STOPPING, *REFUSED, *OF_PEERS) for i in range(EACH)]
+CASES = [(k, i) for i in range(EACH) for k in (*ON_THE_WAY, *STOPPING, *REFUSED, *OF_PEERS)]
 
 
 def recipe(topology: str, method: str) -> dict[str, Any]:

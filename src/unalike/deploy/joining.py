@@ -71,7 +71,7 @@ def refuse_simulated(config: Config) -> None:
         if getattr(config.evaluation, name):
             raise ConfigError(f"evaluation.{name} is measured in simulations; leave it out.")
     for section in (config.method, *config.plus):
-        if section.settings.get("direction", "up") != "up":
+        if section.settings.get("direction") in ("down", "both"):
             raise ConfigError(
                 f"'{section.name}' compresses downloads, which is for simulations; set its "
                 "direction = 'up'."
