@@ -263,8 +263,13 @@ def test_through_flower_it_is_the_simulated_run(method: str, flower: Flower) -> 
         workers.append(subprocess.Popen(command, cwd=folder, env=flower.env))
     command = [sys.executable, "-m", "unalike", "serve", recipe.name, "--sites", *NAMES]
     command += ["--at", "flower:127.0.0.1:8000", "--keys", "keys", "--folder", f"run-{method}"]
-    done = subprocess.run(command, cwd=folder, env=flower.env, check=False)
-    assert done.returncode == 0
-    for worker in workers:
-        assert worker.wait(60) == 0
+    try:
+        done = subprocess.run(command, cwd=folder, env=flower.env, check=False)
+        assert done.returncode == 0
+        for worker in workers:
+            assert worker.wait(60) == 0
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
     same(folder / f"run-{method}", recipe)

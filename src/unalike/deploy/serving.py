@@ -45,7 +45,7 @@ from unalike.run.environment import environment
 from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
 from unalike.run.keep import Keeper, described
 from unalike.run.manifest import Manifest
-from unalike.run.rounds import conclusion, rounds
+from unalike.run.rounds import DEPLOYED, conclusion, rounds
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
@@ -206,7 +206,7 @@ def _played(
         cast(Simulation, Host(course)),
         course,
         judge,
-        "deployed",
+        DEPLOYED,
         {},
         accountant=accountant,
     )

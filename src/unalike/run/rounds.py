@@ -22,6 +22,7 @@ from unalike.run.origins import named
 from unalike.run.products import frame
 from unalike.run.summary import summarise
 
+DEPLOYED = "deployed"  # of ``Experiment.engine``: clients are elsewhere
 HOPELESS = 3  # rounds in a row whose answers were all refused
 EDGES = 10_000  # entries of a combination matrix that a record holds; more would fill the disk
 
@@ -58,7 +59,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             when, drawn = f"the evaluation of round {t + 1}", states()
             with blamed(named(made.config), when):
                 judged = made.evaluator(progress.state)
-            refuse_draws(drawn, made.recipe.algorithm.task.network.seeds_global, when)
+            if made.engine != DEPLOYED:  # there others judge, and a network's threads may draw
+                refuse_draws(drawn, made.recipe.algorithm.task.network.seeds_global, when)
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
