@@ -223,7 +223,8 @@ COMMANDS: dict[str, Case] = {
     "unknown command": (command("rum", "c.toml"), "unknown command 'rum': did you mean 'run'?"),
     "all commands": (
         command("frobnicate"),
-        "valid names are advise, check, compare, completion, export, join, keys, list, peer, predict, report, "
+        "valid names are advise, check, compare, completion, export, join, "
+        "keys, list, peer, predict, report, ",
         "resume, run, serve, skew, tune, verify, watch.",
     ),
     "unknown option": (command("run", "c.toml", "--fast"), "--fast"),
