@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng
-from unalike.batches import Batch, Batches, Draw, Extent, alone, average, draw
+from unalike.batches import Batch, Batches, average
+from unalike.draws import Draw, Extent, alone, draw
 
 sizes_ = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
@@ -103,7 +104,7 @@ def test_fractions_of_an_epoch(epochs: float, n: int, examples: int) -> None:
 
 def test_many_epochs_lose_no_example_to_rounding() -> None:
     """More examples than single precision can count."""
-    from unalike.batches import work
+    from unalike.draws import work
 
     budget, epochs = torch.tensor([7_000_001]), torch.tensor([7.0], dtype=torch.float64)
     assert work(budget, epochs).tolist() == [49_000_007]

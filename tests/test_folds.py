@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng
-from unalike.batches import Batch, Batches, Draw, Extent, alone, draw
+from unalike.batches import Batch, Batches
+from unalike.draws import Draw, Extent, alone, draw
 from unalike.engine.graphs import Graphs
 from unalike.gradient import counted, gradient
 

@@ -16,7 +16,7 @@ from federations import CLASSES, Data, composed, distance, federation, play, row
 from torch import Tensor, nn
 
 from unalike import rng
-from unalike.batches import draw
+from unalike.draws import draw
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd
 from unalike.tasks import MultiClass

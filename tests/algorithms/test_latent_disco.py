@@ -23,7 +23,8 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithms.latent_disco import LatentDisco
-from unalike.batches import Batch, Batches, Draw, Extent
+from unalike.batches import Batch, Batches
+from unalike.draws import Draw, Extent
 from unalike.errors import ConfigError, RunError
 from unalike.parts.mixing.disco import Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco

@@ -224,7 +224,7 @@ COMMANDS: dict[str, Case] = {
     "all commands": (
         command("frobnicate"),
         "valid names are advise, check, compare, completion, export, join, "
-        "keys, list, peer, predict, report, ",
+        "keys, list, peer, predict, report, "
         "resume, run, serve, skew, tune, verify, watch.",
     ),
     "unknown option": (command("run", "c.toml", "--fast"), "--fast"),

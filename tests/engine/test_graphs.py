@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import rng
-from unalike.batches import Batch, Batches, Draw, Extent
+from unalike.batches import Batch, Batches
+from unalike.draws import Draw, Extent
 from unalike.engine.calls import Calls
 from unalike.engine.graphs import Graphs
 from unalike.engine.simulate import Simulation

@@ -8,7 +8,8 @@ from federations import CLASSES, composed, distance, federation, network_task, p
 from torch import Tensor, nn
 
 from unalike import rng
-from unalike.batches import Batch, Batches, alone, draw
+from unalike.batches import Batch, Batches
+from unalike.draws import alone, draw
 from unalike.engine import simulate
 from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced

@@ -11,7 +11,8 @@ from federations import Product, at, scalars
 
 from unalike import rng, tree
 from unalike.algorithms.fedprox import Proximal
-from unalike.batches import Batches, alone, draw
+from unalike.batches import Batches
+from unalike.draws import alone, draw
 from unalike.parts.descent import Descent, Loss, Penalised, Step, begin, descend
 from unalike.parts.optim import Adam, Sgd
 from unalike.parts.private import Private

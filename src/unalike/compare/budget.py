@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 
 from unalike import channel, tree
-from unalike.batches import work
 from unalike.compare.settings import Budget
+from unalike.draws import work
 from unalike.engine.downloads import usual
 from unalike.engine.ledger import Traffic, opening, traffic
 from unalike.engine.loop import Loop, State

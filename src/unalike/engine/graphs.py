@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from unalike import mapped, rng, tree
-from unalike.batches import Batches, Draw
+from unalike.batches import Batches
+from unalike.draws import Draw
 from unalike.errors import RunWarning
 from unalike.gradient import counted
 

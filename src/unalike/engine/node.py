@@ -11,7 +11,8 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, Extent, Repeat, alone, draw
+from unalike.batches import Batches, Repeat
+from unalike.draws import Draw, Extent, alone, draw
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.rng import Key

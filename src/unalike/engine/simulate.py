@@ -14,7 +14,8 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
-from unalike.batches import Batches, Draw, Extent, Repeat, narrowed
+from unalike.batches import Batches, Repeat
+from unalike.draws import Draw, Extent, narrowed
 from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most, shares

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unalike import channel, rng, tree
-from unalike.batches import work
+from unalike.draws import work
 from unalike.engine import downloads
 from unalike.engine.downloads import Heard
 from unalike.engine.messages import wire

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -380,26 +380,3 @@ def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tenso
     """The data's own test set, which a server holds; None if there is none."""
     x, y = data.examples.test_x, data.examples.test_y
     return None if x is None or y is None else (x.to(on), y.to(on))
-
-
-def facts(made: Experiment) -> dict[str, Any]:
-    """What was decided while building, for the record."""
-    sim, questions = made.simulation, made.recipe.mixing.survey
-    transform, counts = made.recipe.transform, made.federation.counts
-    counts = counts if made.loop.n == len(counts) else counts.sum(0)[None]
-    w, network = made.course.w, made.recipe.algorithm.task.network
-    return {
-        "engine": sim.engine,
-        "engine_because": made.engine,
-        "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
-        "parameters": sum(w[n].numel() for n in network.weights),
-        "buffers": sum(w[n].numel() for n in network.buffers),
-        "frozen": sum(p.numel() for p in network.constants().values()),
-        "clients": made.federation.n_clients,
-        "new_clients": made.federation.n_new,
-        "survey_reveals": [q.reveals for q in questions],
-        "attackers": list(made.attackers),
-        "privacy": None if made.accountant is None else made.accountant.promise.meaning,
-        "note": made.note,
-        "augmented": {} if transform is None else transform.effect(counts),
-    }

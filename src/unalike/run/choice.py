@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from unalike import rng
-from unalike.batches import Batches, Draw, Extent
+from unalike.batches import Batches
+from unalike.draws import Draw, Extent
 from unalike.engine.simulate import Engine
 from unalike.engine.traced import Traced
 from unalike.errors import ConfigError

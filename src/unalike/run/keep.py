@@ -35,7 +35,8 @@ from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.metrics.catalogue import higher
 from unalike.network import Network
-from unalike.run.build import Experiment, facts
+from unalike.run.build import Experiment
+from unalike.run.facts import facts
 from unalike.run.folder import dumps
 from unalike.run.groups import groups
 from unalike.run.rounds import Step
