@@ -317,7 +317,7 @@ class Handmade:
     @property
     def network(self) -> Any:
         """The names of the weights, which is all that a method asks of it."""
-        return SimpleNamespace(weights=self.names, buffers=(), head=())
+        return SimpleNamespace(weights=self.names, buffers=(), head=(), seeds_global=False)
 
     def split(self, w: Params) -> tuple[Params, Params]:
         """Everything is trainable."""

@@ -272,7 +272,7 @@ def test_refusals_of_tasks_and_features() -> None:
         "model": {"name": "vae"},
         "method": {"name": "lg_fedavg", "local": "supervised", "shared": ["decoder"]},
     }
-    with pytest.raises(ConfigError, match="predicts classes"):
+    with pytest.raises(ConfigError, match="predicts labels"):
         experiment(parse(raw))
     assert issubclass(Autoencoding, NetworkTask)
 
