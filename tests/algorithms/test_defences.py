@@ -121,7 +121,11 @@ def test_edge_servers_filter_their_own_clients() -> None:
         (["aaggff_d", "krum"], {}, "cannot be combined with"),
         (["median", "krum"], {}, "both set the defence"),
         (["fedevg", "median"], {}, "'fedevg' cannot .* 'median': it sends no updates"),
-        (["scaffold", "norm_clip"], {}, "'scaffold' cannot .* 'norm_clip': .*mean of the clients' own"),
+        (
+            ["scaffold", "norm_clip"],
+            {},
+            "'scaffold' cannot .* 'norm_clip': .*mean of the clients' own",
+        ),
         (["pooled", "median"], {}, "cannot be combined"),
         (["local_only", "krum"], {}, "cannot be combined"),
         (["median"], {"topology": "ring"}, "cannot run on topology 'ring'"),

@@ -43,6 +43,7 @@ class Checkpoint:
         self.changed_code, self.beside = changed_code, Beside(folder)
         self.path = folder / "checkpoint" / "state.safetensors"
         self.earlier = self.path.with_name("earlier.safetensors")
+        self.next = self.path.with_name("next.safetensors")
         self.shards = Shards(folder / "checkpoint" / "clients")
         made.simulation.states.attach(self.shards)
 
@@ -63,11 +64,10 @@ class Checkpoint:
             log.sync()
             notes[f"{log.path.name}:size"] = str(log.size)
             notes[f"{log.path.name}:sha256"] = log.hash.hexdigest()
-        new = self.path.with_name("next.safetensors")
-        write(new, pack(flat, notes))  # whole before anything gives way to it
+        write(self.next, pack(flat, notes))  # whole before anything gives way to it
         if self.path.exists():
             self.path.replace(self.earlier)
-        new.replace(self.path)
+        self.next.replace(self.path)
         self.shards.sweep()
 
     def conclude(self) -> None:
@@ -84,6 +84,8 @@ class Checkpoint:
 
     def restore(self) -> tuple[int, Progress | None]:
         """(rounds done, where the run is); puts clients' states and logs back as they were."""
+        if self.next.exists() and not self.path.exists():  # killed between the two renames
+            self.next.replace(self.path)
         if not self.path.exists() and not self.earlier.exists():
             for log in self.logs:
                 log.path.unlink(missing_ok=True)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 class GivenRows(Shift):
     """Clients, or the poorest of them, also train on rows of a file, such as a synthetic set."""
 
-    file: str = Field(description="NPZ file with arrays x and y, such as synthetic.npz of a run")
+    file: str = Field(
+        default="", description="NPZ file with arrays x and y, such as synthetic.npz of a run"
+    )
     poorest: float = Field(
         default=1.0,
         gt=0,
@@ -60,6 +62,12 @@ class GivenRows(Shift):
     def _read(self, e: "Examples") -> tuple[Any, Any]:
         """The rows, if they are like the data's."""
         import torch
+
+        if not self.file:
+            raise ConfigError(
+                "shift 'given_rows' needs a file; set file to an NPZ with arrays x and y, such as "
+                "synthetic.npz of a run."
+            )
 
         try:
             with Path(self.file).open("rb") as file, np.load(file, allow_pickle=False) as found:
