@@ -131,6 +131,7 @@ def test_numbers_of_the_streams() -> None:
         "JUDGING": 10,
         "LATENTS": 11,
         "RELEASE": 12,
+        "DOWNLOAD": 13,
         "PRETEXT": 21,
     }
     assert {s.name: int(s) for s in rng.ClientStream} == {"BATCHES": -1, "MODEL": 7, "CHANNEL": 11}

@@ -176,6 +176,7 @@ def test_a_method_that_needs_more_rounds_than_a_rung_has_is_out(few, tmp_path, m
     assert finals(found)[0][0].rounds == 4
 
 
+@pytest.mark.slow
 def test_time_that_is_left_goes_into_seeds(few, tmp_path, monkeypatch):
     monkeypatch.setattr(tournament, "MOST", 4)
     found = play(entrants().entrants, tmp_path, 60.0, 1, "accuracy")
@@ -184,6 +185,7 @@ def test_time_that_is_left_goes_into_seeds(few, tmp_path, monkeypatch):
     assert {r.seed for r in found.rung(0)} == {0}  # who asks for one has one before
 
 
+@pytest.mark.slow
 def test_a_rate_that_diverges_costs_the_rate_and_not_the_method(few, tmp_path, monkeypatch):
     real = tournament.start
 

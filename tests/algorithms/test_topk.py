@@ -90,6 +90,7 @@ def test_one_per_cent_converges_with_feedback_alone() -> None:
     assert gap(descended(30, ("topk", {"share": 0.01, "feedback": False}))) == 1.0
 
 
+@pytest.mark.slow
 def test_scaffold_converges_with_feedback() -> None:
     """Control variates are compressed like the model, and nothing of them is lost."""
     assert gap(descended(600, "scaffold", ("topk", {"share": 0.01}))) < 0.005

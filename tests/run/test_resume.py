@@ -105,7 +105,8 @@ DEATHS: dict[str, Death] = {
 }
 FEW = ("after training, before the log", "in the middle of a later checkpoint")
 CASES = [("scaffold", death) for death in DEATHS]
-CASES += [(name, death) for name in STATEFUL if name != "scaffold" for death in FEW]
+CASES += [(name, FEW[0]) for name in STATEFUL if name != "scaffold"]
+LATER = [(name, FEW[1]) for name in STATEFUL if name != "scaffold"]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return ask
 
 
-@pytest.mark.parametrize(("name", "death"), CASES)
+@pytest.mark.parametrize(
+    ("name", "death"), [*CASES, *(pytest.param(*c, marks=pytest.mark.slow) for c in LATER)]
+)
 def test_a_killed_run_ends_the_same(
     name: str, death: str, reference: Callable[[str], Path], tmp_path: Path
 ):

@@ -26,7 +26,7 @@ def number(value: float | None, metric: str, statistic: str = "mean") -> str:
 
     >>> number(0.98765, "accuracy"), number(0.98765, "loss"), number(0.98765, "accuracy", "gini")
     ('98.77', '0.9877', '0.988')
-    >>> number(53.98765, "rmse"), number(251234.5, "rmse"), number(0.0012345, "rmse")
+    >>> number(53.98765, "rmse"), number(251234.6, "rmse"), number(0.0012345, "rmse")
     ('53.99', '251235', '0.001234')
     """
     if statistic == "gini":  # it has no unit, whatever the metric has
