@@ -1,5 +1,12 @@
 """FedLab 1.3.0: its serial trainer and its average."""
 
+import sys
+from unittest.mock import MagicMock
+
+# FedLab imports torchvision for datasets that are not used here; its wheels fit few builds of torch.
+for name in ("torchvision", "torchvision.transforms", "torchvision.datasets", "torchvision.models"):
+    sys.modules[name] = MagicMock()
+
 import torch
 from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer
 from fedlab.utils.aggregator import Aggregators
