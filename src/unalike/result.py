@@ -59,7 +59,10 @@ class Result:
         return None if servers is None else _loaded(self._module, tree.row(servers, 0))
 
     def personal(self, client: str | int) -> nn.Module:
-        """The model that a client is judged by on its own data, by the client's name or number."""
+        """The model that a client is judged by in the last round, by the client's name or number.
+
+        ``trained().personal(client)`` predicts with that of the selected round.
+        """
         number, weights = self.federation.number(client), of_models(self._last)
         if self.model is not None and weights.personal is None and not any(weights.row_of):
             return self.model
