@@ -93,6 +93,7 @@ class Result:
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise RunError(f"'{place}' is not an empty folder; choose another.")
         config = self._made.config.resolved()
+        config["partition"] = self.federation.dealt or config["partition"]
         files = {
             "config.json": {**config, "data": {"name": "files", "path": "(memory)"}},
             "environment.json": environment(),
