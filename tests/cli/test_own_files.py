@@ -81,7 +81,7 @@ def test_a_table_and_a_network(place: Path, unalike: Unalike):
     assert data.examples.x.shape == (300, 4)  # age, pressure, sex as two columns
     code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")
     assert code == 0
-    assert "3 clients" in out
+    assert "fedavg on patients: 3 clients" in out
     assert "\nread 300 examples, each 4 features, of 2 classes\n" in out
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["global"]["accuracy"]["mean"] > 0.85
