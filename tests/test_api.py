@@ -1,6 +1,7 @@
 """The library without files: a few names, and the same numbers as the command line."""
 
 import inspect
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -319,6 +320,12 @@ class TestInOneLine:
         assert write_report(folder).stat().st_size > 10_000
         with pytest.raises(unalike.RunError, match="not an empty folder"):
             result.save(folder)
+
+    def test_a_saved_folder_names_the_partition_of_the_data(self, tmp_path: Path):
+        x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3
+        result = unalike.train((x, y, np.arange(60) % 4), "logistic", rounds=1)
+        config = json.loads((result.save(tmp_path / "run") / "config.json").read_text())
+        assert config["partition"]["name"] == "natural"
 
     def test_a_given_module_is_needed_again(self, tmp_path: Path):
         x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3

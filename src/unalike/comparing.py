@@ -85,7 +85,8 @@ def compare(
     """Compare methods over seeds, as ``unalike compare`` does; a notebook shows a bar meanwhile.
 
     Every run is a process of its own and leaves a folder, so that a comparison that was stopped is
-    continued by the same call, and ``unalike.report`` can show it.
+    continued by the same call, and ``unalike.report`` can show it. Data from memory are written
+    beside that folder, as ``data-*.parquet`` or ``data-*.npz``, and stay there.
 
     Args:
         what: Data: the name of a dataset, a file, a pandas or polars frame, arrays ``(x, y)`` or

@@ -69,8 +69,9 @@ FEW = 12  # names that may all be shown beside the nearest
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is in no table: the nearest valid name, and all if few or far."""
     known = sorted(known)
-    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = [f"did you mean '{near[0]}'?"] if near else []
+    plain = {each.lower(): each for each in reversed(known)}
+    near = get_close_matches(name.lower(), plain, n=1, cutoff=0.5)
+    hint = [f"did you mean '{plain[near[0]]}'?"] if near else []
     if not near or len(known) <= FEW:
         hint.append(f"valid names are {', '.join(known)}.")
     return ConfigError(f"unknown {kind} '{name}': {' '.join(hint)}")

@@ -1,6 +1,7 @@
 """Data in, a federation out, by the names that a configuration uses."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from unalike.errors import ConfigError
@@ -61,9 +62,10 @@ def federate(
         (8, 2, (8, 10))
     """
     source = dataset(data) if isinstance(data, str) else data
-    return build.federate(
+    dealer = _made("partition", partitioner or "natural", Partitioner)
+    made = build.federate(
         examples_of(source, label, client, task),
-        _made("partition", partitioner or "natural", Partitioner),
+        dealer,
         [_made("shift", shift, Shift) for shift in shifts],
         validation=validation,
         test=test,
@@ -71,6 +73,8 @@ def federate(
         adapt=adapt,
         seed=seed,
     )
+    known = next((n for n, cls in tables()["partition"].items() if cls is type(dealer)), None)
+    return made if known is None else replace(made, dealt={"name": known, **dealer.model_dump()})
 
 
 def dataset(name: str, **settings: Any) -> Dataset:

@@ -59,7 +59,10 @@ class Result:
         return None if servers is None else _loaded(self._module, tree.row(servers, 0))
 
     def personal(self, client: str | int) -> nn.Module:
-        """The model that a client is judged by on its own data, by the client's name or number."""
+        """The model that a client is judged by in the last round, by the client's name or number.
+
+        ``trained().personal(client)`` predicts with that of the selected round.
+        """
         number, weights = self.federation.number(client), of_models(self._last)
         if self.model is not None and weights.personal is None and not any(weights.row_of):
             return self.model
@@ -90,6 +93,7 @@ class Result:
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise RunError(f"'{place}' is not an empty folder; choose another.")
         config = self._made.config.resolved()
+        config["partition"] = self.federation.dealt or config["partition"]
         files = {
             "config.json": {**config, "data": {"name": "files", "path": "(memory)"}},
             "environment.json": environment(),

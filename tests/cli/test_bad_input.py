@@ -154,6 +154,11 @@ FILES: dict[str, Case] = {
         "column 'x1' is missing in 1 of 61 rows, first in line 62 of 'a.csv'; "
         "set data.missing = 'impute' or data.drop = ['x1'].",
     ),
+    "several columns with gaps": (
+        own("a.csv", TABLE + ",,north,sick\n"),
+        "first in line 62 of 'a.csv', and others have gaps, too: x2; "
+        "set data.missing = 'impute' or data.drop = ['x1', 'x2'].",
+    ),
     "missing label": (own("a.csv", TABLE + "1,1,north,\n"), "the labels must not be missing"),
     "one class": (own("a.csv", "x,label\n" + "1,a\n" * 9), "all 9 labels are 'a'"),
     "measurements as labels": (

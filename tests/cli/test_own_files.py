@@ -81,7 +81,7 @@ def test_a_table_and_a_network(place: Path, unalike: Unalike):
     assert data.examples.x.shape == (300, 4)  # age, pressure, sex as two columns
     code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")
     assert code == 0
-    assert "3 clients" in out
+    assert "fedavg on patients: 3 clients" in out
     assert "\nread 300 examples, each 4 features, of 2 classes\n" in out
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["global"]["accuracy"]["mean"] > 0.85
@@ -140,3 +140,14 @@ def test_a_slip_in_a_table_is_warned_of(place: Path, unalike: Unalike):
     table.write_text("\n".join([*lines[:6], f"{hospital},sixty,{rest}", *lines[7:]]))
     with pytest.warns(RunWarning, match=r"column 'age' .*'sixty' in line 7 of 'patients.csv'"):
         assert unalike("run", "c.toml", "--set", "rounds=1")[0] == 0
+
+
+@pytest.mark.parametrize("setting", ["drop=['sex']", "data.drop=['sex']"])
+def test_a_site_says_how_its_file_is_read(setting: str, place: Path, unalike: Unalike):
+    """As ``unalike list files`` names a setting, or as a message does."""
+    (place / "recipe.toml").write_text('rounds = 2\nmodel = "logistic"\n')
+    given = ("--data", "patients.csv", "--label", "diagnosis", "--dry-run", "recipe.toml")
+    code, out, err = unalike("join", "north", *given, "--set", setting)
+    assert code == 0, err
+    assert "'sex'" not in out
+    assert "'pressure'" in out

@@ -56,6 +56,14 @@ partitions = [
 seeds = 5
 """
 
+SCRIPT = """
+import unalike
+
+print("begun")
+made = unalike.compare("digits", "logistic", ["fedavg", "fedprox"], seeds=1, rounds=1, processes=2)
+assert len(made.made.cells) == 2
+"""
+
 
 class Heard:
     """Remembers what a comparison tells."""
@@ -208,6 +216,15 @@ def test_ctrl_c_stops_after_the_round_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert f"of 60 cells done; continue with: unalike compare {tmp_path / 'a'}" in err
     assert "Traceback" not in out + err
+
+
+def test_a_script_needs_no_guard(tmp_path):
+    """Processes do not run the script again that started them."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    given = [sys.executable, "script.py"]
+    done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("begun") == 1
 
 
 @pytest.mark.slow

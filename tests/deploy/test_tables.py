@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from unalike.deploy.agreement import agree, read_hello, welcome
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
+from unalike.deploy.joining import hello, join
+from unalike.deploy.messages import message
 from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.preparing import counted, learned
@@ -23,6 +26,7 @@ from unalike.deploy.working import work
 from unalike.federation.build import federate
 from unalike.federation.datasets.own import Files
 from unalike.federation.partition.natural import Natural
+from unalike.federation.readers import from_arrays
 from unalike.federation.readers.columns import Column, Pending
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
@@ -84,6 +88,29 @@ def test_a_messy_table_gives_the_simulated_model(
     assert model is not None
     for name, x in model.items():
         assert torch.allclose(x, found[name], atol=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind"),
+    [
+        (("none mild grave", "none mild"), "multiclass"),
+        (("none mild", "mild grave"), "multiclass"),
+        (("none mild", "none mild"), "binary"),
+    ],
+)
+def test_a_site_may_lack_a_class(classes: tuple[str, str], kind: str) -> None:
+    sites = {}
+    for name, words in zip("ab", classes, strict=True):
+        y = np.array(words.split() * 10)
+        sites[name] = from_arrays(np.random.default_rng(0).normal(size=(len(y), 3)), y)
+    said = {n: read_hello(message("hello", "", 0, n, note=hello(e))) for n, e in sites.items()}
+    agreed = agree(said, 0)
+    assert agreed.shape.kind == kind
+    assert agreed.class_names == tuple(sorted({c for words in classes for c in words.split()}))
+    for name, examples in sites.items():
+        joined = join(examples, welcome(agreed, name, parse({"rounds": 1}), "run"))
+        found = joined.federation.examples
+        assert (found.kind, found.classes) == (kind, agreed.shape.classes)
 
 
 @given(

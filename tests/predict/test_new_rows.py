@@ -116,6 +116,14 @@ def test_clients_by_name_and_number(trained: Trained) -> None:
         trained.personal(4)
 
 
+def test_it_says_in_a_line_what_it_is(trained: Trained) -> None:
+    assert (
+        repr(trained)
+        == f"<Trained: 4 models together of round {trained.round}, predicts high, low, middle>"
+    )
+    assert repr(trained.personal("north")).startswith("<Trained: the model of client north of")
+
+
 def test_the_command(unalike: Unalike, folder: Path, tmp_path: Path) -> None:
     TABLE.write_csv(tmp_path / "new.csv")
     new = str(tmp_path / "new.csv")

@@ -175,7 +175,8 @@ def _read(data: str, label: str | None, settings: Sequence[str]) -> "Examples":
     raw: dict[str, Any] = {"data": {"name": "files", "path": data}}
     if label is not None:
         raw["data"]["label"] = label
-    override(raw, *(f"data.{text}" for text in settings))
+    # Messages name settings as a configuration does, so 'data.missing=impute' is taken, too.
+    override(raw, *(f"data.{text.removeprefix('data.')}" for text in settings))
     return cast("Dataset", chosen("data", parse(raw).data)).load()
 
 

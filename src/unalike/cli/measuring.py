@@ -16,6 +16,7 @@ from unalike.report.plots.canvas import SUFFIXES
 from unalike.report.skew import skew_table
 from unalike.run.build import federation
 from unalike.run.config import override, parse, read
+from unalike.run.place import data_name
 from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
@@ -34,7 +35,7 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     data = federation(config)
     found, features = measure(data.counts), measure_features(data, config.seed)
     console = Console()
-    title = f"{config.data.name}, {config.partition.name}"
+    title = f"{data_name(config.data.resolved())}, {config.partition.name}"
     drawn = "" if plot is None else _draw(data, found, title, Path(plot))
     skew = found.as_dict() | features.as_dict()
     table = skew_table({"value": skew}, f"Skew of {title}: training examples")

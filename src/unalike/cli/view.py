@@ -15,6 +15,7 @@ from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
+from unalike.run.place import data_name
 from unalike.tables.format import whole
 
 EVERY = 5.0  # seconds between two lines of a log
@@ -54,8 +55,9 @@ class View:
 
     def _introduce(self, made: Experiment, skew: dict[str, Any], folder: Path) -> None:
         sim, config = made.simulation, made.config
+        data = data_name(config.data.resolved())
         self._say(
-            f"{self.name} on {config.data.name}: {made.federation.n_clients} clients, "
+            f"{self.name} on {data}: {made.federation.n_clients} clients, "
             f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device} "
             f"({made.engine})"
         )

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 
 from unalike.compare.worker import STOP, Event, Job, serve
 from unalike.errors import RunError
@@ -109,7 +111,7 @@ def _spawned() -> Worker:
     context = get_context("spawn")  # threads and CUDA do not survive a fork
     try:
         ours, theirs = context.Pipe()
-        with _single_threaded():
+        with _single_threaded(), _without_script():
             process = context.Process(target=serve, args=(theirs,), daemon=True)
             process.start()
     except OSError as error:
@@ -134,6 +136,20 @@ def _single_threaded() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """A spawned process runs the script again that started it; nothing here needs that.
+
+    A script that calls ``unalike.compare`` needs no ``if __name__ == "__main__"`` for it.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _death(code: int | None) -> str:

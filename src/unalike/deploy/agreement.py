@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from unalike.deploy.joining import columned
+from unalike.deploy.joining import columned, kind_of
 from unalike.deploy.messages import Message, MessageError, digest, message
 from unalike.deploy.release import release
 from unalike.errors import RunError
@@ -96,17 +96,21 @@ _COMMON = ("targets", "dtype", "kind", "drop_first", "scale")
 def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
     """The common shape; RunError names two sites that differ."""
     names = sorted(hellos)
-    first = hellos[names[0]]
+    class_names = tuple(sorted({c for h in hellos.values() for c in h.class_names}))
+    # A site that lacks a class has another kind by itself: what counts is the classes of all.
+    alike = {
+        n: h.model_copy(update={"kind": kind_of(h.kind, class_names)}) for n, h in hellos.items()
+    }
+    first = alike[names[0]]
     for name in names[1:]:
         for what in _COMMON if first.columns else (*_COMMON, "features"):
-            a, b = getattr(first, what), getattr(hellos[name], what)
+            a, b = getattr(first, what), getattr(alike[name], what)
             if a != b:
                 raise RunError(
                     f"sites '{names[0]}' and '{name}' have different data: {what} {a} and {b}; "
                     "prepare their files alike."
                 )
     columns = _columns(hellos)
-    class_names = tuple(sorted({c for h in hellos.values() for c in h.class_names}))
     classes = len(class_names) or max(h.classes for h in hellos.values())
     starts = accumulate((hellos[n].rows for n in names), initial=0)
     # The numbers that a simulation gives natural clients of these names.

@@ -14,6 +14,7 @@ from unalike.federation.build import SPLIT, stream
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
+from unalike.kinds import Kind
 from unalike.run.config import Config, parse
 
 # Of how rows were read, what others need to read new ones alike.
@@ -173,6 +174,13 @@ class Lots:
         return np.arange(n)
 
 
+def kind_of(kind: Kind, names: tuple[str, ...]) -> Kind:
+    """What the classes of all sites make of a kind that one site's own made."""
+    if kind not in ("binary", "multiclass") or not names:
+        return kind
+    return "binary" if len(names) == 2 else "multiclass"
+
+
 def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Examples:
     """Labels numbered as all sites number them."""
     if names:
@@ -183,4 +191,5 @@ def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Exampl
         examples = replace(examples, y=at[examples.y])
     elif examples.classes > classes:
         raise MessageError("the coordinator's classes do not hold all of this site's.")
-    return replace(examples, classes=classes, class_names=names)
+    kind = kind_of(examples.kind, names)
+    return replace(examples, classes=classes, class_names=names, kind=kind)

@@ -1,8 +1,9 @@
 """One type for a partitioned dataset: who owns which example, and what each example is for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,6 +98,7 @@ class Federation:
     features: Features = UNTOUCHED  # what was learned from training rows and done to all
     handed: int = 0  # bytes of examples that clients were given
     source: np.ndarray | None = None  # the dataset's row that each example is; None: the same
+    dealt: Mapping[str, Any] | None = None  # name and settings of the partitioner, if one is known
 
     def __post_init__(self) -> None:
         n = len(self.examples)

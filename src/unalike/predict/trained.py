@@ -32,8 +32,10 @@ from unalike.run.shape import Shape
 from unalike.tasks import NetworkTask, Task
 from unalike.tree import Params
 
+SHOWN = 10  # classes that a line names
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Trained:
     """The models of a run, with what makes new rows theirs.
 
@@ -52,6 +54,17 @@ class Trained:
     ensemble: str = "probabilities"
     client: int | None = None  # whose rows are predicted; None: nobody's in particular
     shares: bool = True  # whether the shared model answers
+
+    def __repr__(self) -> str:
+        """What it predicts and whose model answers, without its numbers."""
+        what = ", ".join(map(str, self.classes_[:SHOWN])) if len(self.classes_) else "a number"
+        more = f" and {len(self.classes_) - SHOWN} more" if len(self.classes_) > SHOWN else ""
+        whose = "the shared model"
+        if self.client is not None and not self.shares:
+            whose = f"the model of client {self.clients[self.client]}"
+        elif len(self.models) > 1:
+            whose = f"{len(self.models)} models together"
+        return f"<Trained: {whose} of round {self.round}, predicts {what}{more}>"
 
     @property
     def round(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset, TensorDataset
 
 import unalike
-from unalike.errors import ConfigError, DataError
+from unalike.errors import ConfigError, DataError, unknown
 from unalike.federation.readers.anything import examples_of
 
 RNG = np.random.default_rng(0)
@@ -113,3 +113,8 @@ def test_rows_and_clients_by_name() -> None:
         made.rows("tests")
     with pytest.raises(ConfigError, match="unknown client 'soth': did you mean 'south'"):
         made.number("soth")
+
+
+def test_the_nearest_name_is_found_whatever_its_capitals() -> None:
+    said = str(unknown("client", "Wset", ["Ost", "West", "north"]))
+    assert said == "unknown client 'Wset': did you mean 'West'? valid names are Ost, West, north."

@@ -32,6 +32,14 @@ def _fresh() -> None:
             "the class 'rare' and 1 more occurs in a single row",
         ),
         ({"cost": pl.Series([f"${i},000" for i in range(40)])}, "numbers with something around"),
+        (
+            {"crp": pl.Series([f"{i},{i % 7}" for i in range(40)])},
+            "'crp' holds numbers with a decimal comma, such as '0,0'",
+        ),
+        (
+            {"sex": pl.Series(["F", "m", " F", "M"] * 10)},
+            "the texts ' F' and 'F' in column 'sex' differ in capitals or spaces alone",
+        ),
         ({"dose": pl.Series([f"{i % 9} mg" for i in range(40)])}, "such as '0 mg', and each"),
         (
             {"dose": pl.Series([str(i) if i % 4 else "-" for i in range(40)])},
@@ -58,3 +66,13 @@ def test_an_ordinary_table_is_read_in_silence() -> None:
         dose=pl.Series(["0", "1", "2", "many"] * 10),
     )
     from_frame(table)
+
+
+@pytest.mark.parametrize("name", ["patient", "Patient_ID", "subject no"])
+@pytest.mark.parametrize("dtype", [pl.String, pl.Int64])
+def test_a_patient_with_several_rows_is_said(name: str, dtype: type[pl.DataType]) -> None:
+    ids = pl.Series(name, [7 * i % 60 for i in range(160)]).cast(dtype)
+    table = pl.concat([TABLE] * 4).with_columns(ids)
+    with pytest.warns(RunWarning, match=f"both sides .* set data.together = '{name}'"):
+        from_frame(table)
+    from_frame(table, together=name)  # in silence

@@ -101,7 +101,9 @@ def from_frame(
     if not used:
         raise DataError(f"the table has no feature besides its label '{label}'.")
     with placed(where):
-        columns = [_columns(table[column], rows, missing) for column in used]
+        if missing == "error":
+            _refuse_gaps(table, used, rows)
+        columns = [_columns(table[column], rows) for column in used]
         columns += [_attribute(table[column]) for column in protected]
         x = np.concatenate([values for _, values in columns], axis=1)
         y = _targets(table[label], kind)
@@ -271,7 +273,27 @@ def _stack(train: "pl.DataFrame", test: "pl.DataFrame") -> "pl.DataFrame":
     return pl.concat([train, test.select(train.columns)], how="vertical_relaxed")
 
 
-def _columns(series: "pl.Series", train_rows: int, missing: Missing) -> tuple[Column, np.ndarray]:
+def _refuse_gaps(table: "pl.DataFrame", used: Sequence[str], train_rows: int) -> None:
+    """Name all columns with gaps at once, so that one change of the settings is enough."""
+    blank = {name: table[name].is_null() for name in used}
+    for name in used:
+        if table[name].dtype.is_float():
+            blank[name] |= table[name].is_nan().fill_null(False)
+    holed = [name for name in used if blank[name].any() and not blank[name].all()]
+    if not holed:
+        return
+    first, others = holed[0], holed[1:]
+    also = f", and others have gaps, too: {_listed(others)}" if others else ""
+    drop = ", ".join(f"'{name}'" for name in holed)
+    raise _at(
+        blank[first],
+        train_rows,
+        f"column '{first}' is missing in {blank[first].sum()} of {len(table)} rows, first in "
+        f"{{row}}{also}; set data.missing = 'impute' or data.drop = [{drop}].",
+    )
+
+
+def _columns(series: "pl.Series", train_rows: int) -> tuple[Column, np.ndarray]:
     """One table column as one or more feature columns."""
     import polars as pl
 
@@ -281,13 +303,6 @@ def _columns(series: "pl.Series", train_rows: int, missing: Missing) -> tuple[Co
     gone = series.null_count()
     if gone == len(series):
         raise DataError(f"column '{series.name}' is empty; drop it.")
-    if gone and missing == "error":
-        raise _at(
-            series.is_null(),
-            train_rows,
-            f"column '{series.name}' is missing in {gone} of {len(series)} rows, first in {{row}}; "
-            f"set data.missing = 'impute' or data.drop = ['{series.name}'].",
-        )
     if kind.is_numeric() or kind == pl.Boolean:
         return Column(series.name), _numbers(series.cast(pl.Float64), train_rows)
     if kind in (pl.String, pl.Categorical, pl.Enum):

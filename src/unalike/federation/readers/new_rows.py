@@ -124,7 +124,7 @@ def _table(table: "pl.DataFrame", reading: Reading, learned: Features) -> NewRow
             parts.append(np.zeros((len(table), 1), np.float32))
             continue
         if column.name not in table.columns:
-            expect(table, column.name, "the model was trained with it: ")
+            expect(table, column.name, "the model was trained with it; ")
         one = table[column.name]
         numbers = column.role == "number"
         parts.append(_numbers(one, reading.gaps) if numbers else _levels(one, column))

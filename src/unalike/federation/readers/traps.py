@@ -1,5 +1,6 @@
 """Columns of a table that can be read, but hardly as they were meant."""
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,10 @@ FEW = 5  # rows of a class
 SCORES = 20  # numbers that may well be classes, such as marks
 ENOUGH = 20  # rows from which on a pattern is hardly chance
 _DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})\b"
+_WHOSE = re.compile(
+    r"(^|[_. -])(patient|subject|person|participant|mrn)s?([_. -]?(id|no|nr|num|number|code))?$",
+    re.IGNORECASE,
+)
 
 _DECORATED = r"^\s*[$€£¥<>~±]*\s*[-+]?\d+([.,' ]\d+)*\s*(%|[$€£¥]|[a-zµ°/]{1,12})?\s*$"
 
@@ -37,6 +42,13 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
                 f"column '{name}' counts the rows, which a model may learn by heart; set "
                 f"data.drop = ['{name}'] unless the order means something."
             )
+        if _WHOSE.search(name) and MANY < column.n_unique() < len(column):
+            warn_once(
+                f"column '{name}' becomes a feature, and rows that share a value of it may be on "
+                f"both sides of the split; if it says whose rows they are, set data.together = "
+                f"'{name}'."
+            )
+            continue
         if column.dtype != pl.String:
             continue
         if _dates(column):
@@ -58,6 +70,11 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
                 f"because '{column[slip]}' in {where(slip, False)} is not a number; correct it, or "
                 "empty the cell and set data.missing = 'impute'."
             )
+        elif (comma := _decimal_comma(column)) is not None:
+            warn_once(
+                f"column '{name}' holds numbers with a decimal comma, such as '{comma}', and each "
+                "becomes a feature; write them with a decimal point."
+            )
         elif _decorated(column):
             warn_once(
                 f"column '{name}' holds numbers with something around them, such as "
@@ -68,6 +85,8 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
                 f"column '{name}' has {levels} different texts in {len(column)} rows, and each "
                 f"becomes a feature; if it only names the rows, set data.drop = ['{name}']."
             )
+        elif levels <= MANY:
+            warn_of_spellings(column, "texts", f" in column '{name}'")
 
 
 def warn_of_labels(label: "pl.Series") -> None:
@@ -96,8 +115,8 @@ def warn_of_rare_classes(label: "pl.Series") -> None:
         )
 
 
-def warn_of_spellings(column: "pl.Series", what: str) -> None:
-    """Name two classes or clients that differ in capitals or spaces alone."""
+def warn_of_spellings(column: "pl.Series", what: str, where: str = "") -> None:
+    """Name two classes, clients or levels that differ in capitals or spaces alone."""
     import polars as pl
 
     if column.dtype != pl.String:
@@ -107,8 +126,8 @@ def warn_of_spellings(column: "pl.Series", what: str) -> None:
         first = seen.setdefault(" ".join(name.lower().split()), name)
         if first != name:
             warn_once(
-                f"the {what} '{first}' and '{name}' differ in capitals or spaces alone and are "
-                "taken as two; spell them alike if they are one."
+                f"the {what} '{first}' and '{name}'{where} differ in capitals or spaces alone and "
+                "are taken as two; spell them alike if they are one."
             )
             return
 
@@ -159,6 +178,19 @@ def _blank(column: "pl.Series") -> str | None:
     if len(words) < 2 or words.n_unique() > 1 or numbers.n_unique() <= FEW:
         return None
     return str(words[0])
+
+
+def _decimal_comma(column: "pl.Series") -> str | None:
+    """A text such as '1,7' from a column of them; None where a comma may stand for thousands."""
+    import polars as pl
+
+    present = column.drop_nulls().str.strip_chars()
+    commas = present.filter(present.str.contains(r"^[-+]?\d+,\d+$"))
+    bare = present.cast(pl.Float64, strict=False).is_not_null().sum()
+    fine = commas.filter(~commas.str.contains(r"^[-+]?\d{1,3},\d{3}$"))
+    if not len(fine) or len(commas) + bare < MOSTLY * len(present):
+        return None
+    return str(fine[0])
 
 
 def _decorated(column: "pl.Series") -> bool:
