@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import earlier, results
+from writer import earlier, results, speed
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -63,6 +63,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table phase-shift": results.phase_shift,
     "table fedaug": results.fedaug,
     "table compression": results.compression,
+    "table speed cpu": speed.cpu,
+    "table speed peers": speed.peers,
+    "table speed gpu": speed.gpu,
+    "table speed population": speed.population,
     "table fedep": results.fedep,
     "table topologies": results.topologies,
     "table fedep mixed": earlier.fedep_mixed,

@@ -1,0 +1,82 @@
+"""Tables of docs/results/speed.md, from the records of the benchmarks."""
+
+from writer.results import lines, number, table
+
+WORK = {
+    "dense-10": "dense 784-200-200-10, 10 clients × 60 steps of 10",
+    "dense-100": "the same, 100 clients × 6 steps",
+    "cnn-10": "McMahan's CNN, 10 clients × 4 steps of 50",
+    "lstm-10": "LSTM of 128 units, 10 clients × 4 steps of 10",
+    "dense-1000": "dense, 1,000 clients × 2 steps",
+    "ring-1000": "the same on a ring of 1,000 servers",
+    "tiny-100": "a small perceptron, 100 clients",
+}
+GPU = {
+    "twonn 100x60x10": "dense 784-200-200-10, 100 clients × 60 steps × 10",
+    "twonn 100x60x10 skewed": "the same, sizes from 0.2 to 1.8 times the mean",
+    "cnn 100x12x50": "McMahan's CNN, 100 × 12 × 50",
+    "pfl cifar 50x5x10": "pfl-research's CIFAR-10 round, 50 × 5 × 10",
+}
+METHODS = {"fedavg": "FedAvg", "scaffold": "SCAFFOLD", "fedprox": "FedProx"}
+METHODS |= {"superfed_mm": "SuPerFed"}
+
+
+def cpu() -> str:
+    """Seconds of a bare loop, and how many times as fast each engine is."""
+    rows = []
+    for line in lines("speed-cpu.jsonl"):
+        ratios = (line[f"bare_over_{side}"] for side in ("fast", "traced", "sequential"))
+        rows.append([WORK[line["work"]], number(line["bare_s"], 3), *(number(r) for r in ratios)])
+    head = ["work", "bare loop, seconds", "as `auto` computes", "one by one, traced", "untraced"]
+    return table(head, rows)
+
+
+def peers() -> str:
+    """Seconds a round, and times the bare loop."""
+    found = {(x["work"], x["peer"]): x for x in lines("speed-peers.jsonl")}
+    names = list(dict.fromkeys(peer for _, peer in found))
+    rows = [
+        [
+            name,
+            *(
+                text
+                for work in ("W1", "W3")
+                for one in [found[work, name]]
+                for text in (number(one["round_s"], 3), number(one["times_bare"]))
+            ),
+            number(found["W1", name]["ready_s"], 1),
+        ]
+        for name in names
+    ]
+    head = ["", "W1, s", "times bare", "W3, s", "times bare", "ready after, s"]
+    return table(head, rows)
+
+
+def gpu() -> str:
+    """Milliseconds a round."""
+    found = {(x["work"], x["method"], x["precision"]): x["ms"] for x in lines("speed-gpu.jsonl")}
+    rows = [
+        [
+            title,
+            *(number(found[work, m, "tf32"], 1) for m in METHODS),
+            number(found[work, "fedavg", "bf16"], 1),
+        ]
+        for work, title in GPU.items()
+    ]
+    return table(["work", *(f"{m}, TF32" for m in METHODS.values()), "FedAvg, bf16"], rows)
+
+
+def population() -> str:
+    """What registered clients cost."""
+    rows = [
+        [
+            f"{x['clients']:,}",
+            number(x["start_s"], 1),
+            number(1000 * x["round_s"], 0),
+            str(x["beyond_data_mb"]),
+            str(x["folder_mb"]),
+        ]
+        for x in lines("speed-population.jsonl")
+    ]
+    head = ["clients", "to the first round, s", "a round, ms", "MiB beyond the data", "folder, MiB"]
+    return table(head, rows)
