@@ -1,9 +1,10 @@
+# ruff: noqa: E402
 """FedLab 1.3.0: its serial trainer and its average."""
 
 import sys
 from unittest.mock import MagicMock
 
-# FedLab imports torchvision for datasets that are not used here; its wheels fit few builds of torch.
+# FedLab imports torchvision for data that are not used here; wheels of it fit few builds.
 for name in ("torchvision", "torchvision.transforms", "torchvision.datasets", "torchvision.models"):
     sys.modules[name] = MagicMock()
 
