@@ -3,6 +3,16 @@
 from typing import Literal, NamedTuple
 
 Kind = Literal["multiclass", "binary", "characters", "regression"]
+CLASSES = ("multiclass", "binary")  # of whole classes, which differ in how many there are
+
+
+def of_classes(count: int) -> Kind:
+    """The kind of targets that are so many classes; two need one logit.
+
+    >>> of_classes(2), of_classes(3)
+    ('binary', 'multiclass')
+    """
+    return "binary" if count == 2 else "multiclass"
 
 
 class Unit(NamedTuple):

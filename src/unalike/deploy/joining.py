@@ -14,7 +14,7 @@ from unalike.federation.build import SPLIT, stream
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
-from unalike.kinds import Kind
+from unalike.kinds import CLASSES, Kind, of_classes
 from unalike.run.config import Config, parse
 
 # Of how rows were read, what others need to read new ones alike.
@@ -176,9 +176,7 @@ class Lots:
 
 def kind_of(kind: Kind, names: tuple[str, ...]) -> Kind:
     """What the classes of all sites make of a kind that one site's own made."""
-    if kind not in ("binary", "multiclass") or not names:
-        return kind
-    return "binary" if len(names) == 2 else "multiclass"
+    return of_classes(len(names)) if kind in CLASSES and names else kind
 
 
 def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Examples:

@@ -8,6 +8,7 @@ from unalike.errors import DataError
 from unalike.federation.readers.columns import NOTHING, Normalise, Pending, Reading, Scale
 from unalike.federation.readers.labels import code_clients, code_labels, recode
 from unalike.federation.readers.targets import looks_measured, numbers, read_measured
+from unalike.kinds import of_classes
 
 if TYPE_CHECKING:  # torch is loaded when there is something to read, not before
     from torch import Tensor
@@ -127,7 +128,7 @@ def _classes(
     if names and len(names) != len(labels.levels):
         raise DataError(f"{len(names)} class names for {len(labels.levels)} classes.")
     return _Labels(
-        kind or ("binary" if len(labels.levels) == 2 else "multiclass"),
+        kind or of_classes(len(labels.levels)),
         labels.codes,
         None if test is None else recode(test[1], labels.levels),
         names or labels.names,
