@@ -53,10 +53,17 @@ def whole(folder: Path, changes: dict[str, Any]) -> Path:
 
 
 def state(folder: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
-    """(notes, tensors) of the checkpoint; the notes of where it was made are left out."""
-    with safe_open(folder / "checkpoint" / "state.safetensors", "pt") as f:
-        notes = {k: v for k, v in f.metadata().items() if k not in ("config", "digest")}
-        return notes, {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+    """(notes, tensors) of the checkpoint, and of every client's state; where it was made, and in
+    how many files clients' states lie, which a stop between two checkpoints changes, is left out.
+    """
+    place = folder / "checkpoint"
+    with safe_open(place / "state.safetensors", "pt") as f:
+        notes = {k: v for k, v in f.metadata().items() if k not in ("config", "digest", "shards")}
+        tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+    for client, shard, row in tensors.pop("states").tolist():
+        with safe_open(place / "clients" / f"{shard:08d}.safetensors", "pt") as f:
+            tensors |= {f"{client}{name}": f.get_tensor(name)[row] for name in f.keys()}  # noqa: SIM118
+    return {k: v for k, v in notes.items() if not k.startswith("shard:")}, tensors
 
 
 def assert_same_run(one: Path, other: Path) -> None:

@@ -240,6 +240,18 @@ def test_a_request_to_stop_is_heard_once_the_round_is_done(
     assert_same_run(reference("aaggff_d"), place)
 
 
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_stop_between_two_checkpoints_leaves_the_same_states(
+    at: int, reference: Callable[[str], Path], tmp_path: Path
+):
+    """It makes one more checkpoint, and so another file of clients' states, of the same numbers."""
+    place = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        start(parse(raw(place, STATEFUL["scaffold"])), Asking(signal.SIGINT, (at,)))
+    resume(place)
+    assert_same_run(reference("scaffold"), place)
+
+
 def long(name: str) -> dict[str, Any]:
     """A run that is not over before it can be killed."""
     return {**STATEFUL[name], "rounds": 20, "evaluation": {"every": 5}}
