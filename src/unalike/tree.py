@@ -93,6 +93,11 @@ def sqnorm(a: Tree) -> Tensor:
     return dot(a, a) if leaves(a) else torch.zeros(())
 
 
+def cos2(a: Tree, b: Tree) -> Tensor:
+    """The squared cosine between two trees seen as vectors."""
+    return dot(a, b) ** 2 / (sqnorm(a) * sqnorm(b)).clamp(min=1e-12)
+
+
 def where(condition: Tensor, a: Tree, b: Tree) -> Tree:
     """``a`` where the condition holds, else ``b``."""
     return map(lambda x, y: torch.where(condition, x, y), a, b)

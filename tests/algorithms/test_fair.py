@@ -100,7 +100,7 @@ def test_the_reason_holds_scaffold_forgets_weights_that_are_not_fixed() -> None:
     Unless the weights are known for all clients: then its control variates have them, too.
     """
     data = scalars([0.0, 10.0])
-    scaffold, fedavg = Scaffold(Quadratic(), 2, 0.3), FedAvg(Quadratic(), Sgd(0.3))
+    scaffold, fedavg = Scaffold(Quadratic(), 2, Sgd(0.3)), FedAvg(Quadratic(), Sgd(0.3))
     ends = [
         play(Recipe(algorithm, Given(fixed)), data, 80, at(w=4.0)).trace()[-1]
         for algorithm, fixed in ((scaffold, False), (scaffold, True), (fedavg, False))

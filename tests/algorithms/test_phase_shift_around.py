@@ -97,7 +97,9 @@ def test_one_phase_is_the_method_itself(name: str) -> None:
 def test_scaffold(phases: int, by_size: bool) -> None:
     """c_i changes in every round; the server hears of all changes since the last upload."""
     mixing = ByExamples() if by_size else Uniform()
-    played = run(Scaffold(Quadratic(), 6, 0.05, server_lr=0.8), phases, at(w=1.0), mixing=mixing)
+    played = run(
+        Scaffold(Quadratic(), 6, Sgd(0.05), server_lr=0.8), phases, at(w=1.0), mixing=mixing
+    )
     pi = [n / 21 if by_size else 1 / 6 for n in SIZES]
     x, c, behind = 1.0, 0.0, 0
     w, own, unsent = [1.0] * 6, [0.0] * 6, [0.0] * 6
@@ -129,7 +131,9 @@ def test_scaffold(phases: int, by_size: bool) -> None:
 
 def test_nothing_is_lost_with_clients_that_drop_out() -> None:
     """c = sum pi_i (c_i - what client i has not sent yet), whoever failed to upload."""
-    recipe = Recipe(PhaseShift(Scaffold(Quadratic(), 6, 0.05)), Uniform(), schedule=InOrder(3, 2.0))
+    recipe = Recipe(
+        PhaseShift(Scaffold(Quadratic(), 6, Sgd(0.05))), Uniform(), schedule=InOrder(3, 2.0)
+    )
     data = scalars(MINIMA, SIZES)
     played = play(recipe, data, 12, at(w=1.0), batch_size=1, faults=Faults(drop=0.4), seed=3)
     assert any(len(r.ids) < 2 for r in played.rounds[:-1])

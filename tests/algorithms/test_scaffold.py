@@ -85,7 +85,7 @@ def by_hand(
 
 def test_two_steps_each_for_three_rounds() -> None:
     """The model and the server's control variate."""
-    recipe = Recipe(Scaffold(Quadratic(), n_clients=2, lr=0.1), schedule=Works((2, 2)))
+    recipe = Recipe(Scaffold(Quadratic(), 2, Sgd(0.1)), schedule=Works((2, 2)))
     played = play(recipe, TWO, 3, at(w=4.0))
     assert played.trace() == pytest.approx([4.19, 4.3439, 4.468559], **CLOSE)
     c = [float(s.servers[0].c["w"]) for s in played.states[1:]]
@@ -106,7 +106,7 @@ RULES: dict[str, tuple[Mixing, list[float]]] = {
 def test_whole_trace_of_the_algorithm(rule: str, fraction: float) -> None:
     """Model and all control variates; c = sum pi_i c_i is an invariant, whoever takes part."""
     mixing, pi = RULES[rule]
-    algorithm = Scaffold(Quadratic(), n_clients=5, lr=0.1, server_lr=0.7)
+    algorithm = Scaffold(Quadratic(), 5, Sgd(0.1), server_lr=0.7)
     recipe = Recipe(algorithm, mixing, Sampled(Participation(fraction), 2.0))
     played = play(recipe, scalars(FIVE, SIZES), 12, at(w=4.0), batch_size=1)
     steps, cohorts = [2 * n for n in SIZES], [r.ids.tolist() for r in played.rounds]
@@ -123,7 +123,7 @@ def test_it_finds_the_optimum_where_fedavg_drifts() -> None:
     """Many rounds of unequal work: its fixed point is the mean of the minima."""
     steps = Works((1, 4))
     drift = play(Recipe(FedAvg(Quadratic(), Sgd(0.3)), schedule=steps), TWO, 60, at(w=4.0))
-    fixed = play(Recipe(Scaffold(Quadratic(), 2, 0.3), schedule=steps), TWO, 60, at(w=4.0))
+    fixed = play(Recipe(Scaffold(Quadratic(), 2, Sgd(0.3)), schedule=steps), TWO, 60, at(w=4.0))
     assert drift.trace()[-1] > 7
     assert fixed.trace()[-1] == pytest.approx(5.0, abs=1e-4)
 
@@ -131,7 +131,7 @@ def test_it_finds_the_optimum_where_fedavg_drifts() -> None:
 @pytest.mark.parametrize("pi", [(0.8, 0.2), (0.25, 0.75)])
 def test_weights_move_the_fixed_point(pi: tuple[float, float]) -> None:
     """sum pi_i (w - m_i) = 0 at w = 10 pi_2; unequal work does not pull it away."""
-    recipe = Recipe(Scaffold(Quadratic(), 2, 0.3), Listed(pi), Works((1, 4)))
+    recipe = Recipe(Scaffold(Quadratic(), 2, Sgd(0.3)), Listed(pi), Works((1, 4)))
     assert play(recipe, TWO, 80, at(w=4.0)).trace()[-1] == pytest.approx(10 * pi[1], abs=1e-4)
 
 
@@ -139,7 +139,7 @@ def test_weights_move_the_fixed_point_with_some_of_the_clients() -> None:
     """0.1 x 0 + 0.3 x 10 + 0.2 x 3 + 0.1 x (-4) + 0.3 x 8 = 5.6; the plain mean is 3.4."""
     listed, _ = RULES["as listed"]
     schedule = Sampled(Participation(0.4), 1.0)
-    recipe = Recipe(Scaffold(Quadratic(), 5, 0.2), listed, schedule)
+    recipe = Recipe(Scaffold(Quadratic(), 5, Sgd(0.2)), listed, schedule)
     played = play(recipe, scalars(FIVE, SIZES), 120, at(w=4.0), batch_size=1)
     assert played.trace()[-1] == pytest.approx(5.6, abs=1e-3)
 
@@ -173,7 +173,7 @@ def test_the_sizes_of_steps_are_in_the_variate() -> None:
     from unalike.recipe import Decay
 
     decay = Decay("exponential", 0.5, 1)
-    recipe = Recipe(Scaffold(Quadratic(), 1, 0.1), schedule=Works((1,)), decay=decay)
+    recipe = Recipe(Scaffold(Quadratic(), 1, Sgd(0.1)), schedule=Works((1,)), decay=decay)
     played = play(recipe, scalars([10.0]), 2, at(w=4.0))
     # Round 1: g = -6 = c_1, w = 4.6, c = -6. Round 2: g - c_1 + c = -5.4, w = 4.6 + 0.05 x 5.4.
     assert played.trace() == pytest.approx([4.6, 4.87])

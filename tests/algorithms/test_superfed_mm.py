@@ -28,7 +28,7 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.algorithm import Ctx
 from unalike.algorithms.fedavg import Down, FedAvg, Up
-from unalike.algorithms.superfed import Ends, SuPerFed, cos2
+from unalike.algorithms.superfed import Ends, SuPerFed
 from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
 from unalike.parts.descent import Descent, Given, Step, begin
@@ -105,7 +105,7 @@ def test_the_pull_has_the_factor_one_half(monkeypatch: pytest.MonkeyPatch) -> No
 def slopes(a: list[float], b: list[float]) -> tuple[float, Tensor, Tensor]:
     """cos^2 of two vectors and its gradient for each."""
     f, l = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (a, b))
-    value = cos2({"w": f}, {"w": l})
+    value = tree.cos2({"w": f}, {"w": l})
     return (float(value.detach()), *torch.autograd.grad(value, (f, l)))
 
 

@@ -53,8 +53,7 @@ class GradientTracking(Stateless):
     """A model and a direction go to every neighbour; the correction stays."""
 
     task: Task
-    lr: float = 0.1
-    weight_decay: float = 0.0
+    opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
 
     @property
@@ -75,8 +74,8 @@ class GradientTracking(Stateless):
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Corrected local steps, and the mean of their directions."""
-        first, sgd = down.x if start is None else start, Sgd(self.lr, 0.0, self.weight_decay)
-        w, z = corrected(self.task, sgd, first, down.c, data, ctx.rate)
+        first = down.x if start is None else start
+        w, z = corrected(self.task, self.opt, first, down.c, data, ctx.rate)
         return Up(tree.sub(w, down.x), z), {}, mine
 
     def upload_like(self, down: Down) -> Up:

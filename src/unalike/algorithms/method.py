@@ -288,6 +288,16 @@ def plain_sgd(draft: Draft, method: str) -> str:
     )
 
 
+def forgotten(draft: Draft, method: str) -> str:
+    """The objection of a method whose sums must reach the server, if only later."""
+    if not draft.compression.forgets:
+        return ""
+    return (
+        f"method '{method}' cannot have a part of what it sums lost on the way; set "
+        "feedback = true of the compression beside it."
+    )
+
+
 def headless(draft: Draft, method: str) -> str:
     """The objection of a method that compares what goes into a head; empty if there is one."""
     network = draft.task.network

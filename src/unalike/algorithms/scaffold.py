@@ -11,7 +11,7 @@ weights (``gradient_tracking.py``), which is the same method on a complete graph
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, cast
 
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.gradient_tracking import GradientTracking
-from unalike.algorithms.method import OWN_MEAN, Method, Slot, plain_sgd
+from unalike.algorithms.method import OWN_MEAN, Method, Slot, forgotten, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.descent import corrected
@@ -54,8 +54,7 @@ class Scaffold(Stateless):
 
     task: Task
     n_clients: int
-    lr: float = 0.1
-    weight_decay: float = 0.0
+    opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
 
     def server_init(self, w: Params, key: Key) -> Server:
@@ -70,10 +69,9 @@ class Scaffold(Stateless):
         self, down: Server, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Params]:
         """Corrected local steps, then the new control variate by option II."""
-        c, c_i, sgd = down.c, mine, Sgd(self.lr, weight_decay=self.weight_decay)
-        first = down.x if start is None else start
-        w, z = corrected(self.task, sgd, first, tree.sub(c, c_i), data, ctx.rate)
-        dc = tree.map(lambda c, z: z - c, c, z)
+        c, c_i, first = down.c, mine, down.x if start is None else start
+        w, z = corrected(self.task, self.opt, first, tree.sub(c, c_i), data, ctx.rate)
+        dc = tree.sub(z, c)
         return Up(tree.sub(w, down.x), dc), {}, tree.add(c_i, dc)
 
     def upload_like(self, down: Server) -> Up:
@@ -123,21 +121,15 @@ class ScaffoldMethod(Method):
 
     def objection(self, draft: Draft) -> str:
         """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
-        if draft.compression.forgets:
-            return (
-                "method 'scaffold' cannot have a part of its control variates lost on the way; set "
-                "feedback = true of the compression beside it."
-            )
         if draft.topology.local and self.averaging == "size":
             return (
                 "method 'scaffold' needs weights that keep the plain mean where there is no "
                 "server; leave averaging = 'size' out."
             )
-        return plain_sgd(draft, "scaffold")
+        return forgotten(draft, "scaffold") or plain_sgd(draft, "scaffold")
 
     def _make(self, draft: Draft) -> Scaffold | GradientTracking:
-        opt = draft.opt
-        assert isinstance(opt, Sgd), "checked by ``objection``"
+        sgd = cast(Sgd, draft.opt)  # checked by ``objection``
         if draft.topology.local:
-            return GradientTracking(draft.task, opt.lr, opt.weight_decay, self.server_lr)
-        return Scaffold(draft.task, draft.n_clients, opt.lr, opt.weight_decay, self.server_lr)
+            return GradientTracking(draft.task, sgd, self.server_lr)
+        return Scaffold(draft.task, draft.n_clients, sgd, self.server_lr)

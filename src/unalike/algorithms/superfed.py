@@ -23,6 +23,7 @@ from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.parts.descent import descend
+from unalike.parts.representation.cut import layers
 from unalike.rng import Key, Stream
 from unalike.settings import setting
 from unalike.traits import Trait
@@ -65,31 +66,27 @@ class SuPerFed(Beside):
         w = tree.map(lambda f, l, u: tree.lerp(f, l, mixing * u), ends.f, ends.l, lam)
         loss, buffers = self.task.loss({**w, **buffers}, batch)
         near = self.mu / 2 * tree.sqnorm(tree.sub(ends.f, x))
-        return loss + near + mixing * self.nu * cos2(ends.f, ends.l), buffers
+        return loss + near + mixing * self.nu * tree.cos2(ends.f, ends.l), buffers
 
     def mixed(self, key: Key, like: Params) -> Params:
         """lambda for every leaf: the same everywhere, or the same within a layer."""
-        if not self.by_layer:
-            return dict.fromkeys(like, rng.uniform(key))
-        layers = {n: n.rpartition(".")[0] for n in like}
-        places = {layer: i for i, layer in enumerate(dict.fromkeys(layers.values()))}
-        u = rng.uniform(key, len(places))
-        return {n: u[places[layer]] for n, layer in layers.items()}
+        places = layers(like) if self.by_layer else dict.fromkeys(like, 0)
+        u = rng.uniform(key, len(set(places.values())))
+        return {n: u[i] for n, i in places.items()}
 
     def client(
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend on both ends at once with one optimizer."""
-        own, state = self.base.kept(mine)
+        (own, state), opt = self.base.kept(mine), self.base.opt
         f, buffers = self.task.split(down.x if start is None else start)
-        mixing = (ctx.round >= self.start).float()
+        ends, mixing = Ends(f, own), (ctx.round >= self.start).float()
         given = self.task.weights(down.x), mixing
-        ends, opt = Ends(f, own), self.base.opt
         end = descend(self.objective, opt, ends, buffers, data, ctx.rate, given, state=state)
         # While nothing is mixed the local end has no gradient, but weight decay may have moved it.
         own = tree.where(mixing > 0, end.theta.l, own)
-        up = Up(tree.sub({**end.theta.f, **end.buffers}, down.x))
-        return up, {}, self.base.keep(own, end.opt)
+        w_f = {**end.theta.f, **end.buffers}
+        return Up(tree.sub(w_f, down.x)), {}, self.base.keep(own, end.opt)
 
     def far_end(self, down: Down, mine: Any) -> Params:
         """This client's own model."""
@@ -99,11 +96,6 @@ class SuPerFed(Beside):
         """The point ``at`` of the line from the global model to this client's own."""
         point: Params = tree.lerp(down.x, self.far_end(down, mine), self.at)
         return point
-
-
-def cos2(a: Params, b: Params) -> Tensor:
-    """The squared cosine between two models seen as vectors."""
-    return tree.dot(a, b) ** 2 / (tree.sqnorm(a) * tree.sqnorm(b)).clamp(min=1e-12)
 
 
 class SuPerFedMM(Method):
@@ -144,22 +136,17 @@ class SuPerFedMM(Method):
     def change(self, draft: Draft) -> Draft:
         """Wrap FedAvg."""
         plain = int(self.start * draft.rounds + 1e-9)  # rounds without mixing
-
-        def base(d: Draft) -> SuPerFed:
-            first = d.first + plain
-            return SuPerFed(fedavg(d), first, self.mu, self.nu, self.at, self.by_layer)
-
-        return replace(draft, base=base)
+        rest = self.among(SuPerFed, "start") | {"by_layer": self.by_layer}
+        return replace(draft, base=lambda d: SuPerFed(fedavg(d), d.first + plain, **rest))
 
     def objection(self, draft: Draft) -> str:
         """Statistics of models in between belong to neither end."""
-        if not draft.task.network.buffers:
-            return ""
-        return (
+        why = (
             f"method 'superfed_{'lm' if self.by_layer else 'mm'}' trains random points between two "
             "models, and the running statistics of those fit no model that is judged; set "
             "run.buffers = 'drop', or choose a model without BatchNorm."
         )
+        return why if draft.task.network.buffers else ""
 
 
 class SuPerFedLM(SuPerFedMM):

@@ -4,6 +4,7 @@ The private part f comes first and gives h = f(x), the shared part g comes last 
 A second, local network a(h) may hang on the same h; its leaves are named ``local.``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,6 +58,13 @@ def _beside(local: nn.Module, module: nn.Module) -> nn.Module:
         module.__class__ = Chain
     module.add_module(LOCAL, local)
     return module
+
+
+def layers(leaves: Iterable[str]) -> dict[str, int]:
+    """The number of the layer that each leaf is of: a weight and its bias have the same."""
+    owner = {leaf: leaf.rpartition(".")[0] for leaf in leaves}
+    places = {layer: i for i, layer in enumerate(dict.fromkeys(owner.values()))}
+    return {leaf: places[layer] for leaf, layer in owner.items()}
 
 
 def first_layer(network: Network, prefixes: tuple[str, ...]) -> str:
