@@ -60,7 +60,8 @@ def step(
     monkeypatch: pytest.MonkeyPatch, opt: Sgd, round_: int = 5, **settings: float
 ) -> tuple[list[float], list[float]]:
     """Where both ends are after one step in a round; mixing starts in round 2."""
-    monkeypatch.setattr("unalike.algorithms.superfed.rng.uniform", lambda key: torch.tensor(0.3))
+    fixed = torch.tensor([0.3])
+    monkeypatch.setattr("unalike.algorithms.superfed.rng.uniform", lambda key, n: fixed)
     method = SuPerFed(FedAvg(Linear(), opt), start=2, **{"mu": 0.01, "nu": 2.0, **settings})
     one = torch.tensor(1.0)
     ctx = Ctx(torch.tensor(round_), rng.key(0), one, torch.tensor(0), one > 0, one)
