@@ -98,3 +98,12 @@ def test_separator_encoding_and_words_for_missing(tmp_path: Path, one_sentence) 
     assert examples.x[:, 0].isnan().tolist() == [False, True, False, False]
     with one_sentence(DataError, "no encoding 'klingon'"):
         Files(path=path, encoding="klingon").load()
+
+
+def test_decimal_commas(tmp_path: Path, one_sentence) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("crp;label\n1,5;a\n-0,25;b\n2;a\n")
+    examples = Files(path=str(path), separator=";", decimal=",").load()
+    assert examples.x[:, 0].tolist() == [1.5, -0.25, 2.0]
+    with one_sentence(DataError, "commas cannot separate the fields", "data.separator"):
+        Files(path=str(path), decimal=",").load()

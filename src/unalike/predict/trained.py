@@ -201,8 +201,8 @@ def trained(raw: dict[str, Any], weights: Weights, task: Task) -> Trained:
     if not isinstance(task, NetworkTask) or not task.predicts:
         raise RunError(f"the run trained {task.called}, which predicts nothing.")
     read = dict(raw["reading"])
-    separator, encoding, na_values = read["csv"]
-    csv = Csv(separator, encoding, tuple(na_values))
+    separator, encoding, na_values, *decimal = read["csv"]  # which older runs do not name
+    csv = Csv(separator, encoding, tuple(na_values), *decimal)
     nameless = isinstance(raw["clients"], int)  # then it says how many there are
     return Trained(
         tuple(map(str, range(raw["clients"]) if nameless else raw["clients"])),

@@ -1,7 +1,7 @@
 """Your own data, named in a configuration: a table, an NPZ file or a folder of images."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unalike.kinds import Kind
 
 _TABLE = {"label", "test_path", "drop", "missing", "normalise", "protected"}
-_TABLE |= {"separator", "encoding", "na_values", "split", "together", "task"}
+_TABLE |= {"separator", "encoding", "na_values", "decimal", "split", "together", "task"}
 _MEANING = {  # which settings a kind of file has a use for
     "table": _TABLE | {"client"},
     "npz": {"client", "layout", "normalise", "task"},
@@ -60,6 +60,9 @@ class Files(TableDataset):
     na_values: list[str] = Field(
         default=[], description="csv: what means missing, beside NA, ?, NaN, null and nothing"
     )
+    decimal: Literal[".", ","] = Field(
+        default=".", description="csv: what stands before the decimals of a number"
+    )
     layout: Layout = Field(default="auto", description="npz: where an image's channels are")
     size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
 
@@ -93,7 +96,7 @@ class Files(TableDataset):
             split=self.split,
             together=self.together,
             kind=kind,
-            csv=Csv(self.separator, self.encoding, tuple(self.na_values)),
+            csv=Csv(self.separator, self.encoding, tuple(self.na_values), self.decimal),
         )
         return self.finish(examples)
 

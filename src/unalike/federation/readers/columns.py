@@ -41,6 +41,7 @@ class Csv(NamedTuple):
     separator: str = ""  # empty: a tab in .tsv files, a comma in others
     encoding: str = "utf-8"
     na_values: tuple[str, ...] = ()  # what stands for "missing", beside the usual words
+    decimal: str = "."  # or a comma
 
     def separates(self, name: str) -> str:
         """The character between the fields of a file of this name."""

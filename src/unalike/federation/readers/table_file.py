@@ -35,6 +35,7 @@ def table_file(
     if path.suffix.lower() == ".parquet":
         return _parquet(path)
     _refuse_encoding(csv.encoding)
+    _refuse_commas(path, csv)
     try:
         if other := foreign(path, csv.encoding):
             raise DataError(f"'{path}' cannot be read as a table: {other}.")
@@ -42,6 +43,7 @@ def table_file(
             path,
             separator=csv.separates(path.name),
             null_values=[*NULLS, *csv.na_values],
+            decimal_comma=csv.decimal == ",",
             encoding="utf8" if csv.encoding == "utf-8" else csv.encoding,
             infer_schema_length=None,
             schema_overrides=dict.fromkeys(texts, pl.String),
@@ -76,6 +78,14 @@ def _refuse_encoding(name: str) -> None:
             f"there is no encoding '{name}'; data.encoding may be utf-8, latin-1, cp1252 or "
             "another that Python knows."
         ) from None
+
+
+def _refuse_commas(path: Path, csv: Csv) -> None:
+    if csv.decimal == csv.separates(path.name):
+        raise DataError(
+            f"commas cannot separate the fields of '{path}' and be in its numbers, too; set "
+            "data.separator beside data.decimal, for instance to ';'."
+        )
 
 
 def _undecoded(reason: str) -> str:

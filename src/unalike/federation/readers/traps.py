@@ -73,7 +73,8 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
         elif (comma := _decimal_comma(column)) is not None:
             warn_once(
                 f"column '{name}' holds numbers with a decimal comma, such as '{comma}', and each "
-                "becomes a feature; write them with a decimal point."
+                "becomes a feature; set data.decimal = ',' if a comma separates no fields, else write "
+                "them with a decimal point."
             )
         elif _decorated(column):
             warn_once(
