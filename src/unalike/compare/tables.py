@@ -148,8 +148,9 @@ def _versus(found: Versus | None, metric: str) -> list[Cell]:
 def _ratio(found: Speed) -> Cell:
     if found.ratio is None:
         return EMPTY
+    least = "≥ " if found.reached < found.of else ""  # who missed the target would need more
     ends = (written(found.low, 2), written(found.high, 2))
-    return Cell(found.ratio, f"{written(found.ratio, 2)} [{ends[0]}, {ends[1]}]")
+    return Cell(found.ratio, f"{least}{written(found.ratio, 2)} [{ends[0]}, {ends[1]}]")
 
 
 def _rounds(spent: float | None) -> Cell:

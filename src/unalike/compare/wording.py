@@ -203,7 +203,8 @@ def speed(made: Comparison) -> str:
     """What the speeds are, and what they claim."""
     return (
         f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds, less is "
-        "faster; nobody is called faster who missed the target under a seed."
+        "faster. A run that missed the target counts with all that it spent (≥), and nobody is "
+        "called faster who missed it under a seed."
     )
 
 
