@@ -115,8 +115,8 @@ def test_superfed_that_never_mixes(network: str, name: str) -> None:
 def test_superfed_at_the_federated_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """lambda = mu = nu = 0, also while mixing."""
     draw = rng.uniform
-    zero = torch.zeros(())
-    monkeypatch.setattr(rng, "uniform", lambda k, *shape: draw(k, *shape) if shape else zero)
+    zero = torch.zeros(1)
+    monkeypatch.setattr(rng, "uniform", lambda k, *n: zero if n == (1,) else draw(k, *n))
     setting = network_task("dense")
     pinned = run(setting, ("superfed_mm", {"start": 0.0, "mu": 0.0, "nu": 0.0}))
     assert same(pinned.x, run(setting, "fedavg").x)

@@ -127,7 +127,7 @@ def test_fednova_learns_how_clients_step() -> None:
 def test_scaffold_learns_rate_and_decay() -> None:
     """From the local optimizer."""
     made = composed(TASK, DATA, "scaffold", opt=Sgd(0.2, weight_decay=0.01)).algorithm
-    assert (made.lr, made.weight_decay, made.n_clients) == (0.2, 0.01, 6)
+    assert (made.opt, made.n_clients) == (Sgd(0.2, weight_decay=0.01), 6)
 
 
 # -- what is refused ----------------------------------------------------------------------------
