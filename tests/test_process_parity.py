@@ -109,7 +109,7 @@ def test_rounds_are_the_same_in_another_process(name: str, elsewhere: Pool) -> N
 def test_the_number_of_stages() -> None:
     """Some begin or end with another training, so all kinds of run are tried."""
     stages = {name: len(built(raw(name))) for name in METHODS}
-    several = {"lg_fedavg", "latent_disco", "finetune", "per_fedavg", "fedmix"}
+    several = {"lg_fedavg", "latent_disco", "finetune", "per_fedavg", "fedmix", "astraea"}
     assert {name for name, n in stages.items() if n > 1} == several
 
 

@@ -29,7 +29,7 @@ from unalike.tree import Tree
 
 ROUNDS = 2
 CHOOSING = {"by_size", "power_of_choice", "tifl", "fedbuff"}  # whose clients train as FedAvg's
-STAGED = {"fedmix"}  # which needs what the stage before left
+STAGED = {"fedmix", "astraea"}  # which need what the stage before left
 # Settings that a small federation needs, and one name for every way to train.
 CASES: dict[str, tuple[Named, ...]] = {
     name: (name,) for name in METHODS if name not in CHOOSING | STAGED

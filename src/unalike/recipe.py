@@ -20,6 +20,7 @@ from unalike.cohort import Cohort
 from unalike.parts.clock import Clock
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
+from unalike.parts.mixing.questions import Question
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.schedule import Sampled, Schedule
 from unalike.parts.selection import Choosing
@@ -58,7 +59,7 @@ class Decay:
 
 @runtime_checkable
 class Inherits(Protocol):
-    """A part that is made of the model of the stage before."""
+    """A part that is made of the model, or of what else the stage before left."""
 
     def inherit(self, model: Params) -> Self:
         """The part with what it takes from that model."""
@@ -90,6 +91,12 @@ class Recipe:
         return self.mixing.needs | self.algorithm.needs | chosen
 
     @property
+    def survey(self) -> tuple[Question, ...]:
+        """What every client is asked before the first round, for the weights or the schedule."""
+        asked = (*self.mixing.survey, *getattr(self.schedule, "survey", ()))
+        return tuple({q.name: q for q in reversed(asked)}.values())[::-1]
+
+    @property
     def looks(self) -> bool:
         """Whether clients measure the received model before they train."""
         return "loss" in self.needs or bool(self.mixing.gauges)
@@ -100,7 +107,7 @@ class Recipe:
 
     def inherit(self, model: Params) -> "Recipe":
         """The recipe with what its parts take from the model of the stage before."""
-        parts = {"algorithm": self.algorithm, "mixing": self.mixing}
+        parts = {name: getattr(self, name) for name in ("algorithm", "mixing", "transform")}
         taken = {k: v.inherit(model) for k, v in parts.items() if isinstance(v, Inherits)}
         return replace(self, **taken) if taken else self  # type: ignore[arg-type]
 

@@ -25,6 +25,7 @@ class Trait(StrEnum):
     SENDS_SOME_ENTRIES = "sends some entries of an update only"
     WRITES_FEW_BITS = "writes the numbers of an update in few bits"
     ALTERS_DOWNLOADS = "compresses what the server sends"
+    AUGMENTS = "augments the clients' examples"
     CHOOSES_COHORTS = "decides who answers when"
     BEGINS_WITH_A_STAGE = "begins with a stage of its own"
     ENDS_WITH_A_STAGE = "ends with a stage of its own"

@@ -251,6 +251,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.SENDS_SOME_ENTRIES: lambda d: d.compression.select,
     Trait.WRITES_FEW_BITS: lambda d: d.compression.values,
     Trait.ALTERS_DOWNLOADS: lambda d: d.download,
+    Trait.AUGMENTS: lambda d: d.transform,
     Trait.CHOOSES_COHORTS: lambda d: (d.phases, d.schedule),
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,

@@ -4,6 +4,7 @@ from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.aaggff_s import AAggFFS
 from unalike.algorithms.afl import Afl
 from unalike.algorithms.apfl import ApflMethod
+from unalike.algorithms.astraea import Astraea
 from unalike.algorithms.by_size import BySizeMethod
 from unalike.algorithms.ditto import DittoMethod
 from unalike.algorithms.dp import CentralDp
@@ -100,6 +101,7 @@ METHODS: dict[str, type[Method]] = {
     "tifl": Tifl,
     "fedbuff": FedBuff,
     "fedaug": FedAug,
+    "astraea": Astraea,
     "fedmix": FedMixMethod,
     "fedevg": FedEvgMethod,
     "fedcvae": FedCvae,

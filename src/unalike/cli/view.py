@@ -79,7 +79,7 @@ class View:
             self._say(f"{made.federation.unused:,} examples are held by no client")
         if untested := _untested(made.federation):
             self._say(untested)
-        for question in sim.recipe.mixing.survey:
+        for question in sim.recipe.survey:
             self._say(f"clients reveal once: {question.reveals}")
         if made.attackers:
             who = ", ".join(map(str, made.attackers))

@@ -9,6 +9,7 @@ tells how often a method differentiates one.
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from unalike import channel, tree
 from unalike.compare.settings import Budget
@@ -51,6 +52,7 @@ class Trial(NamedTuple):
     known: Any  # what selection knows of clients that never answered
     down: int  # bytes
     up: int
+    survey: dict[str, Tensor]  # what clients answered
 
 
 class Forecast:
@@ -78,7 +80,8 @@ class Forecast:
         downs, down = tree.map(lambda x: x[None], messages.down), tree.size_bytes(messages.down)
         known, up = loop.timing.blank(downs), channel.size_bytes(messages.wire)
         offset, reported = two - 2 * slope, len(answer.stats)
-        return Trial(loop, messages, reported, slope, offset, before, downs, known, down, up)
+        told = downs, known, down, up, state.survey
+        return Trial(loop, messages, reported, slope, offset, before, *told)
 
     def _worked(self, loop: Loop, state: State, examples: int) -> tuple[float, Replies]:
         """(the gradients one client takes for so many examples, its answer)."""
@@ -99,7 +102,7 @@ class Forecast:
         trial, start = self.trials[stage], spans[stage].start
         loop, topology = trial.loop, trial.loop.recipe.topology
         span = range(start, t + 1 if last else t + 2)
-        plan = loop.timing.plan(t, trial.known, trial.downs, span)
+        plan = loop.timing.plan(t, trial.known, trial.downs, span, trial.survey)
         works, _ = loop.timing.in_time(t, plan, trial.downs)
         ids, host = works.ids[works.reply], topology.host(t, self.n)
         gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls

@@ -244,7 +244,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _surveys(self) -> dict[str, Tensor]:
         """The answers of those whose answers this peer needs; zeros for the others."""
-        questions, asked = self.recipe.mixing.survey, self.surveyed(self.me)
+        questions, asked = self.recipe.survey, self.surveyed(self.me)
         if not questions or not asked:
             return {}
         got: dict[int, dict[str, Tensor]] = {}

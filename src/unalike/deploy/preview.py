@@ -41,7 +41,7 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
         recipe = stage.recipe
         if len(stages) > 1:
             yield f"stage {number}, {stage.rounds} rounds:"
-        for question in recipe.mixing.survey:
+        for question in recipe.survey:
             yield f"survey, once, '{question.name}': {question.reveals}"
         like = messages_of(recipe, w, rng.key(0))
         told = recipe.algorithm.server_init(w, rng.key(0))

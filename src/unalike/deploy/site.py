@@ -185,9 +185,7 @@ class Site:
         e, mine = self.federation.examples, self.federation.rows(TRAIN).order
         key = rng.fold_in(rng.stream(self.config.seed, "survey"), self.joined.number)
         own = Asked(e.strata[mine.numpy()], e.classes, lambda: e.x[mine])
-        answers = {
-            q.name: torch.from_numpy(q.answer(own, key)) for q in self._begun().mixing.survey
-        }
+        answers = {q.name: torch.from_numpy(q.answer(own, key)) for q in self._begun().survey}
         return self._said(question, tensors=answers)
 
     def _train(self, question: Message) -> Message:

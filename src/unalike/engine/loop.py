@@ -1,6 +1,6 @@
 """The server's side of training: one round, identical in simulation and over a network."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,9 +20,11 @@ from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.population import Population
+from unalike.engine.relay import Relayed
 from unalike.engine.timing import Known, Timing
-from unalike.engine.transport import Transport
+from unalike.engine.transport import Replies, Transport
 from unalike.errors import RunError
+from unalike.parts.mediators import Mediated
 from unalike.parts.mixing.base import Proportional
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
@@ -89,7 +91,7 @@ class Loop:
 
     def begin(self, w: Params) -> State:
         """Every server with the same initial model; the survey is asked."""
-        questions = self.recipe.mixing.survey
+        questions = self.recipe.survey
         survey = self.transport.survey(questions) if questions else {}
         self.asked = self._asked(questions, survey) if questions else Traffic()
         return self.blank(w)._replace(survey=survey)
@@ -117,7 +119,7 @@ class Loop:
     def advance(self, state: State, t: int) -> tuple[State, Round]:
         """Round ``t``: train, check, adapt, combine."""
         downs = self.downs(state)
-        plan = self.timing.plan(t, state.known, downs)
+        plan = self.timing.plan(t, state.known, downs, survey=state.survey)
         work, seconds = self.timing.in_time(t, plan, downs)
         at = rng.fold_in(self.noise, t + 1), plan.ids, self.home
         downs, heard, self.down = downloads.told(self.recipe, state.known.heard, downs, *at)
@@ -140,7 +142,7 @@ class Loop:
         scale = self.longest(state.stack.x)
         gathered = self._gathering(work, downs, scale)
         given = self.timing.versions(work, state.known, downs, self.home)
-        for part in self.transport.train(t, work, *given) if len(work.ids) else ():
+        for part in self._answers(t, work, *given, gathered) if len(work.ids) else ():
             gathered.take(part)
         ids, norms, stats = gathered.numbers()
         usable, rejected = self.guard.check(ids, norms, scale)
@@ -168,12 +170,25 @@ class Loop:
                 got, stats = got[left], {k: v[left] for k, v in stats.items()}
         return self._skipped(state, t, work, got, rejected, cost, gathered)
 
+    def _answers(
+        self, t: int, plan: Plan, downs: Tree, home: Tensor, gathered: Gathered
+    ) -> Iterator[Replies]:
+        """Of clients that train side by side, or, under mediators, one after the other."""
+        if not isinstance(gathered, Relayed):
+            yield from self.transport.train(t, plan, downs, home)
+            return
+        for some, now, whose in gathered.legs(downs, home):
+            yield from self.transport.train(t, some, now, whose)
+
     def _gathering(self, plan: Plan, downs: Tree, scale: float) -> Held | Running | Unseen:
         """How answers are kept: summed if they are many, one server asks and its rule allows."""
         if self.transport.sums is not None:
             return Unseen(plan.ids[plan.reply], self.transport.sums)
         members, planned = self.recipe.channel, plan.ids[plan.reply]
-        mixing = self.recipe.mixing
+        mixing, schedule = self.recipe.mixing, self.recipe.schedule
+        if isinstance(schedule, Mediated) and len(plan.ids):
+            x = tree.row(downs, 0).x
+            return Relayed(members, plan, schedule, self.guard, scale, x)
         if not self.holds and len(tree.leaves(downs)) and isinstance(mixing, Proportional):
             up = self.recipe.algorithm.upload_like(tree.row(downs, 0))
             if self.all.servers == 1 and tree.size_bytes(up) * len(planned) > HELD:

@@ -21,7 +21,8 @@ def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
     """Those of a stage that begins with the model ``w``."""
     algorithm = recipe.algorithm
     down = algorithm.broadcast(algorithm.server_init(w, key))
-    return Messages(down, algorithm.upload_like(down), wire(recipe, down), algorithm.handed(w))
+    handed = algorithm.handed(w), getattr(recipe.transform, "handed", ())
+    return Messages(down, algorithm.upload_like(down), wire(recipe, down), handed)
 
 
 def left(recipe: Recipe, w: Params) -> Params:

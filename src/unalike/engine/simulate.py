@@ -217,7 +217,8 @@ class Simulation:
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """Run every planned client, some at a time."""
-        self.states.settle()
+        if t != self._now:  # clients of one round may train one after the other
+            self.states.settle()
         self._now = t
         if not len(plan.ids):  # another process has all of them
             return

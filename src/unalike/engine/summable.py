@@ -6,6 +6,7 @@ from unalike import tree
 from unalike.channel import InPlace
 from unalike.cohort import Cohort
 from unalike.engine.adapt import MEASURED
+from unalike.parts.mediators import Mediated
 from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.tree import Params
@@ -17,6 +18,8 @@ TRIED = 3  # clients of the sum that a server is tried with
 def needs_more(recipe: Recipe, w: Params, key: Key) -> str:
     """Why a sum is not enough; empty if it is."""
     algorithm = recipe.algorithm
+    if isinstance(recipe.schedule, Mediated):
+        return "clients begin where single others arrived"
     if recipe.filters:
         return f"{type(recipe.filters[0]).__name__} looks at every single update"
     if measured := sorted(recipe.needs & MEASURED.keys()):

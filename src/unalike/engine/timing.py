@@ -5,6 +5,7 @@ plan is a function of the round and the key.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from unalike.engine.downloads import Heard
 from unalike.engine.messages import wire
 from unalike.engine.transport import Clients
 from unalike.parts.asynchronous import Buffered, Timeline
+from unalike.parts.mediators import Mediated
 from unalike.parts.schedule import Plan, Sampled
 from unalike.parts.selection import Choosing, Seen
 from unalike.recipe import Recipe
@@ -52,7 +54,14 @@ class Timing:
             past = tree.map(lambda x: x[0].expand(schedule.stalest, *x.shape[1:]), downs)
         return Known(losses, downloads.blank(self.recipe, downs, self.clients.n), past)
 
-    def plan(self, t: int, known: Known, downs: Tree, span: range | None = None) -> Plan:
+    def plan(
+        self,
+        t: int,
+        known: Known,
+        downs: Tree,
+        span: range | None = None,
+        survey: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> Plan:
         """Who is asked; ``span`` in place of the rounds of the stage."""
         schedule, n, span = self.recipe.schedule, self.clients.n, span or self.span
         if isinstance(schedule, Buffered):
@@ -60,7 +69,7 @@ class Timing:
         if not isinstance(schedule, Choosing):
             return schedule.plan(t, span, n, self.cohorts)
         losses = known.losses if isinstance(known.losses, Tensor) else torch.full((n,), torch.inf)
-        seen = Seen(self.clients.sizes, losses, self._usual(downs))
+        seen = Seen(self.clients.sizes, losses, self._usual(downs), survey)
         return schedule.choose(t, span, self.cohorts, seen)
 
     def in_time(self, t: int, plan: Plan, downs: Tree) -> tuple[Plan, float | None]:
@@ -72,6 +81,8 @@ class Timing:
             events, i = self._timeline(downs), self._at(t)
             return plan, events.step(i).at - (events.step(i - 1).at if i else 0.0)
         took = self._seconds(t, plan.ids, plan.epochs, downs)
+        if isinstance(schedule, Mediated):
+            took = schedule.waited(plan.role, took)
         wanted = self._wanted(t, plan)
         there = torch.zeros_like(plan.reply)
         there[took.argsort(stable=True)[:wanted]] = True

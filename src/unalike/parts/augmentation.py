@@ -9,8 +9,8 @@ What is drawn depends on the step's key and a row's place alone, so both engines
 that are judged or measured stay as they are.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from unalike.parts.augment import recolour
 from unalike.parts.transform import Transform
 from unalike.rng import Key
 from unalike.settings import Settings
+from unalike.tree import Params, Tree
 
 _STREAM = 5  # of a transform's key; FedAug's variants fold in 0, 1 and 2
 
@@ -138,6 +139,16 @@ class Augmented:
 
     augmentation: Augmentation
     base: Transform | None = None
+
+    def inherit(self, model: Params) -> Self:
+        """With what the other transform takes from the stage before, if anything."""
+        inherit = getattr(self.base, "inherit", None)
+        return self if inherit is None else replace(self, base=inherit(model))
+
+    @property
+    def handed(self) -> Tree:
+        """What clients are told for the other transform."""
+        return getattr(self.base, "handed", ())
 
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
         """Those of the other transform."""

@@ -5,7 +5,9 @@ power of choice:  of d such candidates the m whose last known loss is highest  (
 tiers:            one tier of equally fast clients, then uniformly in it   (Chai et al. 2020)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -23,6 +25,7 @@ class Seen(NamedTuple):
     sizes: Tensor  # [n] examples
     losses: Tensor  # [n] last reported; infinite if never
     seconds: Tensor | None  # [n] what a round usually takes; None without a clock
+    survey: Mapping[str, Tensor] = MappingProxyType({})  # what clients answered at the beginning
 
 
 class Selection(Protocol):

@@ -1,12 +1,14 @@
-"""What a client does to its own examples: FedAug's class-balancing augmentation.
+"""What a client does to its own examples: augmentation that balances classes.
 
-Raise every class below L to L copies by random variants of the client's own examples, with L such
-that the client's label distribution is at distance e (L1) from uniform:
+FedAug: raise every class below L to L copies by random variants of the client's own examples, with
+L such that the client's label distribution is at distance e (L1) from uniform:
 EMD'(L) = sum_i |max(n_i, L) / sum_j max(n_j, L) - 1/M| = e
+
+Astraea: raise the classes that are rare among all clients, n_i <- n_i (mean / all of class i)^power
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from unalike import rng
 from unalike.parts.augment import Variants
 from unalike.rng import Key
+from unalike.tree import Params
 
 Solver = Literal["bisect", "closed_form"]
 
@@ -101,9 +104,7 @@ class ClassBalance:
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
         """Positions (into ``labels``) of the examples to add variants of."""
         counts = np.bincount(labels, minlength=classes)
-        owned = counts > 0  # a class of which the client has no example cannot be augmented
-        L = level(counts, self.target, self.solver, owned)
-        missing = np.where(owned, np.maximum(np.rint(L) - counts, 0), 0).astype(np.int64)
+        missing = (self._filled(counts) - counts).astype(np.int64)
         if not missing.any():
             return np.zeros(0, dtype=np.int64)
         order = np.argsort(labels, kind="stable")
@@ -160,7 +161,7 @@ class ClassBalance:
 
     def _filled(self, counts: np.ndarray) -> np.ndarray:
         """A client's examples by class once its rare classes are filled up."""
-        owned = counts > 0
+        owned = counts > 0  # a class of which the client has no example cannot be augmented
         L = np.rint(level(counts, self.target, self.solver, owned))
         return np.where(owned, np.maximum(counts, L), counts)
 
@@ -173,3 +174,43 @@ class ClassBalance:
         else:
             return x
         return torch.where(altered.reshape(-1, *[1] * (x.ndim - 1)), new, x)
+
+
+def raised(counts: np.ndarray, shares: np.ndarray, power: float) -> np.ndarray:
+    """Examples by class once every class that is rarer than the mean of all is augmented.
+
+    Each of its examples counts (mean / its number)^power times: 0 adds none, 1 makes the classes of
+    all clients together equally large. ``shares`` are those of the classes among all clients.
+    """
+    rare = np.clip(shares * len(shares), 1e-12, 1.0)
+    return np.rint(counts * rare**-power)
+
+
+@dataclass(frozen=True)
+class GlobalBalance(ClassBalance):
+    """Astraea: augment the classes that are rare among all clients, wherever they are."""
+
+    power: float = 1.0
+    shares: tuple[float, ...] = ()  # of the classes, which the stage before found out
+
+    @property
+    def handed(self) -> Tensor:
+        """What every client is told."""
+        return torch.tensor(self.shares)
+
+    def inherit(self, model: Params) -> Self:
+        """With those shares."""
+        return replace(self, shares=tuple(model["shares"].tolist()))
+
+    def note(self, counts: np.ndarray) -> str:
+        """Nothing: whoever has examples of a rare class can vary them."""
+        return ""
+
+    def effect(self, counts: np.ndarray) -> dict[str, Any]:
+        """As of the other, with the shares that these clients have."""
+        shares = counts.sum(0) / counts.sum()
+        return super(GlobalBalance, replace(self, shares=tuple(shares))).effect(counts)
+
+    def _filled(self, counts: np.ndarray) -> np.ndarray:
+        shares = np.array(self.shares or [1 / len(counts)] * len(counts))
+        return raised(counts, shares, self.power)

@@ -9,7 +9,7 @@ from unalike.run.build import Experiment
 
 def facts(made: Experiment) -> dict[str, Any]:
     """What was decided while building, for the record."""
-    sim, questions = made.simulation, made.recipe.mixing.survey
+    sim, questions = made.simulation, made.recipe.survey
     transform, counts = made.recipe.transform, made.federation.counts
     counts = counts if made.loop.n == len(counts) else counts.sum(0)[None]
     w, network = made.course.w, made.recipe.algorithm.task.network
