@@ -12,9 +12,10 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.deploy.agreement import Agreement, agree, read_hello, welcome
+from unalike.deploy.frames import LIMIT, decode, encode
 from unalike.deploy.joining import hello, join
 from unalike.deploy.keys import credentials
-from unalike.deploy.messages import Message, decode, encode, message
+from unalike.deploy.messages import Message, message
 from unalike.deploy.peer import Peer
 from unalike.deploy.policy import Policy
 from unalike.deploy.remote import Remote
@@ -85,6 +86,7 @@ class Direct:
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self.sites = dict(sites)
         self.sessions = dict.fromkeys(sites, 1)
+        self.limit = LIMIT
 
     def ask(
         self, questions: Mapping[str, Message], seconds: float

@@ -75,6 +75,14 @@ def test_a_draw_is_a_prefix_of_a_longer_one() -> None:
     assert torch.equal(rng.normal(key, 3, 4), rng.normal(key, 8, 4)[:3])
 
 
+def test_many_numbers_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in (rng.uniform, rng.normal):
+        whole = draw(rng.key(3), 7, 11)
+        with monkeypatch.context() as m:
+            m.setattr(rng, "PART", 5)
+            assert torch.equal(draw(rng.key(3), 7, 11), whole)
+
+
 def test_the_same_inside_vmap_and_out() -> None:
     """Bit for bit, for every function."""
     keys = KEYS[:7]

@@ -6,6 +6,7 @@ Every purpose has its own named stream, so that changing one thing moves nothing
 """
 
 import math
+from collections.abc import Callable
 from enum import IntEnum, unique
 from typing import Literal
 from zlib import crc32
@@ -59,6 +60,7 @@ class ClientStream(IntEnum):
 
 
 SCARCE = 50  # how many times a sample are so many that drawing it twice finds enough of them
+PART = 1 << 18  # numbers that are drawn at once
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 
 
@@ -100,21 +102,38 @@ def client(root: Key, t: int, ids: int | Tensor) -> Key:
     return fold_in(fold_in(root, t), ids)
 
 
-def bits(k: Key, n: int) -> Tensor:
-    """``n`` random 64-bit integers for each key: shape [*k.shape, n]."""
-    counter = torch.arange(1, n + 1, device=k.device)
+def bits(k: Key, n: int, start: int = 0) -> Tensor:
+    """``n`` random 64-bit integers for each key, those from ``start`` on: shape [*k.shape, n]."""
+    counter = torch.arange(start + 1, start + n + 1, device=k.device)
     return _mix(_mix(k)[..., None] + counter * _GOLDEN)
 
 
 def uniform(k: Key, *shape: int) -> Tensor:
     """Uniform numbers in [0, 1) with 24 random bits, from one key."""
-    return (_shift(bits(k, math.prod(shape)), 40).float() * 2**-24).reshape(shape)
+    return _in_parts(lambda start, n: _unit(k, n, start), k, shape)
+
+
+def _unit(k: Key, n: int, start: int) -> Tensor:
+    return _shift(bits(k, n, start), 40).float() * 2**-24
+
+
+def _in_parts(draw: Callable[[int, int], Tensor], k: Key, shape: tuple[int, ...]) -> Tensor:
+    """Some at a time on a CPU: integers of 64 bits take ten times the memory of the numbers."""
+    n = math.prod(shape)
+    if n <= PART or k.device.type != "cpu":
+        return draw(0, n).reshape(shape)
+    return torch.cat([draw(at, min(PART, n - at)) for at in range(0, n, PART)]).reshape(shape)
 
 
 def normal(k: Key, *shape: int) -> Tensor:
     """Standard normal numbers by the Box-Muller transform, from one key."""
-    u, v = uniform(fold_in(k, 0), *shape), uniform(fold_in(k, 1), *shape)
-    return torch.sqrt(-2 * torch.log1p(-u)) * torch.cos(2 * math.pi * v)
+    one, other = fold_in(k, 0), fold_in(k, 1)
+
+    def draw(start: int, n: int) -> Tensor:
+        u, v = _unit(one, n, start), _unit(other, n, start)
+        return torch.sqrt(-2 * torch.log1p(-u)) * torch.cos(2 * math.pi * v)
+
+    return _in_parts(draw, k, shape)
 
 
 def permutation(k: Key, n: int) -> Tensor:

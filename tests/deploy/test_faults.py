@@ -22,8 +22,9 @@ from unalike import tree
 from unalike.deploy import circle, keeping, serving
 from unalike.deploy.audit import Audit, check
 from unalike.deploy.desk import Desk
+from unalike.deploy.frames import LIMIT, Arrived, Parcel, decode, encode
 from unalike.deploy.keys import Credentials, credentials, issue, make_authority
-from unalike.deploy.messages import LIMIT, MessageError, decode, encode
+from unalike.deploy.messages import MessageError
 from unalike.deploy.network import Line, Listener
 from unalike.deploy.peering import take_part
 from unalike.deploy.policy import Policy
@@ -87,8 +88,12 @@ def faulty(plan: Plan) -> type[Line]:
     """Lines on which a plan's fault happens."""
 
     class Faulty(Line):
-        def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:
-            def go(told: bytes = raw) -> bytes:
+        def call(
+            self, name: str, told: Parcel | bytes, limit: int, seconds: float
+        ) -> Arrived | None:
+            raw = b"".join(told.pieces()) if isinstance(told, Parcel) else told
+
+            def go(told: bytes = raw) -> Arrived | None:
                 return super(Faulty, self).call(name, told, limit, seconds)
 
             kind = plan.kind.removeprefix("peer ")
@@ -98,7 +103,9 @@ def faulty(plan: Plan) -> type[Line]:
                 return go(encode(m._replace(head=m.head.model_copy(update={"note": note}))))
             if kind == "garbled question" and name == "Next":
                 back = go()
-                return plan.garbled(back) if back and plan.now(self.site) else back
+                if back is not None and plan.now(self.site):
+                    decode(plan.garbled(encode(back.message)))
+                return back
             if name not in ("Answer", "Ask"):
                 return go()
             return _sent(plan, kind, self.site, raw, go)
@@ -106,7 +113,7 @@ def faulty(plan: Plan) -> type[Line]:
     return Faulty
 
 
-def _sent(plan: Plan, kind: str, site: str, raw: bytes, go: Callable[..., bytes]) -> bytes:
+def _sent(plan: Plan, kind: str, site: str, raw: bytes, go: Callable[..., Any]) -> Any:
     trains = kind in ("not finite", "late") and "steps" in (decode(raw).note.get("stats") or {})
     if kind in ("not finite", "late") and not trains:
         return go()
@@ -140,7 +147,7 @@ def full(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk on which the victim's write fails once."""
     whole = keeping.write
 
-    def write(path: Path, data: bytes) -> None:
+    def write(path: Path, data: Any) -> None:
         if plan.victim in path.parts and plan.now(plan.victim):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         whole(path, data)

@@ -22,7 +22,7 @@ import pytest
 import torch
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from deployed import NAMES, examples, rows, simulated
+from deployed import NAMES, examples, rows, together
 from safetensors.torch import load_file
 
 from unalike.deploy import hub
@@ -50,12 +50,15 @@ name = "{method}"
 epochs = 1
 batch_size = 16
 lr = 0.1
+[evaluation]
+every = 2
 """
+THREE = NAMES[:3]
 
 
-def model_of(recipe: Path) -> dict[str, torch.Tensor]:
+def model_of(recipe: Path, names: tuple[str, ...]) -> dict[str, torch.Tensor]:
     config = read_config(str(recipe), [])
-    data = simulated(config.seed)
+    data = together(names, config.seed)
     near = assemble(config, data, task(config, data.examples))
     progress = near.course.begin()
     for t in range(near.course.rounds):
@@ -65,9 +68,9 @@ def model_of(recipe: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-def same(folder: Path, recipe: Path) -> None:
+def same(folder: Path, recipe: Path, names: tuple[str, ...] = NAMES) -> None:
     found = load_file(folder / "model.safetensors")
-    for name, x in model_of(recipe).items():
+    for name, x in model_of(recipe, names).items():
         assert torch.allclose(x, found[name], atol=1e-5), name
 
 
@@ -240,7 +243,7 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
         pytest.skip("Flower is not installed: pip install flwr, or set UNALIKE_FLOWER")
     made = Flower(tmp_path_factory.mktemp("fl"), bin_)
     try:
-        for k, name in enumerate(NAMES):
+        for k, name in enumerate(THREE):
             made.node(k, name)
         yield made
     finally:
@@ -255,13 +258,13 @@ def test_through_flower_it_is_the_simulated_run(method: str, flower: Flower) -> 
     recipe = folder / f"{method}.toml"
     recipe.write_text(RECIPE.format(method=method))
     workers = []
-    for name in NAMES:
+    for name in THREE:
         x, y = rows()[name]
         np.savez(folder / f"{name}.npz", x=x, y=y)
         command = [sys.executable, "-m", "unalike", "join", name, "--data", f"{name}.npz"]
         command += ["--at", f"unix:{folder}/{name}.sock", "--folder", f"{method}-{name}"]
         workers.append(subprocess.Popen(command, cwd=folder, env=flower.env))
-    command = [sys.executable, "-m", "unalike", "serve", recipe.name, "--sites", *NAMES]
+    command = [sys.executable, "-m", "unalike", "serve", recipe.name, "--sites", *THREE]
     command += ["--at", "flower:127.0.0.1:8000", "--keys", "keys", "--folder", f"run-{method}"]
     try:
         done = subprocess.run(command, cwd=folder, env=flower.env, check=False)
@@ -272,4 +275,4 @@ def test_through_flower_it_is_the_simulated_run(method: str, flower: Flower) -> 
         for worker in workers:
             worker.kill()
             worker.wait()
-    same(folder / f"run-{method}", recipe)
+    same(folder / f"run-{method}", recipe, THREE)

@@ -1,5 +1,6 @@
 """Messages: whatever bytes come, the answer is a message or one sentence, in bounded memory."""
 
+import hashlib
 import random
 import resource
 import zlib
@@ -8,20 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load
 
 from unalike import channel
 from unalike.channel import Ragged
-from unalike.deploy.messages import (
-    MAGIC,
-    START,
-    Damaged,
-    MessageError,
-    decode,
-    encode,
-    fitted,
-    message,
-    numbers,
-)
+from unalike.deploy.frames import CHUNK, HEAD, MAGIC, START, decode, encode, pack, read
+from unalike.deploy.messages import Damaged, MessageError, fitted, message, numbers
 
 W = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
 
@@ -108,9 +101,11 @@ def _mutated(rng: random.Random, raw: bytes) -> bytes:
 
 
 def _summed(raw: bytes) -> bytes:
-    """With the right checksum, so that what is behind it is tried, too."""
-    found = zlib.crc32(raw[START - 4 :]).to_bytes(4, "big")
-    return raw[: START - 8] + found + raw[START - 4 :]
+    """With the right checksums, so that what is behind them is tried, too."""
+    begin = START + int.from_bytes(raw[START - 4 : START], "big") + 8
+    end = begin + int.from_bytes(raw[begin - 8 : begin], "little")
+    rest = hashlib.sha256(raw[end:]).digest() + raw[START - 4 : end]
+    return raw[: len(MAGIC)] + zlib.crc32(rest).to_bytes(4, "big") + rest + raw[end:]
 
 
 def _fuzz(times: int) -> None:
@@ -148,8 +143,46 @@ def test_no_tensor_is_made_of_more_than_the_message_holds() -> None:
     body = len(head).to_bytes(8, "little") + head + np.zeros(4, "f4").tobytes()
     raw = encode(message("answer", "run", 1, "north"))
     length = int.from_bytes(raw[START - 4 : START], "big")
-    with pytest.raises(MessageError, match="cannot be read"):
+    with pytest.raises(MessageError, match="over the limit"):
         decode(_summed(raw[: START + length] + body))
+
+
+def test_a_message_is_read_as_it_comes() -> None:
+    """Whatever the pieces are, nothing is held but the tensors themselves."""
+    x = {"a": torch.arange(3 * CHUNK // 4, dtype=torch.float32), "b": torch.tensor(True)}
+    parcel = pack(message("answer", "run", 1, "north", x))
+    pieces = list(parcel.pieces())
+    assert sum(map(len, pieces)) == parcel.size
+    assert max(map(len, pieces)) <= CHUNK
+    whole = b"".join(pieces)
+    for step in (1 << 10, 999_983, len(whole)):
+        arrived = read(whole[i : i + step] for i in range(0, len(whole), step))
+        assert (arrived.size, arrived.sha256) == (parcel.size, parcel.sha256)
+        assert torch.equal(arrived.message.tensors["['a']"], x["a"])
+    assert any(part.obj is not None for part in parcel.parts if isinstance(part, memoryview))
+    for end in (3, START, START + 10, len(whole) - 1):
+        with pytest.raises(Damaged):
+            decode(whole[:end])
+    with pytest.raises(Damaged):
+        decode(whole + b"x")
+
+
+def test_a_body_is_a_safetensors_file() -> None:
+    raw = encode(message("answer", "run", 1, "north", W))
+    start = START + int.from_bytes(raw[START - 4 : START], "big")
+    assert torch.equal(load(raw[start:])["['weight']"], W["weight"])
+
+
+def test_a_head_that_nobody_would_read_is_not_sent() -> None:
+    with pytest.raises(MessageError, match="head of more than"):
+        pack(message("answer", "run", 1, "north", note={"x": "y" * HEAD}))
+
+
+def test_truth_values_are_true_or_false() -> None:
+    raw = bytearray(encode(message("answer", "run", 1, "north", {"x": torch.tensor([True])})))
+    raw[-1] = 7
+    with pytest.raises(MessageError, match="truth values"):
+        decode(_summed(bytes(raw)))
 
 
 def test_a_single_flipped_bit_shows() -> None:

@@ -2,7 +2,8 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from safetensors.torch import load_file
 
 from unalike.deploy.audit import Audit, check
 from unalike.deploy.desk import Desk
+from unalike.deploy.frames import LIMIT, encode, pack
 from unalike.deploy.keys import credentials, issue, make_authority
-from unalike.deploy.messages import LIMIT, MessageError, encode, message
+from unalike.deploy.messages import MessageError, message
 from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
@@ -156,10 +158,46 @@ def test_a_message_counts_once(listening: tuple[Desk, str], keys: Path) -> None:
         line.call("Answer", answer, LIMIT, 10)
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_sites_hear_why_the_coordinator_leaves(
+    failed: bool, listening: tuple[Desk, str], keys: Path, tmp_path: Path
+) -> None:
+    desk, address = listening
+    said, left = list[str](), list[str]()
+    line = Line("north", address, credentials(keys, "north"))
+
+    def run() -> None:
+        try:
+            work("north", examples("north"), line, tmp_path / "n", Policy(), said.append, 1.0)
+        except RunError as error:
+            left.append(str(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert wait_until(lambda: desk.session("north") > 0)
+    desk.end("site 'west' did not come within 5 seconds.", failed=failed)
+    thread.join(20)
+    line.close()
+    assert not thread.is_alive()
+    if failed:
+        assert left == [
+            "the coordinator has ended the run: site 'west' did not come within 5 seconds."
+        ]
+    else:
+        assert "site 'west' did not come" in said[0]
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
+
+
 def test_an_audit_log_shows_what_was_changed(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl")
     for i in range(3):
-        audit.append("sent", "north", "train", i, b"x")
+        audit.append("sent", "north", "train", i, pack(message("train", "run", i, "north")))
     lines = audit.path.read_text().splitlines(keepends=True)
     for wrong in ([lines[0], lines[2]], [lines[0].replace("north", "south"), *lines[1:]]):
         audit.path.write_text("".join(wrong))

@@ -23,6 +23,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.preparing import counted, learned
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
+from unalike.errors import DataError, RunError
 from unalike.federation.build import federate
 from unalike.federation.datasets.own import Files
 from unalike.federation.partition.natural import Natural
@@ -96,6 +97,8 @@ def test_a_messy_table_gives_the_simulated_model(
         (("none mild grave", "none mild"), "multiclass"),
         (("none mild", "mild grave"), "multiclass"),
         (("none mild", "none mild"), "binary"),
+        (("none", "mild"), "binary"),
+        (("none", "mild grave"), "multiclass"),
     ],
 )
 def test_a_site_may_lack_a_class(classes: tuple[str, str], kind: str) -> None:
@@ -111,6 +114,26 @@ def test_a_site_may_lack_a_class(classes: tuple[str, str], kind: str) -> None:
         joined = join(examples, welcome(agreed, name, parse({"rounds": 1}), "run"))
         found = joined.federation.examples
         assert (found.kind, found.classes) == (kind, agreed.shape.classes)
+
+
+def test_one_class_at_all_sites_is_nothing_to_learn() -> None:
+    examples = from_arrays(np.zeros((9, 3)), ["none"] * 9)
+    said = {n: read_hello(message("hello", "", 0, n, note=hello(examples))) for n in "ab"}
+    with pytest.raises(RunError, match="all labels of all sites are 'none'"):
+        agree(said, 0)
+
+
+def test_texts_that_may_name_persons_are_not_told(tmp_path: Path) -> None:
+    held = table("town", 2)
+    names = [f"patient {i // 2}" for i in range(len(held))]
+    held.drop("site").with_columns(pl.Series("who", names)).write_csv(tmp_path / "town.csv")
+    given: dict[str, Any] = {"path": str(tmp_path / "town.csv"), "label": "ill"}
+    examples = Files(**given, missing="impute").load()
+    with pytest.raises(DataError, match="column 'who' has 40 different texts in 80 rows"):
+        hello(examples)
+    assert "patient 3" in str(hello(examples, ["who"]))
+    without = Files(**given, missing="impute", drop=["who"]).load()
+    assert "patient" not in str(hello(without))
 
 
 @given(

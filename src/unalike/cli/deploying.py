@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, UnalikeError
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
@@ -75,9 +75,13 @@ def serve(
     try:
         serving.serve(config, sites, place, desk, _say, seconds=seconds)
     except KeyboardInterrupt:
+        desk.end("it was stopped, and continues when it is started again", failed=False)
         raise KeyboardInterrupt(
             "stopped; the same command continues from the last round that was saved"
         ) from None
+    except UnalikeError as error:
+        desk.end(str(error), failed=True)
+        raise
     finally:
         listener.close()
     _say(f"finished; the run is in {place}")
@@ -97,10 +101,11 @@ def join(
     """Take part, or show what that would send."""
     examples = _read(data, label, settings)
     if dry_run is not None:
+        from unalike.deploy.policy import read_policy
         from unalike.deploy.preview import preview
         from unalike.run.config import read_config
 
-        for line in preview(read_config(dry_run, []), examples):
+        for line in preview(read_config(dry_run, []), examples, read_policy(policy or "")):
             _say(line, stamp=False)
         return
     network, working = _deploy("network"), _deploy("working")
@@ -149,7 +154,7 @@ def peer(
         from unalike.deploy.preview import preview
 
         module.refuse(config, addresses)
-        for line in preview(config, examples, len(addresses)):
+        for line in preview(config, examples, read_policy(policy or ""), len(addresses)):
             _say(line, stamp=False)
         return
     from unalike.deploy.keys import credentials

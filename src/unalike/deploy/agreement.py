@@ -112,6 +112,11 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
                 )
     columns = _columns(hellos)
     classes = len(class_names) or max(h.classes for h in hellos.values())
+    if classes == 1:
+        raise RunError(
+            f"all labels of all sites are '{(*class_names, '0')[0]}'; classification needs two "
+            "classes or more."
+        )
     starts = accumulate((hellos[n].rows for n in names), initial=0)
     # The numbers that a simulation gives natural clients of these names.
     order = numbered(np.arange(len(names)), len(names), stream(seed, PARTITION), names).names

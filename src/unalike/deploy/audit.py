@@ -12,11 +12,25 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from unalike.errors import RunError
 
 FIRST = "0" * 64
+
+
+class Traced(Protocol):
+    """Bytes, as far as the log tells of them."""
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Of all before the tensors' bytes, whose own digest is in there."""
+        ...
 
 
 class Audit:
@@ -30,7 +44,7 @@ class Audit:
         self._last = check(path) if path.exists() else FIRST
         self._alone = threading.Lock()
 
-    def append(self, way: str, site: str, kind: str, number: int, raw: bytes) -> None:
+    def append(self, way: str, site: str, kind: str, number: int, what: Traced) -> None:
         """A message that was sent or received: what it was, and the digest of its bytes."""
         with self._alone:
             entry = {
@@ -39,8 +53,8 @@ class Audit:
                 "site": site,
                 "kind": kind,
                 "number": number,
-                "bytes": len(raw),
-                "sha256": hashlib.sha256(raw).hexdigest(),
+                "bytes": what.size,
+                "sha256": what.sha256,
                 "before": self._last,
             }
             line = json.dumps(entry, sort_keys=True)

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from unalike.deploy.audit import Audit
+from unalike.deploy.frames import LIMIT, pack
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import LIMIT, Damaged, Message, MessageError, decode, encode
+from unalike.deploy.messages import Damaged, Message, MessageError
 from unalike.deploy.network import Line
 from unalike.errors import ConfigError
 
@@ -91,16 +92,17 @@ class Circle:
         if self.closed:
             raise MessageError("this peer has left.")
         asked = self._stamped(m)
-        raw = encode(asked)
-        self.audit.append("sent", name, asked.kind, asked.head.number, raw)
+        parcel = pack(asked)
+        self.audit.append("sent", name, asked.kind, asked.head.number, parcel)
         try:
-            back = self.lines[name].call("Ask", raw, self.limit, seconds)
+            back = self.lines[name].call("Ask", parcel, self.limit, seconds)
         except ValueError:  # the line was hung up meanwhile
             raise MessageError("this peer has left.") from None
-        try:
-            answer = decode(back, self.limit)
         except Damaged as error:
             raise ConnectionError(str(error)) from None
+        if back is None:
+            raise ConnectionError("an empty answer")
+        answer = back.message
         if self.closed:
             raise MessageError("this peer has left.")
         self.audit.append("received", name, answer.kind, answer.head.number, back)

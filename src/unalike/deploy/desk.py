@@ -6,14 +6,17 @@ is to the question that the site has now: whatever is late, doubled or made up i
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from unalike.deploy.agreement import Hello, read_hello
 from unalike.deploy.audit import Audit
 from unalike.deploy.exchange import AGAIN
-from unalike.deploy.messages import LIMIT, Message, MessageError, decode, encode
+from unalike.deploy.frames import CHUNK, LIMIT, Parcel, pack, read
+from unalike.deploy.messages import Message, MessageError, message
+
+MOST = 2000  # characters of what sites are told when the coordinator leaves
 
 
 class NotJoined(MessageError):
@@ -35,24 +38,25 @@ class Desk:
         self.names, self.audit = frozenset(names), audit
         self.limit = LIMIT
         self.closed = False
+        self._ending: Parcel | None = None
         self._ready = threading.Condition()
         self._hellos: dict[str, Hello] = {}
         self._sessions: dict[str, int] = dict.fromkeys(names, 0)
-        self._welcomes: dict[str, bytes] = {}
+        self._welcomes: dict[str, Parcel] = {}
         self._asked: dict[str, Asked] = {}
         self._answers: dict[str, Message | str] = {}
         self._seen: dict[str, float] = {}  # when each site was last heard of
 
     # What the network calls, in threads of its own.
 
-    def hello(self, site: str, raw: bytes) -> bytes:
+    def hello(self, site: str, raw: bytes) -> Parcel | None:
         """Take a site's hello; its welcome, once everybody is here."""
         with self._ready:
             self._known(site)
             if not raw:  # it only wants to know whether everybody is here
                 self._joined(site)
-                return self._welcomes.get(site, b"")
-            m = self._read(site, raw)
+                return self._ending or self._welcomes.get(site)
+            m = self._read(site, [raw], CHUNK)
             if m.kind != "hello":
                 raise MessageError("a site begins with 'hello'.")
             told = read_hello(m)
@@ -62,27 +66,31 @@ class Desk:
             if self._asked.pop(site, None) is not None:
                 self._answers[site] = AGAIN
             self._ready.notify_all()
-            return self._welcomes.get(site, b"")
+            return self._welcomes.get(site)
 
-    def next(self, site: str, seconds: float) -> bytes:
+    def next(self, site: str, seconds: float) -> Parcel | None:
         """The site's question; nothing if there is none within some seconds."""
         with self._ready:
             self._known(site)
             self._joined(site)
-            self._ready.wait_for(lambda: site in self._asked or self.closed, seconds)
+            self._ready.wait_for(
+                lambda: site in self._asked or self.closed or self._ending is not None, seconds
+            )
+            if self._ending is not None:
+                return self._ending
             asked = self._asked.get(site)
         if asked is None:
-            return b""
-        raw = encode(asked.message)
-        self.audit.append("sent", site, asked.message.kind, asked.number, raw)
-        return raw
+            return None
+        parcel = pack(asked.message)
+        self.audit.append("sent", site, asked.message.kind, asked.number, parcel)
+        return parcel
 
-    def answer(self, site: str, raw: bytes) -> None:
+    def answer(self, site: str, pieces: Iterable[bytes]) -> None:
         """Take a site's answer to the question it has."""
         with self._ready:
             self._known(site)
             asked = self._asked.get(site)
-        m = self._read(site, raw)
+        m = self._read(site, pieces, self.limit)
         with self._ready:
             if asked is None or self._asked.get(site) is not asked or m.head.number != asked.number:
                 raise MessageError(f"question {m.head.number} is not open for this site.")
@@ -92,11 +100,12 @@ class Desk:
             self._answers[site] = m
             self._ready.notify_all()
 
-    def _read(self, site: str, raw: bytes) -> Message:
-        m = decode(raw, self.limit)
+    def _read(self, site: str, pieces: Iterable[bytes], limit: int) -> Message:
+        arrived = read(pieces, limit)
+        m = arrived.message
         if m.head.sender != site:
             raise MessageError(f"a message in the name of '{m.head.sender}' came from '{site}'.")
-        self.audit.append("received", site, m.kind, m.head.number, raw)
+        self.audit.append("received", site, m.kind, m.head.number, arrived)
         return m
 
     def _known(self, site: str) -> None:
@@ -119,7 +128,7 @@ class Desk:
     def welcome(self, each: Mapping[str, Message]) -> None:
         """Sites may begin."""
         with self._ready:
-            self._welcomes = {site: encode(m) for site, m in each.items()}
+            self._welcomes = {site: pack(m) for site, m in each.items()}
             for site, m in each.items():
                 self.audit.append("sent", site, m.kind, m.head.number, self._welcomes[site])
             self._ready.notify_all()
@@ -139,22 +148,35 @@ class Desk:
                 self._asked[site] = Asked(m.head.number, m)
             self._ready.notify_all()
         waiting, end = set(questions), time.monotonic() + seconds
-        while waiting:
+        try:
+            while waiting:
+                with self._ready:
+                    left = end - time.monotonic()
+                    self._ready.wait_for(partial(self._any, waiting), max(left, 0))
+                    got = sorted(waiting & self._answers.keys())
+                    if not got and time.monotonic() >= end:
+                        break
+                for site in got:
+                    waiting.discard(site)
+                    with self._ready:
+                        answer = self._answers.pop(site)
+                    yield site, answer
+        finally:
             with self._ready:
-                left = end - time.monotonic()
-                self._ready.wait_for(partial(self._any, waiting), max(left, 0))
-                got = {s: self._answers.pop(s) for s in sorted(waiting & self._answers.keys())}
-                if not got and time.monotonic() >= end:
-                    for site in waiting:
-                        self._asked.pop(site, None)  # too late is no answer
-                    break
-            waiting = waiting - got.keys()
-            yield from got.items()
+                for site in waiting:
+                    self._asked.pop(site, None)  # too late is no answer
         for site in sorted(waiting):
             yield site, f"no answer within {seconds:g} seconds"
 
     def _any(self, sites: set[str]) -> bool:
         return bool(sites & self._answers.keys())
+
+    def end(self, why: str, failed: bool) -> None:
+        """Whoever asks from now on hears why there is nothing to do, and whether to wait for it."""
+        note = {"why": why[:MOST], "failed": failed}
+        with self._ready:
+            self._ending = pack(message("ended", "", 0, "coordinator", note=note))
+            self._ready.notify_all()
 
     def close(self) -> None:
         """Nobody waits any longer."""

@@ -11,6 +11,8 @@ AGAIN = "it joined again before it had answered"
 class Exchange(Protocol):
     """The coordinator's end."""
 
+    limit: int  # bytes of the longest answer
+
     def ask(
         self, questions: Mapping[str, Message], seconds: float
     ) -> Iterator[tuple[str, Message | str]]:

@@ -19,7 +19,8 @@ import numpy as np
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
-from unalike.deploy.messages import MessageError, decode
+from unalike.deploy.frames import Parcel, decode
+from unalike.deploy.messages import MessageError
 from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
 from unalike.deploy.serving import serve
@@ -27,6 +28,7 @@ from unalike.errors import ConfigError, RunError
 from unalike.run.config import read_config
 
 REST = 0.1  # seconds between two looks
+AGAIN = 5.0  # seconds before a node that failed hears its question again
 APP = files("unalike.deploy") / "flower_app"
 
 
@@ -96,11 +98,14 @@ class Carrier:
         self.site: dict[int, str] = {}  # of nodes that have said hello
         self.welcomed: set[str] = set()
         self.waiting: dict[str, tuple[int, bytes]] = {}  # message -> node and what it was
+        self.resting: dict[int, float] = {}  # nodes that failed, and until when they are left alone
 
     def run(self) -> None:
         """Until the desk is closed."""
         while not self.desk.closed:
+            now = time.monotonic()
             busy = {node for node, _ in self.waiting.values()}
+            busy |= {node for node, end in self.resting.items() if end > now}
             for node in set(self.grid.get_node_ids()) - busy:
                 self._send(node)
             for reply in self.grid.pull_messages(list(self.waiting)):
@@ -111,7 +116,7 @@ class Carrier:
         """What a node is to hear next, if anything."""
         site = self.site.get(node)
         if site is None:
-            self._push(node, HELLO, b"")
+            self._push(node, HELLO)
         elif site not in self.welcomed:
             if welcome := self.desk.hello(site, b""):
                 self.welcomed.add(site)
@@ -119,8 +124,9 @@ class Carrier:
         elif question := self.desk.next(site, 0.0):
             self._push(node, QUESTION, question)
 
-    def _push(self, node: int, kind: bytes, raw: bytes) -> None:
-        (number,) = self.grid.push_messages([self.wrapped(node, kind + raw)])
+    def _push(self, node: int, kind: bytes, told: Parcel | None = None) -> None:
+        raw = b"".join([kind, *(() if told is None else told.pieces())])
+        (number,) = self.grid.push_messages([self.wrapped(node, raw)])
         self.waiting[number] = node, kind
 
     def wrapped(self, node: int, raw: bytes) -> Any:
@@ -134,13 +140,14 @@ class Carrier:
         node, kind = self.waiting.pop(reply.metadata.reply_to_message_id)
         if reply.has_error():  # the node is gone, or its worker: the desk's deadline decides
             _say(f"node {node}: {reply.error.reason}")
+            self.resting[node] = time.monotonic() + AGAIN
             return
         raw = reply.content["message"]["raw"].numpy().tobytes()
         try:
             if kind == HELLO:
                 self._met(node, raw)
             elif kind == QUESTION:
-                self.desk.answer(self.site[node], raw)
+                self.desk.answer(self.site[node], [raw])
         except MessageError as error:
             _say(f"node {node}: {error}")
 

@@ -1,5 +1,6 @@
 """From a file of one's own and a coordinator's welcome to everything a site needs for a run."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from unalike.run.config import Config, parse
 
 # Of how rows were read, what others need to read new ones alike.
 READING = ("form", "label", "layout", "size", "gaps", "whole")
+FEW, ROWS_OF_A_LEVEL = 10, 4  # more levels than both allow look like names of persons
 OWN_CODE = ("own",)  # names under which a configuration asks for code of the user's own
 
 
@@ -32,13 +34,17 @@ class Joined(NamedTuple):
     federation: Federation  # of one client, this site
 
 
-def hello(examples: Examples) -> dict[str, Any]:
-    """What a site says of its data before it joins: shapes, names of classes, columns, levels."""
+def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
+    """What a site says of its data before it joins: shapes, names of classes, columns, levels.
+
+    ``told`` are columns whose levels may be told though they are nearly as many as the rows.
+    """
     if examples.ranges is not None:
         raise DataError(
             "a regression cannot be joined yet, since sites would have to scale its target alike; "
             "simulate it with unalike run, or name a column of classes."
         )
+    _refuse_named(examples, told)
     fixed = np.zeros(0) if examples.part is None else examples.part
     return {
         "version": release(),
@@ -56,6 +62,19 @@ def hello(examples: Examples) -> dict[str, Any]:
         "given": [int((fixed == part).sum()) for part in (TRAIN, VALIDATION, TEST)],
         "units": examples.units is not None,
     }
+
+
+def _refuse_named(examples: Examples, told: Collection[str]) -> None:
+    """Raise one sentence if a text column may name persons: all sites would read its levels."""
+    for c in examples.pending.columns:
+        many = len(c.levels) > max(FEW, len(examples) // ROWS_OF_A_LEVEL)
+        if c.role == "levels" and many and c.name not in told:
+            raise DataError(
+                f"column '{c.name}' has {len(c.levels)} different texts in {len(examples)} rows: "
+                "they may name persons, and all sites would be told them; leave it out with "
+                f"--set 'drop=[\"{c.name}\"]', or allow it in the policy with "
+                f'tell = ["{c.name}"].'
+            )
 
 
 def refuse_simulated(config: Config) -> None:

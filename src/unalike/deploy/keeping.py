@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from unalike import tree
 from unalike.errors import RunError
 from unalike.files import write
+from unalike.packed import parts
 from unalike.tree import Tree
 
 
@@ -81,8 +81,8 @@ class Keeping:
         return found
 
     def _write(self, path: Path, held: Held) -> None:
-        flat = {k: v.detach().cpu().clone().contiguous() for k, v in tree.named(held.kept).items()}
-        write(path, save(flat, {"stage": str(held.stage), "round": str(held.round)}))
+        notes = {"stage": str(held.stage), "round": str(held.round)}
+        write(path, parts(tree.named(held.kept), notes))
 
     def _read(self, path: Path) -> Held | None:
         if not path.exists():

@@ -1,23 +1,16 @@
 """What travels between a coordinator and its sites, and the checks before anything is used.
 
-    magic (8 bytes) | checksum of all that follows (4, big endian) | length of the head (4)
-    | head (JSON) | tensors (safetensors)
-
-Neither part can name a type, so nothing that is read can run. Sizes are compared with a limit
-before anything is allocated, the head with a schema, tensors with the template that the recipe
-declares.
+``frames`` makes bytes of a message and compares its head with a schema; here its tensors are
+compared with the template that the recipe declares.
 """
 
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from unalike import tree
@@ -26,10 +19,7 @@ from unalike.deploy.release import release
 from unalike.errors import UnalikeError
 from unalike.tree import Tree
 
-MAGIC = b"unalike\x02"
-START = len(MAGIC) + 8  # where the head begins
-HEAD = 1 << 20  # bytes of the longest head, which may hold a whole configuration
-LIMIT = 2 << 30  # bytes of the longest message, unless the recipe's own are known
+FEW = 1 << 18  # numbers that are checked at once
 Kind = Literal[
     "hello",  # site: who I am, and the shape of my data
     "welcome",  # coordinator: the recipe, and your number
@@ -46,6 +36,7 @@ Kind = Literal[
     "ensemble",  # coordinator: what does your model say of these rows
     "flying",  # coordinator: your model that is on its way
     "finish",  # coordinator: the run is over
+    "ended",  # coordinator: it leaves before that, and why
     "fetch",  # peer: what you have ready of a round
     "answer",  # site: to the question of the same number
     "refusal",  # site: a sentence instead of an answer
@@ -102,43 +93,6 @@ def message(
     return Message(head, {k: _used(x) for k, x in tree.named(tensors, _ragged).items()})
 
 
-def encode(m: Message) -> bytes:
-    """The bytes that travel."""
-    head = m.head.model_dump_json().encode()
-    body = save({k: v.detach().cpu().contiguous() for k, v in m.tensors.items()})
-    length = len(head).to_bytes(4, "big")
-    return b"".join([MAGIC, _checksum(length, head, body), length, head, body])
-
-
-def _checksum(*parts: bytes | memoryview) -> bytes:
-    """Against damage, not against people: those are kept off by certificates."""
-    found = 0
-    for part in parts:
-        found = zlib.crc32(part, found)
-    return found.to_bytes(4, "big")
-
-
-def decode(raw: bytes, limit: int = LIMIT) -> Message:
-    """A message from bytes of anybody's; MessageError if they are none."""
-    if len(raw) > limit:
-        raise MessageError(f"a message of {len(raw)} bytes is over the limit of {limit}.")
-    if raw[: len(MAGIC)] != MAGIC or len(raw) < START:
-        raise Damaged("the bytes are not a message of this version of unalike.")
-    if raw[len(MAGIC) : START - 4] != _checksum(memoryview(raw)[START - 4 :]):
-        raise Damaged("a message was damaged on its way.")
-    end = START + int.from_bytes(raw[START - 4 : START], "big")
-    if not START < end <= min(len(raw), START + HEAD):
-        raise MessageError("the head of a message is cut off or too long.")
-    try:
-        head = Head.model_validate_json(raw[START:end])
-    except (ValidationError, RecursionError, ValueError):
-        raise MessageError("the head of a message does not follow its schema.") from None
-    try:
-        return Message(head, load(raw[end:]))
-    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError):
-        raise MessageError("the tensors of a message cannot be read.") from None
-
-
 def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
     """The tree of tensors that ``like`` is a template of, or one sentence on what is wrong."""
     wanted, found = tree.named(like, _ragged), dict[str, Tensor]()
@@ -157,10 +111,16 @@ def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
             raise MessageError(
                 f"{what} holds '{name}' as {_form(x)}; the recipe declares {_form(model)}."
             )
-        if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        if not _finite(x):
             raise MessageError(f"{what} holds numbers in '{name}' that are not finite.")
         found[name] = x
     return tree.restore(found, like)
+
+
+def _finite(x: Tensor) -> bool:
+    """A few numbers at a time: to ask all at once takes as much memory again."""
+    few = x.reshape(-1).split(FEW) if x.is_floating_point() else ()
+    return all(bool(torch.isfinite(some).all()) for some in few)
 
 
 def _ragged(x: Any) -> bool:

@@ -6,6 +6,7 @@ certificates it runs on a loopback address alone, for trials.
 """
 
 import ipaddress
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +15,12 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 
 from unalike.deploy.desk import Desk, NotJoined
+from unalike.deploy.frames import CHUNK, Arrived, Parcel, read
 from unalike.deploy.keys import Credentials
 from unalike.deploy.messages import Damaged, MessageError
 from unalike.errors import ConfigError, RunError
 
 SERVICE = "/unalike.Coordinator/"
-CHUNK = 1 << 20
 POLL = 20.0  # seconds that a site waits for a question before it asks again
 OPTIONS = [
     ("grpc.max_receive_message_length", 2 * CHUNK),
@@ -31,10 +32,13 @@ OPTIONS = [
 ]
 
 
-def chunks(raw: bytes) -> Iterator[bytes]:
-    """The bytes in pieces; at least one, which may be empty."""
-    view = memoryview(raw)
-    for start in range(0, max(len(raw), 1), CHUNK):
+def chunks(told: Parcel | bytes | None) -> Iterator[bytes]:
+    """What is to be said, in pieces; at least one, which may be empty."""
+    if isinstance(told, Parcel):
+        yield from told.pieces()
+        return
+    view = memoryview(told or b"")
+    for start in range(0, max(len(view), 1), CHUNK):
         yield bytes(view[start : start + CHUNK])
 
 
@@ -74,7 +78,9 @@ def listen(
     return server, port
 
 
-def answered(call: Callable[[str, Iterator[bytes]], bytes], details: Any, secure: bool) -> Any:
+def answered(
+    call: Callable[[str, Iterator[bytes]], Parcel | None], details: Any, secure: bool
+) -> Any:
     """The handler of a call: ``call`` is told who calls, and its mistakes become sentences."""
     given = dict(details.invocation_metadata)
 
@@ -115,21 +121,20 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
             return None
         return answered(call, details, self.secure)
 
-    def _hello(self, site: str, pieces: Iterator[bytes]) -> bytes:
+    def _hello(self, site: str, pieces: Iterator[bytes]) -> Parcel | None:
         return self.desk.hello(site, joined(pieces, CHUNK))
 
-    def _next(self, site: str, pieces: Iterator[bytes]) -> bytes:
+    def _next(self, site: str, pieces: Iterator[bytes]) -> Parcel | None:
         joined(pieces, CHUNK)
         return self.desk.next(site, POLL)
 
-    def _answer(self, site: str, pieces: Iterator[bytes]) -> bytes:
-        self.desk.answer(site, joined(pieces, self.desk.limit))
-        return b""
+    def _answer(self, site: str, pieces: Iterator[bytes]) -> None:
+        self.desk.answer(site, pieces)
 
     def close(self) -> None:
         """Answer nobody any more."""
         self.desk.close()
-        self.server.stop(2.0).wait()
+        self.server.stop(2.0).wait()  # those who wait hear the last word first
 
 
 class Line:
@@ -164,12 +169,13 @@ class Line:
         self.site, self.service, self.credentials = site, service, credentials
         self._alone = threading.Lock()
 
-    def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:
-        """The coordinator's bytes in return; ConnectionError if it cannot be reached."""
+    def call(self, name: str, told: Parcel | bytes, limit: int, seconds: float) -> Arrived | None:
+        """The message in return, if any; ConnectionError if nobody can be reached."""
         ask: Callable[..., Any] = self.channel.stream_stream(f"{self.service}{name}")
         try:
-            pieces = ask(chunks(raw), timeout=seconds, metadata=(("site", self.site),))
-            return joined(pieces, limit)
+            pieces = ask(chunks(told), timeout=seconds, metadata=(("site", self.site),))
+            first = next((p for p in pieces if p), b"")
+            return read(itertools.chain([first], pieces), limit) if first else None
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
                 raise MessageError(str(error.details())) from None

@@ -20,20 +20,11 @@ from unalike.deploy.agreement import Agreement, Hello, agree, read_hello, welcom
 from unalike.deploy.audit import Audit
 from unalike.deploy.circle import PAUSE, SERVICE, Circle
 from unalike.deploy.desk import NotJoined
+from unalike.deploy.frames import HEAD, LIMIT, Parcel, opened, pack, read
 from unalike.deploy.joining import hello, join, refuse_simulated
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import (
-    HEAD,
-    LIMIT,
-    Message,
-    MessageError,
-    decode,
-    digest,
-    encode,
-    message,
-    under,
-)
-from unalike.deploy.network import POLL, answered, joined, listen
+from unalike.deploy.messages import Message, MessageError, digest, message, under
+from unalike.deploy.network import POLL, answered, listen
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import ask_scales, training_sizes
 from unalike.deploy.shelf import Item, Shelf
@@ -98,11 +89,11 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             return None
         return answered(self._call, details, self.secure)
 
-    def _call(self, caller: str, pieces: Iterator[bytes]) -> bytes:
-        raw = joined(pieces, self.limit)
+    def _call(self, caller: str, pieces: Iterator[bytes]) -> Parcel:
         if caller not in self.names or caller == self.name:
             raise MessageError(f"'{caller}' is not a peer of this run.")
-        asked = decode(raw, self.limit)
+        arrived = read(pieces, self.limit)
+        asked = arrived.message
         if asked.head.sender != caller:
             raise MessageError(
                 f"a message in the name of '{asked.head.sender}' came from '{caller}'."
@@ -112,8 +103,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
                 f"peers '{caller}' and '{self.name}' have different recipes, lists of peers or "
                 "versions of unalike; give all of them the same."
             )
-        self.audit.append("received", caller, asked.kind, asked.head.number, raw)
-        told = encode(self._answer(caller, asked))
+        self.audit.append("received", caller, asked.kind, asked.head.number, arrived)
+        told = pack(self._answer(caller, asked))
         if self.shelf.closed:
             raise NotJoined("this peer has left.")
         self.audit.append("sent", caller, "answer", asked.head.number, told)
@@ -121,7 +112,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _answer(self, caller: str, asked: Message) -> Message:
         if asked.kind == "hello":
-            note = {"hello": hello(self.examples), "round": self.shelf.round}
+            note = {"hello": hello(self.examples, self.policy.tell), "round": self.shelf.round}
             return self._said(asked, Item({}, note))
         if asked.kind == "fetch":
             return self._fetched(caller, asked)
@@ -168,7 +159,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
     def meet(self) -> None:
         """Wait for all the others, agree with them, prepare the features, begin."""
         known = self.place / "agreement.msg"
-        told = decode(known.read_bytes()) if known.exists() else None
+        told = opened(known) if known.exists() else None
         hellos = self._hellos() if told is None else _hellos_in(told)
         self.agreed: Agreement = agree(hellos, self.config.seed)
         greeting = welcome(self.agreed, self.name, self.config, self.run)
@@ -209,7 +200,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         if told is None:
             note = {"hellos": {n: h.model_dump() for n, h in hellos.items()}}
             kept = {"scale": scale, "sizes": self.sizes, "survey": self.survey}
-            write(known, encode(message("welcome", run, 0, self.name, kept, note)))
+            write(known, pack(message("welcome", run, 0, self.name, kept, note)).pieces())
 
     def _do(self, site: Site, asked: Message) -> None:
         """Something that a site does for itself."""
@@ -220,7 +211,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _hellos(self) -> dict[str, Hello]:
         """What all peers say of their data; says whom it waits for."""
         asked = self.question("hello")
-        found = {self.name: read_hello(asked._replace(head=_noted(asked, hello(self.examples))))}
+        own = _noted(asked, hello(self.examples, self.policy.tell))
+        found = {self.name: read_hello(asked._replace(head=own))}
         end, said = time.monotonic() + self.arrive, False
         while missing := sorted(set(self.names) - found.keys()):
             for name in missing:

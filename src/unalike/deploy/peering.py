@@ -14,8 +14,8 @@ from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
-from unalike.engine.guard import Guard
 from unalike.errors import ConfigError, RunError
+from unalike.run.build import guard_of
 from unalike.run.folder import LOGS, alone
 
 
@@ -24,12 +24,11 @@ def take_part(peer: Peer) -> Path:
     with alone(peer.folder), _sentences(peer):
         peer.meet()
         peer.say(f"met {len(peer.names) - 1} other peers; this is client {peer.me}")
-        faults = peer.config.faults
-        guard = Guard(faults.explode, faults.min_replies, faults.too_few)
-        remote = _remote(peer)
+        assert peer.site is not None, "it has met the others"
+        guard, remote = guard_of(peer.config, peer.site.program), _remote(peer)
         if peer.moves:
             server = _in_turn(peer, Turns(peer, remote, guard))
-        elif faults.min_replies > 1:
+        elif guard.min_replies > 1:
             raise ConfigError(
                 "faults.min_replies counts the answers of all clients, which no peer sees; set 1."
             )
@@ -37,7 +36,6 @@ def take_part(peer: Peer) -> Path:
             server = _gossiping(peer, Gossip(peer, remote, guard))
         else:
             server = _served(peer)
-        assert peer.site is not None, "it has met the others"
         verdicts = peer.site.diary.held[LOGS[1]]
         if not verdicts or verdicts[-1]["round"] < peer.rounds:
             _tell_own(peer, "evaluate", server, peer.rounds)

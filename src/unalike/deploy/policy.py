@@ -18,6 +18,9 @@ class Policy(Settings):
     survey: bool = Field(default=True, description="answer questions about the data's distribution")
     evaluate: bool = Field(default=True, description="judge models on one's own rows and tell how")
     max_rounds: int = Field(default=0, ge=0, description="rounds to train in at most; 0: any")
+    tell: list[str] = Field(
+        default=[], description="text columns whose levels are told though they are many"
+    )
     secure_aggregation: bool = Field(
         default=False, description="train only where updates are told as sums of several sites'"
     )

@@ -14,10 +14,13 @@ import socket
 import threading
 from pathlib import Path
 
+from unalike.deploy.frames import LIMIT, Arrived, Parcel, read
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import LIMIT, MessageError
+from unalike.deploy.messages import MessageError
+from unalike.deploy.network import chunks
 
 HELLO, WELCOME, QUESTION = b"H", b"W", b"Q"
+LAST = 10.0  # seconds that a last answer may take to be fetched
 WAIT = 20.0  # seconds for a question, before it is asked for again
 
 
@@ -37,12 +40,17 @@ class Post:
         self.server.listen(4)
         self._ready = threading.Condition()
         self._hello, self._welcome, self._anew = b"", b"", False
+        self._owed = 0  # questions whose answers are not fetched yet
         self._questions: queue.Queue[tuple[bytes, queue.Queue[bytes]]] = queue.Queue()
         self._open: queue.Queue[bytes] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def call(self, name: str, raw: bytes, limit: int, seconds: float) -> bytes:
+    def call(self, name: str, told: Parcel | bytes, limit: int, seconds: float) -> Arrived | None:
         """As ``Line.call``."""
+        raw = self._called(name, b"".join(chunks(told)), seconds)
+        return read([raw], limit) if raw else None
+
+    def _called(self, name: str, raw: bytes, seconds: float) -> bytes:
         if name == "Hello":
             with self._ready:
                 self._hello, self._anew = raw or self._hello, False
@@ -64,7 +72,9 @@ class Post:
             return b""
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Take nothing more, once those who wait for an answer have it."""
+        with self._ready:
+            self._ready.wait_for(lambda: not self._owed, LAST)
         self.server.close()
         self.path.unlink(missing_ok=True)
 
@@ -78,8 +88,16 @@ class Post:
         with caller, contextlib.suppress(OSError), caller.makefile("rb") as stream:
             size = int.from_bytes(stream.read(8), "big")
             raw = stream.read(size) if 0 < size <= LIMIT else b""
-            answer = self._answer(raw[:1], raw[1:])
-            caller.sendall(len(answer).to_bytes(8, "big") + answer)
+            try:
+                answer = self._answer(raw[:1], raw[1:])
+                caller.sendall(len(answer).to_bytes(8, "big") + answer)
+            finally:
+                self._delivered(raw[:1])
+
+    def _delivered(self, kind: bytes) -> None:
+        with self._ready:
+            self._owed -= kind == QUESTION
+            self._ready.notify_all()
 
     def _answer(self, kind: bytes, raw: bytes) -> bytes:
         if kind == HELLO:
@@ -92,6 +110,8 @@ class Post:
                 return kind
         if kind == QUESTION:
             back: queue.Queue[bytes] = queue.Queue()
+            with self._ready:
+                self._owed += 1
             self._questions.put((raw, back))
             return back.get()
         return b""

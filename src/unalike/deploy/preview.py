@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from unalike import rng, tree
 from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
+from unalike.deploy.policy import Policy
 from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.run.build import program, task
@@ -13,7 +14,7 @@ from unalike.run.shape import Shape
 from unalike.tree import Tree
 
 
-def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]:
+def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) -> Iterator[str]:
     """Lines for a person; ``sites`` is a guess, and changes no message."""
     refuse_simulated(config)
     x, y = examples.x, examples.y
@@ -26,7 +27,7 @@ def preview(config: Config, examples: Examples, sites: int = 2) -> Iterator[str]
         str(x.dtype).removeprefix("torch."),
     )
     yield "hello, once:"
-    for name, value in hello(examples).items():
+    for name, value in hello(examples, policy.tell).items():
         yield f"  {name}: {value}"
     d = shape.features[0]
     if examples.pending.columns:

@@ -20,11 +20,12 @@ from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
 from unalike.metrics.calibration import Reliability, ece, mce, pool
 from unalike.parts.mixing.questions import Question
-from unalike.parts.schedule import Plan
+from unalike.parts.schedule import Plan, Sampled
 from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
+SMALL = 64 << 20  # bytes of answers that are no model: verdicts, surveys, heads
 ATTEMPTS = 8  # at one question, of a site that keeps joining anew
 ROWWISE = ("accuracy", "top5", "loss", "reconstruction", "kl")  # means over rows
 
@@ -55,6 +56,7 @@ class Remote:
         self.device = torch.device("cpu")
         self.sums = Sums(self) if sealed else None
         self._number, self._told = 0, dict[int, int]()
+        self._wire: Tree = ()  # the upload that was checked last
         self.unused: dict[int, int] = {}  # who may have trained in a round and was not counted
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
         self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
@@ -66,6 +68,8 @@ class Remote:
         self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
         self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
         first = recipe.algorithm.client_init(w, rng.key(0))
+        largest = max(map(tree.size_bytes, (self.like.wire, self.like.up, w)))
+        self.exchange.limit = largest + SMALL
         if self.sums is not None:
             self.sums.begin(self.like.wire)
         self.flies = recipe.algorithm.flying(first) is not None
@@ -107,21 +111,32 @@ class Remote:
         rows = {h: tree.row(downs, h) for h in home.unique().tolist()}
         tensors = {i: rows[int(home[i])] for i in asked}
         self.unused |= dict.fromkeys(asked, t)
+        enough = self._enough(t, plan)
         for i, m in self.ask("train", asked, tensors, self._reply):
             done.append(i)
             del self.unused[i]
             stats, work = m.note["stats"], Work(**m.note["work"])
+            told = {k: torch.tensor([stats[k]]) for k in stats if k in self._numbers}
             if not asked[i]["reply"]:
                 yield Replies(torch.zeros(0, dtype=torch.long), (), {}, work)
-                continue
-            told = {k: torch.tensor([stats[k]]) for k in stats if k in self._numbers}
-            if self.sums is not None:
+            elif self.sums is not None:
                 self.sums.exponents[i] = self.sums.read(m)
                 yield Replies(torch.tensor([i]), (), told, work)
-                continue
-            wire = tree.map(lambda x: x[None], fitted(m.tensors, self.like.wire, "an upload"))
-            yield Replies(torch.tensor([i]), wire, told, work)
+            else:
+                wire, self._wire = tree.map(lambda x: x[None], self._wire), ()
+                del m  # an upload is held once, by whoever sums it
+                yield Replies(torch.tensor([i]), wire, told, work)
+                del wire
+            if len(done) == enough:  # more were invited, so that some may be late
+                break
         self.trained = torch.tensor(sorted(done), dtype=torch.long)
+
+    def _enough(self, t: int, plan: Plan) -> int:
+        """How many answers end a round."""
+        schedule, n = self.recipe.schedule, len(plan.ids)
+        if isinstance(schedule, Sampled) and schedule.participation.extra:
+            return min(n, schedule.size(t, self.clients.n))
+        return n
 
     @property
     def _numbers(self) -> set[str]:
@@ -132,9 +147,9 @@ class Remote:
     def _reply(self, m: Message, asked: Mapping[str, Any]) -> None:
         """Raise MessageError unless an answer to a round is what the recipe declares."""
         if asked["reply"] and self.sums is None:
-            wire = fitted(m.tensors, self.like.wire, "an upload")
+            self._wire = fitted(m.tensors, self.like.wire, "an upload")
             try:
-                channel.decode(self.recipe.channel, wire)
+                channel.decode(self.recipe.channel, self._wire)
             except (RuntimeError, ValueError, IndexError):  # a code that is none
                 raise MessageError("an upload cannot be decoded.") from None
         elif asked["reply"] and self.sums is not None:

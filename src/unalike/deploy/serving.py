@@ -29,7 +29,6 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
 from unalike.engine.shards import Shards
 from unalike.engine.simulate import Simulation
@@ -38,7 +37,7 @@ from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.split import training_rows
 from unalike.files import write
 from unalike.parts.privacy.accountant import Accountant
-from unalike.run.build import Experiment, program, task
+from unalike.run.build import Experiment, guard_of, program, task
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config
 from unalike.run.environment import environment
@@ -187,8 +186,7 @@ def _played(
         heard=_Heard(folder / REFUSALS, say),
         sealed=config.deploy.secure_aggregation,
     )
-    f, last = config.faults, stages[-1].recipe
-    guard = Guard(f.explode, f.min_replies, f.too_few)
+    last, guard = stages[-1].recipe, guard_of(config, stages)
     course = Course(stages, remote, config.seed, guard, w)
     if config.deploy.secure_aggregation:
         for stage in stages:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from unalike.deploy.messages import Head, Message, MessageError, decode, encode
+from unalike.deploy.frames import opened, pack
+from unalike.deploy.messages import Head, Message, MessageError
 from unalike.files import write
 
 NEWEST = 2  # of a kind stay whatever happens: somebody may have been killed who had fetched them
@@ -39,7 +40,7 @@ class Shelf:
         for path in folder.glob("*.msg"):
             what, _, t = path.stem.partition("-")
             try:
-                m = decode(path.read_bytes())
+                m = opened(path)
             except MessageError:  # others go on without, as if it had never been said
                 path.unlink()
                 continue
@@ -54,7 +55,7 @@ class Shelf:
     def put(self, what: str, t: int, item: Item, readers: Collection[str] = ()) -> None:
         """Ready for whoever asks; kept longer while some of its readers have not."""
         head = Head(kind="answer", run="", number=0, sender="", note=item.note)
-        write(self.folder / f"{what}-{t}.msg", encode(Message(head, item.tensors)))
+        write(self.folder / f"{what}-{t}.msg", pack(Message(head, item.tensors)).pieces())
         with self._ready:
             self._items[what, t] = item
             self._wanted[what, t] = set(readers)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unalike.deploy.audit import Audit
+from unalike.deploy.frames import LIMIT, Arrived, Parcel, pack
 from unalike.deploy.joining import hello, join
-from unalike.deploy.messages import LIMIT, Damaged, Message, MessageError, decode, encode, message
+from unalike.deploy.messages import Damaged, Message, MessageError, message
 from unalike.deploy.network import POLL, Line
 from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
@@ -67,13 +68,13 @@ def work(
 def _joined(
     name: str, examples: Examples, line: Line, folder: Path, policy: Policy, audit: Audit
 ) -> Site:
-    raw = encode(message("hello", "", 0, name, note=hello(examples)))
-    audit.append("sent", "coordinator", "hello", 0, raw)
-    answer = line.call("Hello", raw, LIMIT, 60)
-    while not answer:  # the others are not here yet
+    told = pack(message("hello", "", 0, name, note=hello(examples, policy.tell)))
+    audit.append("sent", "coordinator", "hello", 0, told)
+    answer = _called(line, "Hello", told, 60)
+    while answer is None:  # the others are not here yet
         time.sleep(0.5)
-        answer = line.call("Hello", b"", LIMIT, 60)
-    m = _read(answer)
+        answer = _called(line, "Hello", b"", 60)
+    m = answer.message
     if m.kind != "welcome":
         raise MessageError("the coordinator did not answer with a welcome.")
     audit.append("received", "coordinator", m.kind, 0, answer)
@@ -81,22 +82,28 @@ def _joined(
     return Site(name, join(examples, m), place, policy, line.credentials)
 
 
-def _read(raw: bytes) -> Message:
-    """A message of the coordinator's; one that was damaged is asked for again."""
+def _called(line: Line, name: str, told: Parcel | bytes, seconds: float) -> Arrived | None:
+    """The coordinator's message, if any; one that was damaged is asked for again."""
     try:
-        return decode(raw)
+        arrived = line.call(name, told, LIMIT, seconds)
     except Damaged as error:
         raise ConnectionError(str(error)) from None
+    if arrived is not None and arrived.message.kind == "ended":
+        why = str(arrived.message.note.get("why"))
+        if arrived.message.note.get("failed"):
+            raise RunError(f"the coordinator has ended the run: {why}")
+        raise ConnectionError(why)
+    return arrived
 
 
 def _asked(line: Line, audit: Audit) -> Message | None:
     """The next question, if there is one by now."""
-    raw = line.call("Next", b"", LIMIT, POLL + 30)
-    if not raw:
+    arrived = _called(line, "Next", b"", POLL + 30)
+    if arrived is None:
         return None
-    question = _read(raw)
-    audit.append("received", "coordinator", question.kind, question.head.number, raw)
-    return question
+    head = arrived.message.head
+    audit.append("received", "coordinator", head.kind, head.number, arrived)
+    return arrived.message
 
 
 def _answered(
@@ -107,7 +114,7 @@ def _answered(
         say(f"refused '{question.kind}': {answer.note['why']}")
     elif question.kind == "train":
         say(f"trained in round {question.note['round'] + 1}")
-    told = encode(answer)
+    told = pack(answer)
     audit.append("sent", "coordinator", answer.kind, answer.head.number, told)
     try:
         line.call("Answer", told, LIMIT, 600)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Federation
 from unalike.federation.goals import outcomes
 from unalike.federation.partition.base import UNUSED, Labels, Partitioner
@@ -58,6 +58,11 @@ def federate(
     if seed < 0:
         raise ConfigError(f"seed must be 0 or more, got {seed}.")
     examples = examples_of(data)
+    if examples.classes == 1 and examples.ranges is None:  # a site of several may have only one
+        raise DataError(
+            f"all {len(examples)} labels are '{(*examples.class_names, '0')[0]}'; classification "
+            "needs two classes or more."
+        )
     labels = Labels(examples.strata, examples.classes, examples.groups, examples.group_names)
     owner, names, marks = partitioner.assign(labels, stream(seed, PARTITION))
     held = np.flatnonzero(owner != UNUSED)

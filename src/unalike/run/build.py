@@ -320,9 +320,7 @@ def assemble(
         transport = AttackedTransport(transport, attack, liars, config.seed)
     if faults.any:
         transport = FaultyTransport(transport, faults, config.seed)
-    # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
-    explode = math.inf if promised else f.explode
-    guard = Guard(explode, f.min_replies, f.too_few)
+    guard = guard_of(config, stages)
     course = Course(stages, transport, config.seed, guard, simulation.w)
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
@@ -346,6 +344,13 @@ def assemble(
         attack,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
     )
+
+
+def guard_of(config: Config, stages: Program) -> Guard:
+    """Which answers are refused, and what happens when too few are left."""
+    f, (_, promised) = config.faults, releases(stages)
+    # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
+    return Guard(math.inf if promised else f.explode, f.min_replies, f.too_few)
 
 
 def releases(stages: Program) -> tuple[range, Recipe | None]:

@@ -24,7 +24,7 @@ from unalike.run.build import Experiment
 from unalike.run.environment import installed
 from unalike.run.folder import Log
 from unalike.run.manifest import Manifest
-from unalike.run.proof import pack, unpack
+from unalike.run.proof import pieces, unpack
 
 
 class Checkpoint:
@@ -64,7 +64,7 @@ class Checkpoint:
             log.sync()
             notes[f"{log.path.name}:size"] = str(log.size)
             notes[f"{log.path.name}:sha256"] = log.hash.hexdigest()
-        write(self.next, pack(flat, notes))  # whole before anything gives way to it
+        write(self.next, pieces(flat, notes))  # whole before anything gives way to it
         if self.path.exists():
             self.path.replace(self.earlier)
         self.next.replace(self.path)

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from unalike import tree
@@ -35,6 +34,7 @@ from unalike.federation.skew import measure
 from unalike.files import write
 from unalike.metrics.catalogue import higher
 from unalike.network import Network
+from unalike.packed import parts
 from unalike.run.build import Experiment
 from unalike.run.facts import facts
 from unalike.run.folder import dumps
@@ -148,7 +148,7 @@ def copies(
 ) -> Models:
     """Copies of the servers' models and, unless they are too many, of the clients' own."""
     shared = [w for w in held if w is not None]
-    servers = _copied(tree.stack(shared)) if shared else None
+    servers = _apart(tree.stack(shared)) if shared else None  # a stack is a copy
     notes = {
         "personal_models": examiner.algorithm.personal_models,
         "personal_of": examiner.row_of.tolist(),  # each client's row among the personal models
@@ -247,18 +247,22 @@ def model_files(kept: Models) -> dict[str, bytes]:
     """The files that hold some models, by name."""
     servers, one = kept.servers, None
     if servers is not None:
-        one = {**tree.map(lambda x: x[0].clone(), servers), **kept.frozen}
+        one = {**tree.map(lambda x: x[0], servers), **kept.frozen}
     several = servers if servers is not None and len(next(iter(servers.values()))) > 1 else None
     alone = kept.frozen if servers is None and kept.frozen else None
     each = {"model": one, "servers": several, "personal": kept.personal, "frozen": alone}
     notes = dumps({"round": kept.round, **kept.notes}, indent=1).encode()
-    files = {f"{name}.safetensors": save(held) for name, held in each.items() if held is not None}
+    held = {name: w for name, w in each.items() if w is not None}
+    files = {f"{name}.safetensors": b"".join(parts(w)) for name, w in held.items()}
     return {**files, "models.json": notes}
 
 
 def _copied(w: Params) -> Params:
-    copies: Params = {k: v.detach().cpu().clone().contiguous() for k, v in w.items()}
-    return copies
+    return _apart({k: v.clone() for k, v in w.items()})
+
+
+def _apart(w: Params) -> Params:
+    return {k: v.detach().cpu().contiguous() for k, v in w.items()}
 
 
 def _same(one: Params, other: Params) -> bool:

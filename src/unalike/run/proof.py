@@ -8,15 +8,14 @@ without it has a file that is refused.
 import hashlib
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from unalike.errors import Damaged
+from unalike.packed import parts
 
 FORMAT = "4"
 SIZE = 16  # bytes of a digest
@@ -24,24 +23,14 @@ SIZE = 16  # bytes of a digest
 
 def pack(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
     """A file of tensors and notes, and the digest of both."""
-    held = _apart({name: x.detach().cpu().contiguous() for name, x in flat.items()})
+    return b"".join(pieces(flat, notes))
+
+
+def pieces(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> list[bytes | memoryview]:
+    """The same in parts, of which the large ones are the tensors' own memory."""
+    held = {name: x.detach().cpu().contiguous() for name, x in flat.items()}
     noted = {"format": FORMAT, **notes}
-    with ThreadPoolExecutor(1) as beside:  # neither holds Python's lock, and both take their time
-        proof = beside.submit(digest, held, noted)
-        raw = save(held)
-        noted["digest"] = proof.result()
-    return _noted(raw, noted)
-
-
-def _apart(flat: dict[str, Tensor]) -> dict[str, Tensor]:
-    """With copies of what is held twice: servers may share a tensor, which the format refuses."""
-    seen: set[int] = set()
-    for name, x in flat.items():
-        place = x.untyped_storage().data_ptr()
-        if place in seen:
-            flat[name] = x.clone()
-        seen.add(place)
-    return flat
+    return parts(held, {**noted, "digest": digest(held, noted)})
 
 
 def unpack(path: Path, device: str = "cpu") -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -75,12 +64,3 @@ def digest(flat: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
         found.update(json.dumps([name, str(x.dtype), list(x.shape)]).encode())
         found.update(x.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
-
-
-def _noted(raw: bytes, notes: Mapping[str, str]) -> bytes:
-    """The same file with notes, in order: the library writes them in that of a hash table."""
-    size = int.from_bytes(raw[:8], "little")
-    whole = {"__metadata__": dict(sorted(notes.items())), **json.loads(raw[8 : 8 + size])}
-    text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
-    return b"".join((len(text).to_bytes(8, "little"), text, memoryview(raw)[8 + size :]))

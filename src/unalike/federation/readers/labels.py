@@ -49,10 +49,6 @@ def code_labels(values: Any, classes: int | None = None) -> Coded:
             )
         return Coded(labels, np.arange(classes))
     levels, codes = np.unique(labels, return_inverse=True)
-    if len(levels) == 1:
-        raise DataError(
-            f"all {len(labels)} labels are '{levels[0]}'; classification needs two classes or more."
-        )
     if len(labels) >= 20 and len(levels) > len(labels) // 2:
         raise DataError(
             f"{len(levels)} different labels in {len(labels)} rows look like measurements; to "
