@@ -51,7 +51,7 @@ def parts(
 def memory(x: Tensor) -> memoryview:
     """The bytes of a contiguous tensor on the CPU, to be read or written in place."""
     flat = x.as_strided((x.numel(),), (1,))  # a single number may have any stride
-    return memoryview(flat.view(torch.uint8).numpy())
+    return flat.view(torch.uint8).numpy().data
 
 
 def size(dtype: str, shape: Iterable[int]) -> int:

@@ -73,7 +73,7 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
         elif (comma := _decimal_comma(column)) is not None:
             warn_once(
                 f"column '{name}' holds numbers with a decimal comma, such as '{comma}', and each "
-                "becomes a feature; set data.decimal = ',' if a comma separates no fields, else write "
+                "becomes a feature; set data.decimal = ',' if no comma separates fields, or write "
                 "them with a decimal point."
             )
         elif _decorated(column):
