@@ -120,3 +120,8 @@ def test_bad_arguments(data, seed, words, one_sentence):
 def test_natural_needs_groups(one_sentence):
     with one_sentence(DataError, "natural clients"):
         federate(DIGITS, Natural())
+
+
+def test_one_class_is_no_classification(one_sentence):
+    with one_sentence(DataError, "all 6 labels are '3'", "two classes or more"):
+        federate((np.zeros((6, 2)), [3] * 6), Dirichlet(clients=2))
