@@ -7,7 +7,6 @@ Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a
 the server. An update is the difference from the model its client was given, however old.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,41 +16,19 @@ from unalike.algorithms.selecting import unforeseen
 from unalike.cohort import Cohort
 from unalike.parts.asynchronous import Buffered
 from unalike.parts.clock import CUSTOMARY
-from unalike.parts.mixing.base import Gauge, Mixing, Weighed
+from unalike.parts.mixing.base import Mixing, Rescaled, Weighed
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Participation, Schedule
 from unalike.settings import setting
 from unalike.traits import Trait
 
 
 @dataclass(frozen=True)
-class Stale:
+class Stale(Rescaled):
     """p_k (1 + tau_k)^(-power), with p_k of another rule."""
 
     power: float
     rule: Mixing
-    fixed: ClassVar[bool] = False
-    scaled: ClassVar[bool] = True
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The rule's."""
-        return self.rule.needs
-
-    @property
-    def survey(self) -> tuple[Question, ...]:
-        """The rule's."""
-        return self.rule.survey
-
-    @property
-    def gauges(self) -> Mapping[str, Gauge]:
-        """The rule's."""
-        return self.rule.gauges
-
-    def init(self, n_clients: int) -> Any:
-        """The rule's memory."""
-        return self.rule.init(n_clients)
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """Weights that sum to less than one where answers are stale."""

@@ -12,7 +12,6 @@ p_k is n_k / n, or the weight of whatever rule is combined with it (FedDisco's, 
 a_k are equal, eta_s p_k is what is left: with equal sizes, epochs and batches it is FedAvg.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -22,9 +21,8 @@ from torch import Tensor
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import FOR_UPDATES, Method, Slot
 from unalike.cohort import Cohort
-from unalike.parts.mixing.base import Gauge, Mixing, Weighed
+from unalike.parts.mixing.base import Mixing, Rescaled, Weighed
 from unalike.parts.mixing.examples import ByExamples
-from unalike.parts.mixing.questions import Question
 from unalike.parts.optim import Sgd
 from unalike.recipe import Decay
 from unalike.settings import setting
@@ -83,7 +81,7 @@ class FedNova(Method):
 
 
 @dataclass(frozen=True)
-class Nova:
+class Nova(Rescaled):
     """eta_s p_k tau_eff / a_k, with p_k of another rule."""
 
     settings: FedNova
@@ -91,27 +89,6 @@ class Nova:
     pull: float = 0.0  # mu
     decay: Decay = Decay()
     rule: Mixing = ByExamples()
-    fixed: ClassVar[bool] = False
-    scaled: ClassVar[bool] = True
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The rule's."""
-        return self.rule.needs
-
-    @property
-    def survey(self) -> tuple[Question, ...]:
-        """The rule's."""
-        return self.rule.survey
-
-    @property
-    def gauges(self) -> Mapping[str, Gauge]:
-        """The rule's."""
-        return self.rule.gauges
-
-    def init(self, n_clients: int) -> Any:
-        """The rule's memory."""
-        return self.rule.init(n_clients)
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """Weights that need not sum to one."""

@@ -15,7 +15,6 @@ from torch import Tensor
 from unalike.algorithms.draft import Draft
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
-from unalike.parts.compression.codec import Compression
 from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.optim import Sgd
 from unalike.parts.representation.cut import comes_last
@@ -90,11 +89,6 @@ COUNTS_ALIKE: Mapping[Trait, str] = {
     Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
     Trait.NO_SERVER: "clients hear models there, and it compares updates",
 }
-TO_A_SERVER: Mapping[Trait, str] = {
-    Trait.SENDS_NO_MODEL: "there is no update of a model to compress",
-    Trait.NO_SERVER: "clients send models to their neighbours there, and it compresses updates on "
-    "their way to a server",
-}
 BETWEEN_CLIENTS = (
     Trait.OWN_CLIENT,
     Trait.PULLS,
@@ -113,13 +107,6 @@ BETWEEN_CLIENTS = (
 )
 NO_NOISE = "our choice: as published, without noise"
 TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
-REMEMBERED = "what is left out is remembered and sent later (error feedback)"
-Direction = Literal["up", "down", "both"]
-DIRECTION: Direction = setting(
-    "up",
-    "what is compressed: updates on their way up, models on their way down, or both",
-    source="our choice: downloads as they are, so that what is judged is what clients got",
-)
 AVERAGING: Literal["size", "uniform"] = setting(
     "size",
     "the mean by examples, or plain (text); another method's weights come first",
@@ -130,15 +117,6 @@ BY_EXAMPLES: bool = setting(
     "times the number of examples (text), or not (authors' code)",
     source="text; the released code of AAggFF, which has it as a baseline, leaves it out",
 )
-
-
-def compressed(
-    draft: Draft, direction: Direction, by: Callable[[Compression], Compression]
-) -> Draft:
-    """The draft with the compression of uploads, of downloads, or of both changed."""
-    if direction != "down":
-        draft = replace(draft, compression=by(draft.compression))
-    return draft if direction == "up" else replace(draft, download=by(draft.download))
 
 
 class WeightRule(Method, Memoryless):

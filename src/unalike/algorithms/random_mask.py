@@ -6,25 +6,17 @@ mean over all masks is u_k; with error feedback the entries as they are, and e_k
 
 from typing import ClassVar
 
-from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import (
-    DIRECTION,
-    REMEMBERED,
-    TO_A_SERVER,
-    Direction,
-    Method,
-    Slot,
-    compressed,
-)
+from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.method import Slot
+from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import RandomMask
 from unalike.settings import setting
 
 
-class RandomMaskMethod(Method):
+class RandomMaskMethod(Compressing):
     """Entries of an update at random places travel, and the seed that drew the places."""
 
     slot: ClassVar[Slot] = "sparsity"
-    refuses = TO_A_SERVER
     paper: ClassVar[str] = "Konecny et al. 2016, arXiv 1610.05492"
 
     share: float = setting(
@@ -37,11 +29,9 @@ class RandomMaskMethod(Method):
     feedback: bool = setting(
         False, REMEMBERED, source="text: entries are scaled instead, so that the mean is right"
     )
-    direction: Direction = DIRECTION
 
-    def change(self, draft: Draft) -> Draft:
+    def part(self, compression: Compression) -> Compression:
         """Choose entries."""
         if self.share == 1:
-            return draft
-        chosen = RandomMask(self.share)
-        return compressed(draft, self.direction, lambda c: c.choosing(chosen, self.feedback))
+            return compression
+        return compression.choosing(RandomMask(self.share), self.feedback)

@@ -5,34 +5,25 @@ v_k <- u_k + e_k;   sent for each leaf: mean |v| sign(v);   e_k <- v_k - mean |v
 
 from typing import ClassVar
 
-from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import (
-    DIRECTION,
-    REMEMBERED,
-    TO_A_SERVER,
-    Direction,
-    Method,
-    Slot,
-    compressed,
-)
+from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.method import Slot
+from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.values import Sign
 from unalike.settings import setting
 from unalike.traits import Trait
 
 
-class SignMethod(Method):
+class SignMethod(Compressing):
     """Numbers of an update travel as one bit each: their sign, and one mean size for every leaf."""
 
     slot: ClassVar[Slot] = "precision"
     traits = frozenset({Trait.WRITES_FEW_BITS})  # also beside a method that writes signs
-    refuses = TO_A_SERVER
     paper: ClassVar[str] = "Karimireddy et al. 2019, arXiv 1901.09847"
 
     feedback: bool = setting(
         True, REMEMBERED, source="text, Algorithm 1; false is signSGD with the scale of its leaves"
     )
-    direction: Direction = DIRECTION
 
-    def change(self, draft: Draft) -> Draft:
+    def part(self, compression: Compression) -> Compression:
         """Write bits."""
-        return compressed(draft, self.direction, lambda c: c.writing(Sign(), self.feedback))
+        return compression.writing(Sign(), self.feedback)

@@ -7,28 +7,20 @@ e_k <- v_k - mu sign(v_k) on T, v_k elsewhere
 
 from typing import ClassVar
 
-from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import (
-    DIRECTION,
-    REMEMBERED,
-    TO_A_SERVER,
-    Direction,
-    Method,
-    Slot,
-    compressed,
-)
+from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.method import Slot
+from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import TopK
 from unalike.parts.compression.values import Sign
 from unalike.settings import setting
 from unalike.traits import Trait
 
 
-class Stc(Method):
+class Stc(Compressing):
     """The largest entries travel as signs times their mean size, their places in a Golomb code."""
 
     slot: ClassVar[Slot] = "sparsity"
     traits = frozenset({Trait.WRITES_FEW_BITS})  # also beside a method that writes signs
-    refuses = TO_A_SERVER
     paper: ClassVar[str] = "Sattler et al. 2019, arXiv 1903.02891"
 
     share: float = setting(
@@ -39,11 +31,8 @@ class Stc(Method):
         source="text: p = 1/400 in the experiments",
     )
     feedback: bool = setting(True, REMEMBERED, source="text")
-    direction: Direction = DIRECTION
 
-    def change(self, draft: Draft) -> Draft:
+    def part(self, compression: Compression) -> Compression:
         """Choose entries, and write their signs."""
         chosen, keep = TopK(self.share, "golomb"), self.feedback
-        return compressed(
-            draft, self.direction, lambda c: c.choosing(chosen, keep).writing(Sign(), keep)
-        )
+        return compression.choosing(chosen, keep).writing(Sign(), keep)

@@ -7,25 +7,17 @@ The parts are in ``parts/compression``. A share of 1 is no compression.
 
 from typing import ClassVar
 
-from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import (
-    DIRECTION,
-    REMEMBERED,
-    TO_A_SERVER,
-    Direction,
-    Method,
-    Slot,
-    compressed,
-)
+from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.method import Slot
+from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import TopK
 from unalike.settings import setting
 
 
-class TopKMethod(Method):
+class TopKMethod(Compressing):
     """Only the largest entries of an update travel; the others are remembered and sent later."""
 
     slot: ClassVar[Slot] = "sparsity"
-    refuses = TO_A_SERVER
     paper: ClassVar[str] = "Stich et al. 2018, arXiv 1809.07599"
 
     share: float = setting(
@@ -36,11 +28,9 @@ class TopKMethod(Method):
         source="our choice: Aji & Heafield drop 99 % of the entries",
     )
     feedback: bool = setting(True, REMEMBERED, source="text, Algorithm 1")
-    direction: Direction = DIRECTION
 
-    def change(self, draft: Draft) -> Draft:
+    def part(self, compression: Compression) -> Compression:
         """Choose entries."""
         if self.share == 1:
-            return draft
-        chosen = TopK(self.share)
-        return compressed(draft, self.direction, lambda c: c.choosing(chosen, self.feedback))
+            return compression
+        return compression.choosing(TopK(self.share), self.feedback)

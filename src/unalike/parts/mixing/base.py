@@ -136,3 +136,30 @@ def restricted(p: Tensor, cohort: Cohort) -> Tensor:
     mine = p[cohort.ids]
     total = mine.sum()
     return mine / total if total > 0 else torch.full_like(mine, 1 / len(mine))
+
+
+class Rescaled:
+    """A rule that asks what another one asks, and changes the length of the step by its weights."""
+
+    rule: Mixing
+    fixed: ClassVar[bool] = False
+    scaled: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The rule's."""
+        return self.rule.needs
+
+    @property
+    def survey(self) -> tuple[Question, ...]:
+        """The rule's."""
+        return self.rule.survey
+
+    @property
+    def gauges(self) -> Mapping[str, Gauge]:
+        """The rule's."""
+        return self.rule.gauges
+
+    def init(self, n_clients: int) -> Any:
+        """The rule's memory."""
+        return self.rule.init(n_clients)
