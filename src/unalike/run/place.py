@@ -21,10 +21,13 @@ BEFORE = (  # files that a run writes before its first round
 
 def refuse_occupied(config: Config) -> None:
     """Say early that the named folder holds something already."""
+    if not config.run.folder:
+        return
     folder = Path(config.run.folder)
     try:
-        if not config.run.folder or not folder.exists():
-            return
+        folder.stat()  # ``exists`` hides from Python 3.14 on why a name is impossible
+    except (FileNotFoundError, NotADirectoryError):
+        return
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise RunError(f"run.folder '{config.run.folder:.60}' cannot be a folder: {why}.") from None
