@@ -165,7 +165,7 @@ class Network:
         pure = _pure(module, track_statistics)
         if kernels:
             pure = accelerated(pure)
-        self._masters = {True: copy.deepcopy(pure).train(), False: pure.eval()}
+        self._masters = {True: _copied(pure).train(), False: pure.eval()}
         self._mine = threading.local()
         parameters, buffers = dict(pure.named_parameters()), dict(pure.named_buffers())
         self.weights = tuple(n for n, p in parameters.items() if p.requires_grad)
@@ -232,7 +232,7 @@ class Network:
         copies = self._mine.__dict__
         name = "train" if training else "eval"
         if name not in copies:
-            copies[name] = copy.deepcopy(self._masters[training])
+            copies[name] = _copied(self._masters[training])
         return cast(nn.Module, copies[name])
 
     def given(self) -> Params:
@@ -249,13 +249,14 @@ class Network:
         convolutional layers are U(-1/sqrt F, 1/sqrt F) for F inputs of a unit, biases too, which is
         what PyTorch does if nobody asks; it does the rest as above.
         """
-        given = tree.to(self.given(), key.device)
-        draw = _uniform if self.start == "torch" else _glorot
-        fresh = {
-            n: draw(*self._rules[n], given[n], rng.fold_in(key, i)).to(given[n])
-            for i, n in enumerate(self.weights)
-        }
-        return {**fresh, **{n: given[n] for n in self.buffers}}
+        own = self._masters[False]
+        given = dict(own.named_parameters()), dict(own.named_buffers())
+        draw, fresh = _uniform if self.start == "torch" else _glorot, {}
+        for i, n in enumerate(self.weights):
+            p = given[0][n].detach()
+            drawn = draw(*self._rules[n], p, rng.fold_in(key, i)).to(key.device, p.dtype)
+            fresh[n] = drawn.clone() if drawn is p else drawn
+        return {**fresh, **{n: given[1][n].detach().clone().to(key.device) for n in self.buffers}}
 
     def train(
         self, w: Params, x: Tensor, key: Key, real: Tensor, *more: Tensor
@@ -337,6 +338,11 @@ class Network:
         made = Network(module, bf16=self.bf16, start=self.start)
         made.seeds_global = self.seeds_global
         return made
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """A module of one's own around the same parameters: a call puts others in their place."""
+    return copy.deepcopy(module, {id(p): p for p in module.parameters()})
 
 
 def _uniform(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

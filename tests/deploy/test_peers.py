@@ -16,8 +16,9 @@ from torch import Tensor
 from unalike import tree
 from unalike.deploy.audit import check
 from unalike.deploy.circle import SERVICE
+from unalike.deploy.frames import LIMIT, decode, encode
 from unalike.deploy.keys import credentials, issue, make_authority
-from unalike.deploy.messages import LIMIT, MessageError, encode, message
+from unalike.deploy.messages import MessageError, message
 from unalike.deploy.network import Line
 from unalike.deploy.peering import take_part
 from unalike.deploy.policy import Policy
@@ -224,6 +225,64 @@ def test_the_others_go_on_without_a_peer_and_it_catches_up(keys: Path, tmp_path:
     assert "north" in said[2]["missing"]
     assert sum(said[2]["heard"].values()) == pytest.approx(1.0)
     assert len(said[-1]["heard"]) == 4
+
+
+def halves(data: Federation) -> dict[str, bool]:
+    return {name: i < 2 for i, name in enumerate(data.names)}
+
+
+@pytest.mark.parametrize("topology", ["ring", pytest.param("complete", marks=SLOW)])
+def test_a_network_that_falls_apart_heals(
+    topology: str, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two halves that do not hear each other for two rounds, as where these links are lost."""
+    config, cut = raw({"name": topology}, rounds=5), range(1, 3)
+    config["model"] = {"name": "logistic"}  # without kinks, at which roundings grow
+    side = halves(together(FOUR, 3))
+
+    class Cut(Line):
+        def __init__(self, site: str, *given: Any, expects: str = "", **more: Any) -> None:
+            super().__init__(site, *given, expects=expects, **more)
+            self.apart = side[site] != side[expects]
+
+        def call(self, name: str, told: Any, *more: Any) -> Any:
+            asked = decode(b"".join(told.pieces()))
+            if self.apart and asked.kind == "fetch" and asked.note["round"] in cut:
+                raise ConnectionError("the cable is cut")
+            return super().call(name, told, *more)
+
+    monkeypatch.setattr("unalike.deploy.circle.Line", Cut)
+    together_again = threading.Barrier(4, timeout=60)
+
+    def say(text: str) -> None:
+        if text.startswith("round 3"):  # the last one apart: nobody runs ahead of the others
+            together_again.wait()
+
+    circle = Circle(config, FOUR, keys, tmp_path)
+    for name in FOUR:
+        circle.start(name, say=say, seconds=1.0)
+    own = models(circle.finish())
+    lines = [read_lines(folder / "heard.jsonl") for folder in circle.found.values()]
+    for own_lines in lines:
+        assert [bool(line["missing"]) for line in own_lines] == [t in cut for t in range(5)]
+
+    data = together(FOUR, 3)
+    near = assemble(parse(config), data, task(parse(config), data.examples))
+    graph = type(near.recipe.topology)
+    links, first = graph.links, [side[name] for name in data.names]
+
+    def lost(self: Any, t: int, n: int) -> Any:
+        edges = links(self, t, n)
+        apart = [t in cut and first[a] != first[b] for a, b in edges.tolist()]
+        return edges[~torch.tensor(apart)]
+
+    monkeypatch.setattr(graph, "links", lost)
+    progress = near.course.begin()
+    for t in range(5):
+        progress, _, _ = near.course.advance(progress, t)
+    for i, name in enumerate(data.names):
+        for k, x in progress.state.stack.x.items():
+            assert torch.allclose(x[i], own[name][k], atol=1e-5), (name, k)
 
 
 def test_strangers_and_other_recipes_are_refused(keys: Path, tmp_path: Path) -> None:

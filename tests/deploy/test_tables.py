@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 import torch
 from deployed import SITES, table
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+import unalike
+from unalike.deploy import targets
 from unalike.deploy.agreement import agree, read_hello, welcome
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
@@ -29,8 +31,10 @@ from unalike.federation.datasets.own import Files
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers import from_arrays
 from unalike.federation.readers.columns import Column, Pending
+from unalike.federation.readers.targets import read_measured
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
+from unalike.run.folder import read_lines
 
 
 def parted(site: str, held: pl.DataFrame) -> pl.DataFrame:
@@ -61,7 +65,34 @@ def test_a_messy_table_gives_the_simulated_model(
     for site, held in tables.items():
         held.drop("site").write_csv(tmp_path / f"{site}.csv")
     settings: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": scale, **more}
-    config = parse({"rounds": 3, "model": {"name": "logistic"}, "local": {"lr": 0.2}, "seed": 1})
+    same_as_simulated(settings, "logistic", tmp_path)
+
+
+@pytest.mark.parametrize("more", [{}, pytest.param({"split": "part"}, marks=pytest.mark.slow)])
+def test_numbers_are_predicted_as_in_a_simulation(more: dict[str, Any], tmp_path: Path) -> None:
+    """Ranges that rows are dealt by, and the scale of the target, are those of all sites."""
+    tables = {}
+    for seed, site in enumerate(SITES):
+        held = table(site, seed)
+        draw = np.random.default_rng(9 + seed).normal(size=len(held))
+        cost = np.round(1000 * (1 + seed) + 300 * draw + 500 * held["smoker"].to_numpy(), 2)
+        held = parted(site, held) if more else held
+        tables[site] = held.drop("patient", "ill", strict=False).with_columns(cost=cost)
+    pl.concat(tables.values()).write_csv(tmp_path / "all.csv")
+    for site, held in tables.items():
+        held.drop("site").write_csv(tmp_path / f"{site}.csv")
+    settings: dict[str, Any] = {"label": "cost", "missing": "impute", **more}
+    run = same_as_simulated(settings, "mlp", tmp_path)
+    new = tables["town"].drop("site", "cost")
+    new.write_csv(tmp_path / "new.csv")
+    told = unalike.load(run).predict(str(tmp_path / "new.csv"))
+    assert 500 < float(np.mean(told)) < 5000, "in the unit of the data"
+
+
+def same_as_simulated(settings: dict[str, Any], model_name: str, tmp_path: Path) -> Path:
+    """Sites of files of their own, and all rows in one file: the same model."""
+    model_of = {"name": model_name, **({"hidden": [8]} if model_name == "mlp" else {})}
+    config = parse({"rounds": 3, "model": model_of, "local": {"lr": 0.2}, "seed": 1})
 
     data = federate(
         Files(path=str(tmp_path / "all.csv"), client="site", **settings), Natural(), seed=1
@@ -89,6 +120,12 @@ def test_a_messy_table_gives_the_simulated_model(
     assert model is not None
     for name, x in model.items():
         assert torch.allclose(x, found[name], atol=1e-5), name
+    wanted = near.evaluator(progress.state).clients["local"]
+    told = read_lines(tmp_path / "run" / "clients.jsonl")[-1]["local"]
+    for metric in told:
+        ours, theirs = (np.array(each[metric], dtype=float) for each in (told, wanted))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, err_msg=metric)
+    return tmp_path / "run"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +171,24 @@ def test_texts_that_may_name_persons_are_not_told(tmp_path: Path) -> None:
     assert "patient 3" in str(hello(examples, ["who"]))
     without = Files(**given, missing="impute", drop=["who"]).load()
     assert "patient" not in str(hello(without))
+
+
+@given(st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=60))
+@settings(max_examples=25, deadline=None)
+def test_ranges_are_found_by_counting(values: list[float]) -> None:
+    held = [torch.tensor(values[k::2], dtype=torch.float64) for k in (0, 1)]
+    y = np.array(values)
+    assume(len(np.unique(y)) > 1)
+
+    def ask(told: Any, like: Any) -> list[Any]:
+        named = {f"['{k}']": v for k, v in dict(told).items() if "so_far" not in k}
+        return [targets.counted(v, torch.arange(len(v)), named) for v in held]
+
+    found = targets.learned(len(values), ask)
+    known = read_measured(y)
+    assert int(found["ranges"]) == len(known.names)
+    codes = np.searchsorted(found["edges"].numpy(), y, side="left")
+    assert (codes == known.ranges).all()
 
 
 @given(

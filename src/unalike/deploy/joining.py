@@ -1,6 +1,6 @@
 """From a file of one's own and a coordinator's welcome to everything a site needs for a run."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ class Joined(NamedTuple):
     clients: int
     config: Config
     federation: Federation  # of one client, this site
+    dealt: Callable[[Examples], Federation]  # makes it, of examples with other ranges
 
 
 def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
@@ -39,12 +40,8 @@ def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
 
     ``told`` are columns whose levels may be told though they are nearly as many as the rows.
     """
-    if examples.ranges is not None:
-        raise DataError(
-            "a regression cannot be joined yet, since sites would have to scale its target alike; "
-            "simulate it with unalike run, or name a column of classes."
-        )
     _refuse_named(examples, told)
+    measured = examples.ranges is not None  # ranges of one site's own are nobody's business
     fixed = np.zeros(0) if examples.part is None else examples.part
     return {
         "version": release(),
@@ -53,8 +50,8 @@ def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
         "targets": list(examples.y.shape[1:]),
         "dtype": str(examples.x.dtype).removeprefix("torch."),
         "kind": examples.kind,
-        "classes": examples.classes,
-        "class_names": list(examples.class_names),
+        "classes": 0 if measured else examples.classes,
+        "class_names": [] if measured else list(examples.class_names),
         "columns": [[c.name, c.role, *c.levels] for c in examples.pending.columns],
         "drop_first": examples.pending.drop_first,
         "scale": examples.pending.scale,
@@ -127,20 +124,24 @@ def join(examples: Examples, welcome: Message) -> Joined:
     examples = _laid_out(_classed(examples, classes, names), columns)
     # Lots are drawn for the rows of all sites in the order of their names, as in a simulation.
     lots = Lots(stream(config.seed, SPLIT).random(rows)[first : first + len(examples)])
-    federation = split(
-        examples,
-        np.zeros(len(examples), dtype=np.int64),
-        # Where files bring validation or test rows, at any site, no more of them are taken.
-        validation=0.0 if validation else config.split.validation,
-        test=0.0 if test else config.split.test,
-        rng=lots,  # type: ignore[arg-type]
-        names=(str(note["name"]),),
-    )
+
+    def dealt(examples: Examples) -> Federation:
+        return split(
+            examples,
+            np.zeros(len(examples), dtype=np.int64),
+            # Where files bring validation or test rows, at any site, no more of them are taken.
+            validation=0.0 if validation else config.split.validation,
+            test=0.0 if test else config.split.test,
+            rng=lots,  # type: ignore[arg-type]
+            names=(str(note["name"]),),
+        )
+
+    federation = dealt(examples)
     if not federation.sizes(TRAIN)[0]:
         raise DataError(
             "none of this site's rows trains; mark some as 'train', or leave them free."
         )
-    return Joined(welcome.head.run, number, clients, config, federation)
+    return Joined(welcome.head.run, number, clients, config, federation, dealt)
 
 
 def columned(told: list[str]) -> Column:
@@ -199,7 +200,9 @@ def kind_of(kind: Kind, names: tuple[str, ...]) -> Kind:
 
 
 def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Examples:
-    """Labels numbered as all sites number them."""
+    """Labels numbered as all sites number them; numbers have ranges, which come later."""
+    if examples.ranges is not None:
+        return examples
     if names:
         missing = sorted(set(examples.class_names) - set(names))
         if missing or not examples.class_names:

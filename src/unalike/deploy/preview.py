@@ -26,6 +26,8 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         tuple(y.shape[1:]),
         str(x.dtype).removeprefix("torch."),
     )
+    if examples.ranges is not None:
+        shape = shape._replace(target_dtype="float32")
     yield "hello, once:"
     for name, value in hello(examples, policy.tell).items():
         yield f"  {name}: {value}"
@@ -35,6 +37,9 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         yield "  and if a number is missing anywhere, 33 times how many values are below a bound"
     if examples.pending.scale != "none":
         yield f"for scaling, once: {d} sums and {d} sums of squares over training rows"
+    if examples.ranges is not None:
+        yield "for the target, once: 66 times how many values are at most some bounds, then its sum"
+        yield "  and its sum of squares over training rows"
     made = task(config, shape.blank())
     w = made.init(rng.key(0))
     stages, _ = program(config, made, shape)

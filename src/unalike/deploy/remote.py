@@ -27,7 +27,7 @@ from unalike.tree import Params, Tree
 
 SMALL = 64 << 20  # bytes of answers that are no model: verdicts, surveys, heads
 ATTEMPTS = 8  # at one question, of a site that keeps joining anew
-ROWWISE = ("accuracy", "top5", "loss", "reconstruction", "kl")  # means over rows
+ROWWISE = ("accuracy", "top5", "loss", "mae", "reconstruction", "kl")  # means over rows
 
 
 class Remote:
@@ -340,6 +340,8 @@ def _together(each: Judged) -> Judged:
     metrics = {
         k: (share * v.nan_to_num(0.0)).sum()[None] for k, v in each.metrics.items() if k in ROWWISE
     }
+    if "rmse" in each.metrics:
+        metrics["rmse"] = (share * each.metrics["rmse"].nan_to_num(0.0) ** 2).sum().sqrt()[None]
     if each.bins is not None:
         metrics |= {"ece": ece(each.bins), "mce": mce(each.bins)}
     return Judged({"n": n.sum()[None], **metrics}, each.bins)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Algorithm
-from unalike.deploy import preparing
+from unalike.deploy import preparing, targets
 from unalike.deploy.agreement import Agreement, agree, welcome
 from unalike.deploy.desk import Desk
 from unalike.deploy.diary import REFUSALS
@@ -45,6 +45,7 @@ from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
 from unalike.run.keep import Keeper, described
 from unalike.run.manifest import Manifest
 from unalike.run.rounds import DEPLOYED, conclusion, rounds
+from unalike.run.shape import Shape
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
@@ -167,9 +168,7 @@ def _played(
 ) -> None:
     scale = ask_scales(agreed, run, desk, seconds)
     features = preparing.features(agreed.pending, scale, agreed.shape.blank().x)
-    if "keep" in scale:
-        kept = (int(scale["keep"].sum()),)
-        agreed = agreed._replace(shape=agreed.shape._replace(features=kept))
+    agreed = agreed._replace(shape=_shaped(agreed.shape, scale))
     made = task(config, agreed.shape.blank())
     judging = config.evaluation
     made.refuse(judging.select, judging.ensemble, judging.target)
@@ -211,6 +210,16 @@ def _played(
     _recorded(whole, agreed, folder, say, remote)
 
 
+def _shaped(shape: Shape, scale: Tree) -> Shape:
+    """The shape of the data once features and targets are prepared."""
+    if "keep" in scale:
+        shape = shape._replace(features=(int(scale["keep"].sum()),))
+    if "edges" in scale:
+        told = {"classes": int(scale["ranges"]), "unit": targets.unit_of(scale)}
+        shape = shape._replace(**told, target_dtype="float32")
+    return shape
+
+
 class _Heard:
     """Sentences on sites that took no part in something: said, and written down."""
 
@@ -229,7 +238,8 @@ def _blank(agreed: Agreement) -> Federation:
     two = shape.blank()
     x, y = (t[:1].expand(n, *t.shape[1:]).clone() for t in (two.x, two.y))
     examples = Examples(x, y, shape.classes, shape.kind, class_names=agreed.class_names)
-    examples = replace(examples, reading=agreed.reading)
+    ranges = np.zeros(n, dtype=np.int64) if shape.kind == "regression" else None
+    examples = replace(examples, reading=agreed.reading, ranges=ranges, unit=shape.unit)
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
@@ -331,5 +341,13 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
                 raise RunError(f"site '{site}': {error}") from None
         return [got[name] for name in agreed.names]  # sums are the same whoever is the first
 
-    shape = agreed.shape
-    return preparing.learned(agreed.pending, shape.features, shape.dtype, ask, agreed.reading.gaps)
+    shape, told = agreed.shape, dict[str, Tensor]()
+    if shape.kind == "regression":
+        told = targets.learned(agreed.rows, ask)
+    so_far = {f"so_far_{k}": v for k, v in told.items() if k in ("edges", "ranges")}
+
+    def ask_then(tensors: Tree, like: Tree) -> list[Tree]:
+        return ask({**dict(tensors), **so_far}, like)
+
+    given = (agreed.pending, shape.features, shape.dtype, ask_then, agreed.reading.gaps)
+    return {**told, **preparing.learned(*given)}

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unalike import channel, rng, tree
-from unalike.deploy import preparing
+from unalike.deploy import preparing, targets
 from unalike.deploy.diary import Diary
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
@@ -106,16 +107,27 @@ class Site:
         so_far = "['so_far_"
         told = {f"['{k[len(so_far) :]}": v for k, v in question.tensors.items() if so_far in k}
         asked = {k: v for k, v in question.tensors.items() if so_far not in k}
+        self._dealt(told)
         rows = self.raw.rows(TRAIN).order
+        if any(f"['{name}']" in asked for name in targets.ASKED):
+            return self._said(question, tensors=targets.counted(self.raw.examples.y, rows, asked))
         x = preparing.prepared(self.raw.examples.x, rows, told)
         return self._said(question, tensors=preparing.counted(x[rows], asked))
 
+    def _dealt(self, told: dict[str, Tensor]) -> None:
+        """The split, by the ranges of all sites once they are known."""
+        if self.raw.examples.ranges is not None and "['edges']" in told:
+            self.raw = self.joined.dealt(targets.ranged(self.raw.examples, told))
+
     def _prepare(self, question: Message) -> Message:
-        """Features as all sites prepare them."""
+        """Features, and numbers to predict, as all sites prepare them."""
+        self._dealt(question.tensors)
         e, rows = self.raw.examples, self.raw.rows(TRAIN).order
         x = preparing.prepared(e.x, rows, question.tensors)
         features = preparing.features(e.pending, question.tensors, e.x, rows)
         examples = replace(e, x=x, pending=NOTHING)
+        if e.ranges is not None:
+            examples = targets.scaled(examples, question.tensors)
         self.federation = replace(self.raw, examples=examples, features=features)
         return self._said(question)
 

@@ -192,10 +192,6 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     participation = Participation(asked.fraction, asked.number, asked.extra)
     late = joining(config, shape.n_clients)
     participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
-    if asked.extra and config.clock.kind == "none":
-        raise ConfigError(
-            "participation.extra needs to know who is late; set clock.kind = 'simulated'."
-        )
     draft = Draft(
         made,
         shape.n_clients,
@@ -285,6 +281,10 @@ def assemble(
     made.refuse(judging.select, judging.ensemble, judging.target)
     if config.local.class_weights == "balanced":
         made = made.balanced(data.counts.sum(0))
+    if config.participation.extra and config.clock.kind == "none":
+        raise ConfigError(
+            "participation.extra needs to know who is late; set clock.kind = 'simulated'."
+        )
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     made = cast(NetworkTask, draft.task)  # with what a method adds to it

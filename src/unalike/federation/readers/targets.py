@@ -96,10 +96,15 @@ def _first_text(array: np.ndarray) -> int:
     return 0
 
 
+def shares(rows: int) -> np.ndarray:
+    """The shares of all rows at which ranges end."""
+    count = max(2, min(RANGES, rows // ENOUGH))
+    return np.arange(1, count) / count
+
+
 def _ranges(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Equally many rows in each, as far as equal numbers stay together."""
-    count = max(2, min(RANGES, len(values) // ENOUGH))
-    edges = np.unique(np.quantile(values, np.arange(1, count) / count, method="lower"))
+    edges = np.unique(np.quantile(values, shares(len(values)), method="lower"))
     _, codes = np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)
     ends = [(values[codes == c].min(), values[codes == c].max()) for c in range(codes.max() + 1)]
     names = tuple(f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}" for low, high in ends)
