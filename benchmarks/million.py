@@ -1,6 +1,7 @@
 """What clients cost that are registered and take no part: the same run with more and more of them.
 
     python benchmarks/million.py [--clients 1000 1000000] [--cohort 100]
+    python benchmarks/million.py --clients 1000 100000 --method superfed_mm --states disk
 
 Five random examples a client, a perceptron, `unalike run` as a user calls it, each in a process of
 its own. Printed: seconds to the first round, seconds a round (median), mebibytes beyond the data,
@@ -26,6 +27,8 @@ model = {{name = "mlp", hidden = [200, 200]}}
 participation = {{number = {cohort}}}
 local = {{epochs = 1, batch_size = 2, lr = 0.05}}
 evaluation = {{every = {rounds}}}
+method = {{name = "{method}"}}
+engine = {{states = "{states}"}}
 run = {{folder = "{folder}"}}
 """
 # Beside the run: when the first round began, and the most memory there was.
@@ -48,13 +51,16 @@ finally:
 """
 
 
-def measured(clients: int, cohort: int, rounds: int, place: Path) -> dict[str, float | int]:
+def measured(
+    clients: int, cohort: int, rounds: int, method: str, states: str, place: Path
+) -> dict[str, float | int | str]:
     draw, n = np.random.default_rng(0), clients * EACH
     data, folder, file = place / f"{clients}.npz", place / f"run-{clients}", place / "run.toml"
     x = draw.random((n, FEATURES), dtype=np.float32)
     np.savez(data, x=x, y=draw.integers(0, CLASSES, n))
+    chosen = {"rounds": rounds, "method": method, "states": states}
     file.write_text(
-        CONFIG.format(data=data, clients=clients, cohort=cohort, rounds=rounds, folder=folder)
+        CONFIG.format(data=data, clients=clients, cohort=cohort, folder=folder, **chosen)
     )
     called = [sys.executable, "-c", RUN, str(file)]
     said = subprocess.run(called, text=True, capture_output=True, check=True).stdout
@@ -64,6 +70,8 @@ def measured(clients: int, cohort: int, rounds: int, place: Path) -> dict[str, f
     return {
         "clients": clients,
         "cohort": cohort,
+        "method": method,
+        "states": states,
         "start_s": start,
         "round_s": round(statistics.median(times[1:-1]), 4),
         "data_mb": round(data_mb),
@@ -77,10 +85,13 @@ def main() -> None:
     options.add_argument("--clients", type=int, nargs="+", default=[1000, 1_000_000])
     options.add_argument("--cohort", type=int, default=100)
     options.add_argument("--rounds", type=int, default=12)
+    options.add_argument("--method", default="fedavg")
+    options.add_argument("--states", choices=["memory", "disk"], default="memory")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as place:
         for clients in asked.clients:
-            found = measured(clients, asked.cohort, asked.rounds, Path(place))
+            kind = asked.cohort, asked.rounds, asked.method, asked.states
+            found = measured(clients, *kind, Path(place))
             print(json.dumps(found), flush=True)
 
 

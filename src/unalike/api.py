@@ -16,6 +16,7 @@ from unalike.report.outcome import scores
 from unalike.result import Result
 from unalike.run.build import assemble, module, task
 from unalike.run.config import Config, Named, parse
+from unalike.run.device import give_back
 from unalike.run.explain import check
 from unalike.run.fit import fit
 from unalike.run.folder import plain
@@ -105,6 +106,7 @@ def train(
         if step.clients is not None:
             clients.append(plain(step.clients))
     assert keeper.last is not None, "the last round is always evaluated"
+    give_back()
     return Result(
         conclusion(made, records),
         records,

@@ -154,6 +154,18 @@ def row(stacked: Tree, i: int | Tensor) -> Tree:
     return map(lambda x: x[i.to(x.device) if isinstance(i, Tensor) else i], stacked)
 
 
+def neighbours(at: Tensor) -> slice | None:
+    """Row numbers as a slice, if one follows on the other: then nothing need be copied."""
+    first = int(at[0]) if len(at) else 0
+    return slice(first, first + len(at)) if bool((at.diff() == 1).all()) else None
+
+
+def rows(stacked: Tree, at: Tensor) -> Tree:
+    """Several clients of a stacked tree, by their row numbers; views if they are neighbours."""
+    near = neighbours(at)
+    return row(stacked, at) if near is None else map(lambda x: x[near], stacked)
+
+
 def stack(trees: list[Tree]) -> Tree:
     """One tree with a leading client axis."""
     return map(lambda *xs: torch.stack(xs), *trees)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples
 from unalike.federation.readers import from_arrays
-from unalike.federation.split import split
+from unalike.federation.split import _by_cell, split
 
 
 def examples_of(labels, classes=None) -> Examples:
@@ -215,3 +215,11 @@ def test_settings_out_of_range(options, words, one_sentence):
 def test_bad_owners(owner, options, words, one_sentence):
     with one_sentence(DataError, *words):
         deal([0, 1, 0, 1], owner, **options)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-16])
+def test_rows_of_a_cell_are_ordered_by_lot(apart: float) -> None:
+    """Also where a client's number leaves no digits for the lot."""
+    cell = np.repeat([10**7, 3, 10**7 + 1], 4)
+    lot = np.tile([0.5 + apart, 0.25, 0.5, 1 - 1e-16], 3)
+    assert _by_cell(cell, lot).tolist() == np.lexsort((lot, cell)).tolist()

@@ -4,7 +4,7 @@ With a client at every server, as where there is no server, a thousand small ste
 longer than all that is computed in them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.func import vmap
 from unalike import tree
 from unalike.algorithm import Algorithm
 from unalike.cohort import Cohort
+from unalike.engine import threads
 from unalike.tree import Tree
 
 AT_ONCE = 16 << 20  # bytes of the models in one call: what stays near the processor
@@ -39,12 +40,18 @@ def adapted(
     def step(server: Any, up: Tree) -> Any:
         return algorithm.server(server, _Lone(up), one, cohort)
 
-    for ids, ups in parts:
-        for a in range(0, len(ids), each):
-            at = home[ids[a : a + each]]
-            some = tree.map(lambda x: x[a : a + each], ups)  # noqa: B023
-            _put(out, at, vmap(step)(_rows(stack, at), some))
-            silent[at] = False
+    def some(part: tuple[Tensor, Tree]) -> None:
+        at, ups = part
+        _put(out, at, vmap(step)(tree.rows(stack, at), ups))
+
+    def few() -> Iterator[tuple[Tensor, Tree]]:
+        for ids, ups in parts:
+            for a in range(0, len(ids), each):
+                at = home[ids[a : a + each]]
+                silent[at] = False
+                yield at, tree.map(lambda x: x[a : a + each], ups)  # noqa: B023
+
+    threads.each(some, few())
     rest = silent.nonzero()[:, 0]
     _put(out, rest, tree.row(stack, rest))
     return out
@@ -65,19 +72,8 @@ class _Lone:
         return tree.map(lambda x: x[None], self.up)
 
 
-def _range(at: Tensor) -> slice | None:
-    """The same rows as a slice, if they are neighbours: then nothing need be copied."""
-    first = int(at[0]) if len(at) else 0
-    return slice(first, first + len(at)) if bool((at.diff() == 1).all()) else None
-
-
-def _rows(stack: Tree, at: Tensor) -> Tree:
-    near = _range(at)
-    return tree.row(stack, at) if near is None else tree.map(lambda x: x[near], stack)
-
-
 def _put(out: Tree, at: Tensor, new: Tree) -> None:
-    near = _range(at)
+    near = tree.neighbours(at)
     if near is None:
         tree.map(lambda rows, x: rows.index_copy_(0, at.to(rows.device), x), out, new)
     else:

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from unalike import tree
+from unalike.engine import threads
 from unalike.tree import Tree
 
 COLUMNS = 1024  # of a thousand servers, 4 MB
@@ -41,7 +42,8 @@ def _by_columns(v: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
     receivers, degree = edges[:, 0].unique_consecutive(return_counts=True)
     first, senders = degree.cumsum(0) - degree, edges[:, 1].contiguous()
     flat, scale = v.reshape(len(v), -1), weights.to(v.dtype)
-    for part in flat.split(COLUMNS, 1):
+
+    def some(part: Tensor) -> None:
         held = part.contiguous()  # of a single part it would be the part itself
         held = held.clone() if held.data_ptr() == part.data_ptr() else held
         sums = embedding_bag(senders, held, first, mode="sum", per_sample_weights=scale)
@@ -49,6 +51,8 @@ def _by_columns(v: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
             part.copy_(sums)
         else:
             part[receivers] = sums
+
+    threads.each(some, flat.split(COLUMNS, 1))
     return flat.reshape(v.shape)
 
 

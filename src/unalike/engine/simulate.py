@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +16,7 @@ from unalike import channel, rng, tree
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Repeat
 from unalike.draws import Draw, Extent, narrowed
+from unalike.engine import threads
 from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, most, shares
@@ -269,13 +270,8 @@ class Simulation:
     @contextmanager
     def lone(self) -> Iterator[None]:
         """For a round: while workers have all cores, the server's thread goes without helpers."""
-        threads = torch.get_num_threads()
-        try:
-            if self.engine == "sequential" or self.shared_out:
-                torch.set_num_threads(1)
+        with threads.lone() if self.engine == "sequential" or self.shared_out else nullcontext():
             yield
-        finally:
-            torch.set_num_threads(threads)
 
     def _work(self, plan: Plan, stats: dict[str, Tensor], slots: int) -> Work:
         """What clients did, taken out of what they report."""
@@ -320,7 +316,7 @@ class Simulation:
 
     def _together(self, plan: Plan, downs: Tree, home: Tensor, kept: Tree, drawn: Turns) -> Answers:
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
-        down = tree.row(downs, 0) if shared else tree.row(downs, home)
+        down = tree.row(downs, 0) if shared else tree.rows(downs, home)
         work, whole, ctx = drawn
         sizes = self.sizes[plan.ids]
         if self.shared_out:

@@ -70,8 +70,11 @@ class FeatureSkew:
 
     def per_client(self) -> dict[str, list[float | None]]:
         """Each client's numbers; None where there is none."""
-        named = {"mmd": self.mmd, "p": self.p}
-        return {k: [None if np.isnan(x) else float(x) for x in v] for k, v in named.items()}
+        unknown = ~self.measured
+        found = {"mmd": self.mmd.astype(object), "p": self.p.astype(object)}
+        for values in found.values():
+            values[unknown] = None
+        return {k: v.tolist() for k, v in found.items()}
 
 
 def measure_features(federation: Federation, seed: int = 0) -> FeatureSkew:

@@ -1,10 +1,17 @@
 """The device of a run, set up so that the same run gives the same numbers there again."""
 
+import ctypes
 import os
+import sys
 
 import torch
 
 from unalike.errors import ConfigError
+
+# Of glibc's mallopt: the free memory above which some is given back, the size from which memory is
+# taken from the system and given back each time, and one heap for all threads: further ones are
+# given back whatever is set.
+_KEPT = {-1: 2**31 - 1, -3: 1 << 30, -8: 1}
 
 
 def device(name: str) -> torch.device:
@@ -26,9 +33,13 @@ def device(name: str) -> torch.device:
 def prepare(on: torch.device, tf32: bool) -> None:
     """Tell PyTorch what a GPU may do: no sum whose order is left to chance, no rounded products.
 
-    Where an operation has no repeatable kernel PyTorch warns, and a resumed run may differ.
+    Where an operation has no repeatable kernel PyTorch warns, and a resumed run may differ. On a
+    CPU freed memory is kept: a round frees what the next one takes, and touching a page for the
+    first time takes ten times as long as computing on it.
     """
     if on.type != "cuda":
+        for option, value in _KEPT.items():
+            _allocator("mallopt", option, value)
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first product
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -38,3 +49,14 @@ def prepare(on: torch.device, tf32: bool) -> None:
     torch.backends.cuda.matmul.fp32_precision = precision
     # PyTorch loads its solvers at their first use, and fails if that is in two threads at once.
     torch.linalg.inv_ex(torch.ones(1, 1, device=on))
+
+
+def give_back() -> None:
+    """What was kept goes back to the system: a program continues after its run."""
+    _allocator("malloc_trim", 0)
+
+
+def _allocator(name: str, *args: int) -> None:
+    """Tell the C library, where it is glibc or knows the same word."""
+    if sys.platform == "linux" and (told := getattr(ctypes.CDLL(None), name, None)):
+        told(*args)
