@@ -11,7 +11,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = [Requirement(text) for text in PROJECT["dependencies"]]
-EXTRAS = ("hub", "image", "dp", "tensorboard", "mlflow", "wandb", "tune")
+EXTRAS = ("hub", "image", "dp", "tensorboard", "mlflow", "wandb", "tune", "pretrained")
 OPTIONAL = [Requirement(t) for extra in EXTRAS for t in PROJECT["optional-dependencies"][extra]]
 
 

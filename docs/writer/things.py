@@ -3,6 +3,7 @@
 from typing import cast
 
 from unalike.models.base import Model
+from unalike.models.pretrained import PRETRAINED
 from unalike.run.config import tables
 from unalike.settings import Settings
 from writer.settings import entry, head_of_file
@@ -86,7 +87,7 @@ def models_page() -> str:
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for name, cls in tables()["model"].items():
-        if name != "module":
+        if name not in {"module", *PRETRAINED}:  # which need a file, or another library
             parts.append(_counts(name, cls))
     parts.append("")
     for name, cls in tables()["model"].items():

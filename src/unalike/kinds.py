@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["multiclass", "binary", "characters", "regression"]
 CLASSES = ("multiclass", "binary")  # of whole classes, which differ in how many there are
+NOT_COUNTED = -100  # stands for a target of a sequence that is neither learned nor judged
 
 
 def of_classes(count: int) -> Kind:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from interrupted import process
-from real_data import FOLDER, MISSING
+from real_data import FOLDER, MISSING, skip_absent
 
 from unalike.compare.presets import names, text
 from unalike.compare.spec import loads
@@ -28,6 +28,7 @@ def test_a_preset_ends_with_tables_and_a_report(
     if needed and not FOLDER.is_dir():
         pytest.skip(MISSING)
     monkeypatch.setenv("UNALIKE_DATA", str(FOLDER))
+    skip_absent(made)
     place = tmp_path / name
     words = ["compare", name, "--scale", "small", "--folder", str(place), "--set", *short]
     with process(words, tmp_path) as running:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from real_data import FOLDER, needs_data
+from real_data import FOLDER, needs_data, skip_absent
 
 from unalike.compare.conduct import preflight
 from unalike.compare.presets import about, names, text
@@ -26,6 +26,11 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "berka": ((15,), 2, 7, 621),
     "heart": ((13,), 2, 4, 920),
     "adult": ((90,), 2, 0, 12_000),
+    "tiny_imagenet": ((3, 64, 64), 200, 0, 20_000),
+    "celeba": ((3, 84, 84), 2, 300, 6_000),
+    "fed_isic": ((3, 64, 64), 8, 6, 3_000),
+    "speech_commands": ((1, 16_000), 35, 50, 7_000),
+    "reddit": ((10,), 40, 50, 4_000),
 }
 
 
@@ -42,6 +47,8 @@ def stand_in(name: str):
         size = (shape[0], side, side) if side else shape
         x, y = torch.zeros(1).expand(n, *size), torch.arange(n) % classes
         kind = "binary" if classes == 2 else "multiclass"
+        if name == "reddit":
+            x, y, kind = x.long(), y[:, None].expand(n, 10), "characters"
         natural = np.arange(n) // classes % groups if groups else None
         titles = tuple(f"client {i}" for i in range(groups))
         test = None if groups or name == "adult" else (x[:100], y[:100])
@@ -81,6 +88,11 @@ def test_there_is_one_for_every_experiment():
         "superfed-label-noise",
         "aaggff-berka",
         "aaggff-heart",
+        "aaggff-celeba",
+        "aaggff-reddit",
+        "aaggff-speech",
+        "aaggff-isic",
+        "superfed-tiny-imagenet",
         "fedevg-mnist",
         "compression",
     }
@@ -191,4 +203,5 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 def test_presets_build_on_the_real_data(name, monkeypatch):
     monkeypatch.setenv("UNALIKE_DATA", str(FOLDER))
     made = preset(name, "small")
+    skip_absent(made)
     preflight([c for c in made.cells if c.seed == made.cells[0].seed], Budget("rounds"))

@@ -58,6 +58,28 @@ def test_scores_hold_the_rows_of_the_papers():
     assert "† Fed_Best used 2.5 times the bytes of FedAvg." in table.notes
 
 
+def test_the_best_round_on_test_rows_is_a_column_of_its_own():
+    """Beside ours, marked, and without a word in any test: all else stays as it is."""
+    plain, found = example()
+    made = asked(VALUES, title="T", best_on_test=True)
+    some = records(made, VALUES, LEDGERS)
+    for record in some:
+        values = [0.1, record["value"] + 0.02, None]
+        record["curve"] = {"round": [1, 2, 3], "value": values, "bytes": [1, 2, 3]}
+    table, ours = scores(made, analyse(made, some), "dirichlet"), scores(plain, found, "dirichlet")
+    assert table.columns[1:3] == ["accuracy %", "best on test §"]
+    assert [row[2].shown for row in table.rows] == ["82.40", "93.00", "82.60"]
+    assert [[*row[:2], *row[3:]] for row in table.rows] == ours.rows
+    assert any(note.startswith("§ Best on test: ") and "no verdict" in note for note in table.notes)
+    loss = asked(VALUES, metric="loss", best_on_test=True)
+    some = records(loss, VALUES)
+    for record in some:
+        values = [record["value"] + 1, record["value"]]
+        record["curve"] = {"round": [1, 2], "value": values, "bytes": [1, 2]}
+    lines = analyse(loss, some).lines
+    assert lines[0].beside["best_on_test"] == pytest.approx(0.804)
+
+
 def test_pivot_is_methods_by_conditions_with_a_tally():
     made, found = example(partitions=["iid", "dirichlet"])
     table = pivot(made, found)

@@ -250,7 +250,14 @@ def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | No
         "gini": uses.mean(m["gini"] for m in own) if spread else None,
         "ece": uses.mean(s["ece"]["mean"] for s in sections if "ece" in s),
         "round": uses.mean(r["round"] for r in records),
+        "best_on_test": uses.mean(_best(r.get("curve", {}), judging) for r in records),
     }
+
+
+def _best(curve: dict[str, list[Any]], judging: Judging) -> float | None:
+    """The best evaluated round by test rows, where that is asked for."""
+    found = [v for v in curve.get("value", ()) if v is not None] if judging.best_on_test else []
+    return (max if higher(judging.metric) else min)(found, default=None)
 
 
 def _judged(records: Sequence[Record], judging: Judging) -> list[tuple[int, int]]:

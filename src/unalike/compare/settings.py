@@ -40,6 +40,11 @@ class Judging(Settings):
     round: Literal["selected", "last"] = Field(
         default="selected", description="the round selected on validation data, or the last"
     )
+    best_on_test: bool = Field(
+        default=False,
+        description="one more column: every run's best evaluated round by the very rows that judge "
+        "it, as many sources report; too good by chance, so it is in no test and no verdict",
+    )
     test: Literal["moderated", "t", "hall", "wilcoxon"] = Field(
         default="moderated",
         description="test of paired differences: a t-test whose variances learn from each other, "

@@ -2,7 +2,7 @@
 
 A bold number is the best of its condition and proven so (see ``analysis``). A star marks a
 significant difference to the baseline, a dagger a method that used more than its share, a double
-dagger one that left some of it.
+dagger one that left some of it, a section mark numbers that were chosen by the rows they are of.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from unalike.tables.format import NOTHING, interval, number, probability, signed
 from unalike.tables.format import decimal as written
 from unalike.tables.model import Cell, Table
 
-STAR, DAGGER, DOUBLE = "*", "†", "‡"
+STAR, DAGGER, DOUBLE, SECTION = "*", "†", "‡", "§"
 RESULTS = ("win", "equal", "open", "loss")
 EMPTY = Cell(None, NOTHING)
 
@@ -70,6 +70,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         [
             _method([line]),
             _score(line, name),
+            *([score(line.beside["best_on_test"], name)] if made.judging.best_on_test else []),
             score(line.beside["worst10"], name, "worst10"),
             score(line.beside["gini"], name, "gini"),
             *([score(line.beside["ece"], "ece")] if calibrated else []),
@@ -81,9 +82,11 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     ]
     notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
     notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
+    notes += [f"{SECTION} {wording.BEST_ON_TEST}"] if made.judging.best_on_test else []
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
     spread = [head(name, "worst10"), head(name, "gini"), *([head("ece")] if calibrated else [])]
-    columns = ["method", head(name), *spread, "sent", "samples", "rounds"]
+    peeked = [f"best on test {SECTION}"] if made.judging.best_on_test else []
+    columns = ["method", head(name), *peeked, *spread, "sent", "samples", "rounds"]
     return Table(_title(made, condition), columns, rows, notes)
 
 

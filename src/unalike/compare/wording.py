@@ -16,6 +16,11 @@ from unalike.compare.uses import MORE, Use
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
+BEST_ON_TEST = (
+    "Best on test: the mean over seeds of every run's best evaluated round, chosen by the test "
+    "rows themselves, as the source reports it. It is too good by chance, is there to be set "
+    "beside printed numbers, and enters no test and no verdict."
+)
 NAMED = 3  # of many things in a sentence; the others are counted
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",

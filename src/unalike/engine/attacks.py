@@ -103,7 +103,7 @@ class _Flipping(_Attack):
         y = examples.y.clone()
         own = y[rows]
         if self.source is None or self.target is None:
-            y[rows] = last - own
+            y[rows] = torch.where(own < 0, own, last - own)  # some of a sequence may not count
         else:
             y[rows] = torch.where(own == self.source, self.target, own)
         return replace(examples, y=y)

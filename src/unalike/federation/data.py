@@ -53,8 +53,11 @@ class Examples:
         """The class of each example as a NumPy vector."""
         if self.ranges is not None:
             return self.ranges
-        y = self.y if self.y.ndim == 1 else self.y[:, -1]
-        return y.numpy().astype(np.int64)
+        y = self.y.numpy().astype(np.int64)
+        if y.ndim == 1:
+            return y
+        last = y.shape[1] - 1 - (y[:, ::-1] >= 0).argmax(1)  # of those that count
+        return y[np.arange(len(y)), last]
 
     def __len__(self) -> int:
         return len(self.y)

@@ -27,6 +27,20 @@ class Classifier(nn.Module):
         return logits
 
 
+class FirstToken(nn.Module):
+    """An encoder of texts: its state at the first token."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        """``encoder`` takes tokens and a mask of those that are there."""
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens (batch, length), of which 0 is padding, to (batch, width)."""
+        out: Tensor = self.encoder(input_ids=x.long(), attention_mask=(x != 0).long())[0]
+        return out[:, 0]
+
+
 class Residual(nn.Module):
     """``body(x) + shortcut(x)``, or the body alone where there is no shortcut."""
 

@@ -142,6 +142,10 @@ def task(config: Config, examples: Examples) -> Task:
             f"model.init = '{model.init}' draws weights, and run.init = 'given' takes them as the "
             "module came; leave one of them out."
         )
+    if getattr(model, "weights", "") and config.run.init != "given":
+        raise ConfigError(
+            "model.weights are trained, and would be drawn anew; set run.init = 'given'."
+        )
     learn = partial(TASKS[model.task or examples.kind], **model.options())
     how = config.engine
     kernels = how.kernels and device(how.device).type == "cuda"

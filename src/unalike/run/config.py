@@ -114,6 +114,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     from unalike.federation.shift import SHIFTS
     from unalike.models import MODELS
     from unalike.models.own import OwnModel
+    from unalike.models.pretrained import PRETRAINED
     from unalike.parts.augmentation import AUGMENTATIONS
     from unalike.run.topologies import TOPOLOGIES
 
@@ -122,7 +123,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
         "data": DATASETS,
         "partition": PARTITIONERS,
         "shift": SHIFTS,
-        "model": {**MODELS, OwnModel.name: OwnModel},
+        "model": {**MODELS, **PRETRAINED, OwnModel.name: OwnModel},
         "method": methods,
         "plus": methods,
         "topology": TOPOLOGIES,

@@ -7,6 +7,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from unalike.kinds import NOT_COUNTED
 from unalike.metrics.classification import per_client, pooled_reliability
 from unalike.tasks.base import Judged
 from unalike.tasks.classification import Classification
@@ -25,15 +26,19 @@ class Sequences(Classification):
         return super(Classification, self).balanced(counts)
 
     def per_example(self, out: Tensor, y: Tensor) -> Tensor:
-        """The mean over the steps of a sequence, so that an example counts once however long."""
+        """The mean over the steps that count, so that an example counts once however long."""
         if y.ndim == 1:
             return super().per_example(out, y)
-        return F.cross_entropy(out.transpose(1, 2), y, reduction="none").mean(1)
+        each = F.cross_entropy(out.transpose(1, 2), y, reduction="none", ignore_index=NOT_COUNTED)
+        return each.sum(1) / (y >= 0).sum(1).clamp(min=1)
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """By logits of single steps."""
         if y.ndim == 2:
             owner = owner.repeat_interleave(y.shape[1])
             outputs, y = outputs.flatten(0, 1), y.flatten()
+            some = y >= 0
+            if not bool(some.all()):
+                outputs, y, owner = outputs[some], y[some], owner[some]
         found = per_client(outputs, y, owner, n, auroc=False)
         return Judged(found, pooled_reliability(outputs, y))

@@ -72,6 +72,23 @@ class StoredDataset(Dataset):
                 if (root / name).is_dir():
                     yield root / name
 
+    def needed(self, path: Path) -> Path:
+        """A file or folder that must be there, once the others were found."""
+        if path.exists():
+            return path
+        raise DataError(f"{self.title} needs '{path}', which is not there; get {self.files}.")
+
+    def holding(self, marker: str, *names: str) -> Path:
+        """The place of a published layout that holds a file or folder of this name."""
+        places = list(self.subfolders(*names))
+        for place in places:
+            if (place / marker).exists():
+                return place
+        for place in places:
+            if place.name in {Path(name).name for name in names}:
+                self.needed(place / marker)
+        raise self.absent()
+
     def hub(self) -> dict[str, Any]:
         """The splits on the hub; tried last, so failing here says what is needed."""
         if self.folder or not self.hub_name:

@@ -1,6 +1,6 @@
 """Reads a folder of images: CLASS/image, CLIENT/CLASS/image, and either under train/ and test/."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,25 @@ def read_images(folder: str | Path, *, size: int = 0) -> "Examples":
         name=root.name,
     )
     return replace(examples, reading=examples.reading._replace(form="images", size=size))
+
+
+def read_pictures(paths: Sequence[Path], size: int, cut: int = 0) -> np.ndarray:
+    """Coloured pictures as bytes [N, size, size, 3], each read, cut and resized by itself.
+
+    With ``cut``, first to a square of at most so many pixels in the middle.
+    """
+    pillow = require("PIL.Image", "image", "reading images")
+    out = np.empty((len(paths), size, size, 3), np.uint8)
+    for row, path in zip(out, paths, strict=True):
+        picture = open_image(pillow, path).convert("RGB")
+        if cut:
+            side = min(cut, *picture.size)
+            left, top = ((n - side) // 2 for n in picture.size)
+            picture = picture.crop((left, top, left + side, top + side))
+        row[:] = np.asarray(
+            picture if picture.size == (size, size) else picture.resize((size, size))
+        )
+    return out
 
 
 def stack(images: Iterable[tuple[Any, str]], size: int = 0) -> np.ndarray:

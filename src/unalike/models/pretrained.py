@@ -1,0 +1,118 @@
+"""Networks that come trained, through the libraries that keep them, from weights on disk.
+
+EfficientNet-B0 (Tan and Le 2019) from timm, DistilBERT (Sanh et al. 2019) from transformers, each
+with AAggFF's head (Hahn et al. 2024). Nothing is fetched: ``weights`` names what is on the disk.
+With ``run.init = "given"`` training begins with them; anything else would draw them anew, and is
+refused.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from unalike.errors import ConfigError
+from unalike.models.base import Model, Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class EfficientNet(Model):
+    """EfficientNet-B0 of timm, its pooled 7 x 7 features | one layer."""
+
+    name: ClassVar[str] = "efficientnet"
+    takes: ClassVar[str] = "images (channels, height, width)"
+    axes: ClassVar[int | None] = 3
+
+    weights: str = Field(
+        default="",
+        description="file of timm's efficientnet_b0 (model.safetensors or .pth), for run.init = "
+        "'given'; if empty, weights are drawn",
+    )
+
+    def network(self, shape: Shape, classes: int) -> "nn.Module":
+        """Features, average-pooled to 7 x 7, dropout and one layer."""
+        from torch import nn
+
+        from unalike.models.classifier import Classifier
+
+        timm = _library("timm", self.name)
+        parts = {"num_classes": 0, "global_pool": "", "in_chans": shape[0]}
+        body = timm.create_model("efficientnet_b0", pretrained=False, **parts)
+        if self.weights:
+            _load(body, Path(self.weights).expanduser())
+        features = nn.Sequential(body, nn.AdaptiveAvgPool2d(7), nn.Flatten())
+        head = nn.Sequential(nn.Dropout(0.1), nn.Linear(49 * body.num_features, classes))
+        return Classifier(features, head)
+
+
+class DistilBert(Model):
+    """DistilBERT of transformers, its first token | two layers."""
+
+    name: ClassVar[str] = "distilbert"
+    takes: ClassVar[str] = "sequences of symbols (length,)"
+    axes: ClassVar[int | None] = 1
+
+    weights: str = Field(
+        min_length=1,
+        description="folder of distilbert-base-uncased (config.json, model.safetensors), for "
+        "run.init = 'given'",
+    )
+
+    def network(self, shape: Shape, classes: int) -> "nn.Module":
+        """The encoder, a hidden layer, dropout and one layer."""
+        from torch import nn
+
+        from unalike.models.classifier import Classifier, FirstToken
+
+        library, folder = _library("transformers", self.name), Path(self.weights).expanduser()
+        if not (folder / "config.json").is_file():
+            raise _missing(self.name, folder / "config.json")
+        # Attention that is written out can be computed for many clients at once.
+        options = {"local_files_only": True, "attn_implementation": "eager"}
+        encoder = library.AutoModel.from_pretrained(str(folder), **options)
+        width = encoder.config.dim
+        hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Dropout(0.1))
+        return Classifier(FirstToken(encoder), hidden.append(nn.Linear(width, classes)))
+
+
+PRETRAINED: dict[str, type[Model]] = {m.name: m for m in (EfficientNet, DistilBert)}
+
+
+def _library(module: str, model: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError(
+            f"model '{model}' needs the package '{module}'; install it with "
+            "pip install 'unalike[pretrained]'."
+        ) from None
+
+
+def _missing(model: str, path: Path) -> ConfigError:
+    return ConfigError(
+        f"model '{model}' has no weights at '{path}'; fetch them where there is a network and name "
+        "their place by model.weights."
+    )
+
+
+def _load(body: "nn.Module", path: Path) -> None:
+    """Fill a body from a file; that of a whole classifier may have a head more."""
+    import torch
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise _missing(EfficientNet.name, path)
+    try:
+        found = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
+        needed = body.state_dict().keys()
+        body.load_state_dict({k: v for k, v in found.items() if k in needed})
+    except Exception as error:  # of another network, or no weights at all
+        first = (str(error).splitlines() or [""])[0].rstrip(".:")
+        raise ConfigError(f"'{path}' are not the weights of efficientnet_b0: {first}.") from None
