@@ -215,8 +215,8 @@ def _shaped(shape: Shape, scale: Tree) -> Shape:
     if "keep" in scale:
         shape = shape._replace(features=(int(scale["keep"].sum()),))
     if "edges" in scale:
-        told = {"classes": int(scale["ranges"]), "unit": targets.unit_of(scale)}
-        shape = shape._replace(**told, target_dtype="float32")
+        count, unit = int(scale["ranges"]), targets.unit_of(scale)
+        shape = shape._replace(classes=count, unit=unit, target_dtype="float32")
     return shape
 
 
