@@ -78,11 +78,12 @@ def half_a_checkpoint(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     """Die with half of a checkpoint under its temporary name."""
     real, calls = folder.write, iter(range(10**6))
 
-    def dying(path: Path, data: bytes) -> None:
+    def dying(path: Path, data: list[bytes]) -> None:
         if next(calls) < call:
             real(path, data)
             return
-        path.with_name(f".{path.name}.tmp").write_bytes(data[: len(data) // 2])
+        whole_file = b"".join(data)
+        path.with_name(f".{path.name}.tmp").write_bytes(whole_file[: len(whole_file) // 2])
         raise Killed
 
     monkeypatch.setattr(checkpoint, "write", dying)

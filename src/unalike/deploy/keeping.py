@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from unalike import tree
 from unalike.errors import RunError
 from unalike.files import write
-from unalike.packed import parts
+from unalike.packed import owned, parts
 from unalike.tree import Tree
 
 
@@ -93,7 +93,9 @@ class Keeping:
                 notes, flat = f.metadata() or {}, {name: f.get_tensor(name) for name in names}
             stage = int(notes["stage"])
             mine = stage == self.stage
-            return Held(stage, int(notes["round"]), tree.restore(flat, self.like) if mine else ())
+            return Held(
+                stage, int(notes["round"]), tree.restore(owned(flat), self.like) if mine else ()
+            )
         except (SafetensorError, KeyError, ValueError, OSError) as error:
             raise RunError(
                 f"'{path}' is damaged ({error}); restore it from a copy, or delete it to begin "

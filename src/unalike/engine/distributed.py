@@ -21,6 +21,7 @@ from unalike.engine.simulate import Simulation
 from unalike.engine.summable import needs_more
 from unalike.engine.transport import Replies, Sums, Through, Work
 from unalike.errors import RunError
+from unalike.packed import owned
 from unalike.parts.mixing.base import Proportional
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
@@ -159,4 +160,4 @@ def _opened(raw: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors, note) of a message."""
     size = int.from_bytes(raw[:8], "little")
     note = json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["note"])
-    return load(raw), note
+    return owned(load(raw)), note

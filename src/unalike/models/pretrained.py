@@ -28,8 +28,8 @@ class EfficientNet(Model):
 
     weights: str = Field(
         default="",
-        description="file of timm's efficientnet_b0 (model.safetensors or .pth), for run.init = "
-        "'given'; if empty, weights are drawn",
+        description="timm's model.safetensors of efficientnet_b0, for run.init = 'given'; if "
+        "empty, weights are drawn",
     )
 
     def network(self, shape: Shape, classes: int) -> "nn.Module":
@@ -71,8 +71,8 @@ class DistilBert(Model):
         if not (folder / "config.json").is_file():
             raise _missing(self.name, folder / "config.json")
         # Attention that is written out can be computed for many clients at once.
-        options = {"local_files_only": True, "attn_implementation": "eager"}
-        encoder = library.AutoModel.from_pretrained(str(folder), **options)
+        options = {"attn_implementation": "eager", "local_files_only": True}
+        encoder = library.AutoModel.from_pretrained(str(folder), use_safetensors=True, **options)
         width = encoder.config.dim
         hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Dropout(0.1))
         return Classifier(FirstToken(encoder), hidden.append(nn.Linear(width, classes)))
@@ -100,19 +100,13 @@ def _missing(model: str, path: Path) -> ConfigError:
 
 def _load(body: "nn.Module", path: Path) -> None:
     """Fill a body from a file; that of a whole classifier may have a head more."""
-    import torch
     from safetensors.torch import load_file
 
     if not path.is_file():
         raise _missing(EfficientNet.name, path)
     try:
-        found = (
-            load_file(path)
-            if path.suffix == ".safetensors"
-            else torch.load(path, map_location="cpu", weights_only=True)
-        )
         needed = body.state_dict().keys()
-        body.load_state_dict({k: v for k, v in found.items() if k in needed})
+        body.load_state_dict({k: v for k, v in load_file(path).items() if k in needed})
     except Exception as error:  # of another network, or no weights at all
         first = (str(error).splitlines() or [""])[0].rstrip(".:")
         raise ConfigError(f"'{path}' are not the weights of efficientnet_b0: {first}.") from None

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from unalike import tree
 from unalike.errors import RunError
+from unalike.packed import owned
 from unalike.run.folder import read_json
 from unalike.run.keep import FORMAT, SELECTED, Models
 from unalike.tree import Params
@@ -131,7 +132,6 @@ def _read(path: Path) -> Params | None:
     if not path.is_file():
         return None
     try:
-        held: Params = load_file(path)
-        return held
+        return owned(load_file(path))
     except (SafetensorError, OSError) as error:
         raise RunError(f"'{path}' is damaged ({error}); restore it from a copy.") from None

@@ -7,6 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from unalike.errors import ConfigError
+from unalike.packed import owned
 from unalike.run.folder import read_json
 from unalike.tree import Params
 
@@ -18,7 +19,7 @@ def read_model(path: str) -> Params:
     place = Path(path)
     file = place / "model.safetensors" if place.is_dir() else place
     try:
-        model: Params = load_file(file)
+        return owned(load_file(file))
     except FileNotFoundError:
         raise ConfigError(
             f"'{path}' is named as a trained model, but holds none; give a safetensors file, or "
@@ -26,7 +27,6 @@ def read_model(path: str) -> Params:
         ) from None
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"'{file}' is not a safetensors file ({error}).") from None
-    return model
 
 
 def used(paths: Sequence[str]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unalike.errors import Damaged
-from unalike.packed import parts
+from unalike.packed import owned, parts
 
 FORMAT = "4"
 SIZE = 16  # bytes of a digest
@@ -48,7 +48,7 @@ def unpack(path: Path, device: str = "cpu") -> tuple[dict[str, str], dict[str, T
         )
     if notes.get("digest") != digest(flat, notes):
         raise Damaged(f"'{path}' is damaged (its digest is another); {_RESTART}")
-    return notes, {name: x.to(device) for name, x in flat.items()}
+    return notes, {name: x.to(device) for name, x in owned(flat).items()}
 
 
 _RESTART = "restore it from a copy, or delete the folder 'checkpoint' to start from round 1."
