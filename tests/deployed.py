@@ -22,7 +22,6 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.site import Site
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
-from unalike.engine.guard import Guard
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.federation.build import federate
 from unalike.federation.data import Examples, Federation
@@ -30,7 +29,7 @@ from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
 from unalike.parts.schedule import Plan
-from unalike.run.build import program, task
+from unalike.run.build import guard_of, program, task
 from unalike.run.config import Config, parse
 from unalike.tree import Tree
 
@@ -126,7 +125,9 @@ class Deployed:
             heard=lambda *said: self.heard.append(said),
             sealed=self.config.deploy.secure_aggregation,
         )
-        self.course = Course(stages, self.remote, self.config.seed, Guard(), w)
+        self.course = Course(
+            stages, self.remote, self.config.seed, guard_of(self.config, stages), w
+        )
         self.judge = Evaluator(self.course, None, self.config.seed)
 
     def site(self, name: str, policy: Policy | None = None) -> Site:

@@ -65,6 +65,30 @@ def test_a_round_ends_with_the_answers_it_needs(tmp_path: Path) -> None:
         assert torch.allclose(x, progress.state.stack.x[k], atol=1e-5), k
 
 
+def test_a_round_with_too_few_answers_changes_nothing(tmp_path: Path) -> None:
+    far = Deployed(raw("scaffold", faults={"min_replies": 4}), tmp_path)
+    there = dict(far.exchange.sites)
+    far.exchange.sites = {n: s for n, s in there.items() if n not in ("north", "west")}
+    first = far.course.begin()
+    second, done, _ = far.course.advance(first, 0)
+    assert done.skipped == "3 usable answers, 4 needed"
+    for k, x in first.state.stack.x.items():
+        assert torch.equal(x, second.state.stack.x[k]), k
+    far.exchange.sites = there
+    third, done, _ = far.course.advance(second, 1)
+    assert len(done.ids) == 5
+
+    data, config = simulated(3), parse(raw("scaffold", faults={"min_replies": 4}))
+    near = assemble(config, data, task(config, data.examples))
+    gone = {far.agreed.names.index(n): range(1) for n in ("north", "west")}
+    near.course.transport = Without(near.course.transport, gone)
+    wanted = near.course.begin()
+    for t in range(2):
+        wanted, _, _ = near.course.advance(wanted, t)
+    for k, x in wanted.state.stack.x.items():
+        assert torch.allclose(x, third.state.stack.x[k], atol=1e-5), k
+
+
 def test_whoever_is_late_hears_that_the_question_is_closed(tmp_path: Path) -> None:
     desk = Desk(NAMES[:2], Audit(tmp_path / "audit.jsonl"))
     questions = {n: message("survey", "run", 7, "coordinator") for n in NAMES[:2]}

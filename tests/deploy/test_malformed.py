@@ -152,6 +152,15 @@ def test_rounds_finish_whoever_drops_out(method: str, share: float, tmp_path: Pa
     assert all(torch.allclose(x, found[k], atol=1e-5) for k, x in wanted.items())
 
 
+def test_no_secret_is_on_a_command_line() -> None:
+    """Any user of a machine reads those of all others."""
+    source = (Path(unalike.__file__).parent / "cli" / "sites.py").read_text(encoding="utf-8")
+    found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.arguments)]
+    names = {a.arg for n in found for a in (*n.args, *n.kwonlyargs)}
+    assert {"keys", "policy"} <= names
+    assert not [n for n in names if any(w in n for w in ("token", "password", "secret"))]
+
+
 def test_nothing_that_is_sent_can_run() -> None:
     """No pickle in what is deployed, and torch.load nowhere without weights_only."""
     root = Path(unalike.__file__).parent

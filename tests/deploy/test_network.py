@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from deployed import NAMES, examples, simulated
+from deployed import NAMES, Stopped, examples, ports, simulated
 from safetensors.torch import load_file
 
+from unalike.cli import deploying
 from unalike.deploy.audit import Audit, check
 from unalike.deploy.desk import Desk
 from unalike.deploy.frames import LIMIT, encode, pack
@@ -23,6 +25,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import ConfigError, RunError
+from unalike.federation.readers import from_arrays
 from unalike.run.build import assemble, task
 from unalike.run.config import parse
 from unalike.run.folder import read_lines
@@ -97,6 +100,35 @@ def test_a_run_over_sockets_is_the_simulated_one(
     assert [r["clients"] for r in records] == [[0, 1, 2, 3, 4]] * 2
     for place in ("coordinator", *NAMES):
         assert len(check(tmp_path / place / "audit.jsonl")) == 64
+
+
+def test_a_privacy_budget_survives_a_restart(keys: Path, tmp_path: Path) -> None:
+    at = ports(("coordinator",))["coordinator"].replace("127.0.0.1", "localhost")
+    config = parse(raw("fedavg") | {"rounds": 3, "plus": [{"name": "dp", "noise_multiplier": 1.0}]})
+    sites = list[threading.Thread]()
+
+    def stops(text: str) -> None:
+        if text.startswith("round 2"):
+            raise Stopped
+
+    for say in (stops, print):
+        desk = Desk(NAMES, Audit(tmp_path / "run" / "audit.jsonl"))
+        listener = Listener(desk, at, credentials(keys, "server"))
+        sites = sites or [started(name, at, keys, tmp_path) for name in NAMES]
+        try:
+            serve(config, NAMES, tmp_path / "run", desk, say, seconds=60, arrive=60)
+        except Stopped:
+            pass
+        finally:
+            listener.close()
+    for site in sites:
+        site.join(20)
+    data = simulated(config.seed)
+    near = assemble(config, data, task(config, data.examples))
+    assert near.accountant is not None
+    spent = [r["epsilon"] for r in read_lines(tmp_path / "run" / "rounds.jsonl")]
+    assert spent == [round(near.accountant(t), 6) for t in range(3)]
+    assert 0 < spent[0] < spent[1] < spent[2]
 
 
 def test_strangers_are_turned_away(listening: tuple[Desk, str], keys: Path) -> None:
@@ -185,6 +217,35 @@ def test_sites_hear_why_the_coordinator_leaves(
         ]
     else:
         assert "site 'west' did not come" in said[0]
+
+
+def test_a_run_that_cannot_begin_ends_at_sites_too(tmp_path: Path) -> None:
+    """Two sites whose rows have different lengths, and the commands of both ends."""
+    at, left = ports(("coordinator",))["coordinator"], list[str]()
+    (tmp_path / "recipe.toml").write_text("rounds = 1")
+
+    def run(name: str, width: int) -> None:
+        own = from_arrays(np.zeros((9, width)), [0, 1, 2] * 3)
+        line = Line(name, at, None)
+        try:
+            work(name, own, line, tmp_path / name, Policy(), print, 20.0)
+        except RunError as error:
+            left.append(str(error))
+        finally:
+            line.close()
+
+    given = (("a", 3), ("b", 4))
+    sites = [threading.Thread(target=run, args=pair, daemon=True) for pair in given]
+    for site in sites:
+        site.start()
+    with pytest.raises(RunError, match="have different data"):
+        deploying.serve(
+            str(tmp_path / "recipe.toml"), ["a", "b"], at, None, str(tmp_path / "run"), [], 20.0
+        )
+    for site in sites:
+        site.join(20)
+    assert [text.partition(":")[0] for text in left] == ["the coordinator has ended the run"] * 2
+    assert "have different data" in left[0]
 
 
 def wait_until(true: Callable[[], bool]) -> bool:

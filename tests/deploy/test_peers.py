@@ -273,6 +273,7 @@ def test_a_network_that_falls_apart_heals(
 
     def lost(self: Any, t: int, n: int) -> Any:
         edges = links(self, t, n)
+        assert edges is not None
         apart = [t in cut and first[a] != first[b] for a, b in edges.tolist()]
         return edges[~torch.tensor(apart)]
 

@@ -16,6 +16,7 @@ from unalike.deploy.exchange import AGAIN
 from unalike.deploy.frames import CHUNK, LIMIT, Parcel, pack, read
 from unalike.deploy.messages import Message, MessageError, message
 
+LAST_WORD = 3.0  # seconds that sites have to hear it
 MOST = 2000  # characters of what sites are told when the coordinator leaves
 
 
@@ -39,6 +40,7 @@ class Desk:
         self.limit = LIMIT
         self.closed = False
         self._ending: Parcel | None = None
+        self._left: set[str] = set()  # sites that have heard it
         self._ready = threading.Condition()
         self._hellos: dict[str, Hello] = {}
         self._sessions: dict[str, int] = dict.fromkeys(names, 0)
@@ -55,7 +57,7 @@ class Desk:
             self._known(site)
             if not raw:  # it only wants to know whether everybody is here
                 self._joined(site)
-                return self._ending or self._welcomes.get(site)
+                return self._ended(site) or self._welcomes.get(site)
             m = self._read(site, [raw], CHUNK)
             if m.kind != "hello":
                 raise MessageError("a site begins with 'hello'.")
@@ -76,8 +78,8 @@ class Desk:
             self._ready.wait_for(
                 lambda: site in self._asked or self.closed or self._ending is not None, seconds
             )
-            if self._ending is not None:
-                return self._ending
+            if ending := self._ended(site):
+                return ending
             asked = self._asked.get(site)
         if asked is None:
             return None
@@ -172,11 +174,23 @@ class Desk:
         return bool(sites & self._answers.keys())
 
     def end(self, why: str, failed: bool) -> None:
-        """Whoever asks from now on hears why there is nothing to do, and whether to wait for it."""
+        """Whoever asks from now on hears why there is nothing to do, and whether to wait for it.
+
+        Returns as soon as all sites have asked, which those that train do not.
+        """
         note = {"why": why[:MOST], "failed": failed}
         with self._ready:
             self._ending = pack(message("ended", "", 0, "coordinator", note=note))
             self._ready.notify_all()
+            here = {site for site, times in self._sessions.items() if times}
+            self._ready.wait_for(lambda: here <= self._left, LAST_WORD)
+
+    def _ended(self, site: str) -> Parcel | None:
+        """The last word, for a site that asks."""
+        if self._ending is not None:
+            self._left.add(site)
+            self._ready.notify_all()
+        return self._ending
 
     def close(self) -> None:
         """Nobody waits any longer."""

@@ -134,7 +134,7 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
     def close(self) -> None:
         """Answer nobody any more."""
         self.desk.close()
-        self.server.stop(2.0).wait()  # those who wait hear the last word first
+        self.server.stop(2.0).wait()
 
 
 class Line:
