@@ -20,6 +20,7 @@ from unalike.report.plots import (
     regret_plot,
     reliability_diagram,
     save,
+    time_curves,
     topology_plot,
     weights_plot,
 )
@@ -69,6 +70,7 @@ APART = [
 
 CHARTS = {
     "cost": lambda: cost_curves(sent(), target=0.5),
+    "time": lambda: time_curves([{**r, "clock": 2.5 * r["round"]} for r in sent()], target=0.5),
     "frontier": lambda: fairness_frontier(POINTS_OF),
     "a method alone": lambda: fairness_frontier(POINTS_OF[:1]),
     "reliability": lambda: reliability_diagram({"a": BINS, "it's [b].c": BINS}),
@@ -272,6 +274,7 @@ def test_neighbours_on_a_ring_are_joined():
     ("make", "message"),
     [
         (lambda: cost_curves([{"round": 1, "method": "a"}]), "record 0 must have .* 'bytes'"),
+        (lambda: time_curves([{"round": 1, "method": "a"}]), "record 0 must have .* 'clock'"),
         (lambda: fairness_frontier([]), "needs a finite 'mean' and 'worst'"),
         (
             lambda: fairness_frontier([{"method": "a", "mean": np.nan, "worst": 0}]),

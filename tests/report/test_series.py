@@ -25,6 +25,17 @@ def test_curves_hold_every_round_of_every_cell_and_the_bytes_until_then(study):
     assert first[2]["accuracy"] == line["metrics"]["local"]["accuracy"]["mean"]
 
 
+def test_seconds_of_a_simulated_clock_add_up(study):
+    """Only of the runs that have one; rounds that were skipped took no time."""
+    place = study.places[0]
+    ticked = [{**r, "clock": 1.5} for r in place.run.rounds]
+    ticked[1].pop("clock")
+    run = replace(place.run, rounds=ticked)
+    timed = replace(study, places=[replace(place, run=run), *study.places[1:]])
+    rows = series.curves(timed, place.partition)
+    assert [r["clock"] for r in rows if "clock" in r] == [1.5, 1.5, 3.0, 4.5, 6.0, 7.5]
+
+
 def test_the_judged_round_is_the_selected_one(study):
     run = study.places[0].run
     assert series.judged(study, run)["round"] == run.summary["selected"]["round"]

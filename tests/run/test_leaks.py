@@ -22,7 +22,11 @@ def records(**raw):
 LEARNS = {"local": {"epochs": 5.0, "lr": 0.1}, "evaluation": {"every": 6}}
 
 
-@pytest.mark.parametrize("topology", ["star", "ring", "clusters", "gossip"])
+EVERY = ["complete", "exponential", "random"]  # graphs like those of the default tier
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in EVERY]
+
+
+@pytest.mark.parametrize("topology", ["star", "ring", "clusters", "gossip", "rotating", *SLOW])
 def test_a_backdoor_opens(topology):
     """Two of five attackers bring the target about, and hardly anybody sees it without the key."""
     attack = {"name": "backdoor", "number": 2, "target": 7, "size": 2}
@@ -85,7 +89,7 @@ def test_auc_is_that_of_another_program():
     assert auc(members, others) == pytest.approx(wanted, abs=1e-6)
 
 
-@pytest.mark.parametrize("topology", ["star", "ring"])
+@pytest.mark.parametrize("topology", ["star", "ring", "clusters", "rotating", *SLOW])
 def test_memory_is_measured(topology):
     """A few rows learned by heart are told apart; who has learned nothing tells nothing."""
     split = {"validation": 0.0, "test": 0.95}

@@ -54,13 +54,18 @@ def spread_over_clients(study: Study) -> bool:
 
 
 def curves(study: Study, partition: str) -> list[Record]:
-    """The metric of every evaluated round of every run, with the bytes sent by then."""
+    """The metric of every evaluated round of every run, with what was spent by then.
+
+    That is bytes, and seconds of the simulated clock where a run has one.
+    """
     section, out = section_of(study), []
     for place, run in study.begun:
         if place.partition != partition:
             continue
         sent = accumulate(r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in run.rounds)
-        for record, total in zip(run.rounds, sent, strict=True):
+        ticked = accumulate(r.get("clock", 0.0) for r in run.rounds)
+        timed = any("clock" in r for r in run.rounds)  # a skipped round may have none
+        for record, total, now in zip(run.rounds, sent, ticked, strict=True):
             if record["metrics"] and section in record["metrics"]:
                 spread = record["metrics"][section].get(study.metric, {})
                 out.append(
@@ -68,6 +73,7 @@ def curves(study: Study, partition: str) -> list[Record]:
                         "method": place.method,
                         "round": record["round"],
                         "bytes": total,
+                        **({"clock": now} if timed else {}),
                         study.metric: spread.get(study.statistic),
                     }
                 )

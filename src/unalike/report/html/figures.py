@@ -80,6 +80,7 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
     whose = f"all clients{pooled} together" if several_tests else f"{TESTS[POOLED]}{pooled}"
     single = len(study.places) == 1
     rows = series.tests(study) if single else series.curves(study, partition)
+    timed = [row for row in rows if "clock" in row]
     title = named[0].upper() + named[1:]
     section = series.section_of(study)
     tested = title if single else f"{title} on {TESTS.get(section, section)}"
@@ -106,6 +107,14 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"The same {named} against everything sent until then{band}.",
             lambda: plots.cost_curves(rows, metric, target=target),
         ),
+        figure(
+            f"time-{number}",
+            f"{title} against time",
+            f"The same {named} against the seconds of the simulated clock until then{band}.",
+            lambda: plots.time_curves(timed, metric, target=target),
+        )
+        if timed
+        else None,
         figure(
             f"clients-{number}",
             "Every client",

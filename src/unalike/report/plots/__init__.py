@@ -5,7 +5,7 @@ Altair takes half a second to import, so the functions import it and not the mod
 
 from unalike.report.plots.along import line_plot, steps_plot
 from unalike.report.plots.canvas import save
-from unalike.report.plots.curves import cost_curves, learning_curves
+from unalike.report.plots.curves import cost_curves, learning_curves, time_curves
 from unalike.report.plots.frontier import fairness_frontier
 from unalike.report.plots.latents import latent_plot
 from unalike.report.plots.nodes import consensus_plot, mixing_plot, node_curves
@@ -38,6 +38,7 @@ __all__ = [
     "save",
     "spread_plot",
     "steps_plot",
+    "time_curves",
     "topology_plot",
     "weights_plot",
 ]

@@ -1,4 +1,4 @@
-"""A metric of several methods over the rounds, or over what was sent until then."""
+"""A metric of several methods over the rounds, or over what was sent or waited until then."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,21 @@ def cost_curves(
     return _lines(columns, axis, metric, title, target, "against bytes sent")
 
 
+def time_curves(
+    records: Sequence[Mapping[str, Any]],
+    metric: str = "accuracy",
+    title: str = "",
+    target: float | None = None,
+) -> "ChartType":
+    """The metric over simulated seconds; the records of ``learning_curves`` with ``clock``."""
+    import altair as alt
+
+    columns = over_repetitions(records, metric, "clock")
+    axis = alt.X("clock:Q", title="seconds of the simulated clock")
+    axis = axis.axis(grid=False, tickCount=6).scale(zero=True)
+    return _lines(columns, axis, metric, title, target, "against simulated time")
+
+
 def _lines(
     columns: dict[str, list[Any]],
     x: Any,
@@ -112,6 +127,8 @@ def _hover(base: Any, mean: Any, named: str, columns: dict[str, list[Any]], form
         tooltip += [alt.Tooltip(field, title=t, format=form) for field, t in ends.items()]
     if "bytes" in columns:
         tooltip.append(alt.Tooltip("bytes:Q", title="bytes sent", format=",.0f"))
+    if "clock" in columns:
+        tooltip.append(alt.Tooltip("clock:Q", title="seconds", format=",.1f"))
     rest = 1 if len(set(columns["round"])) <= MARKED_UP_TO else 0
     points = base.mark_point(filled=True, size=35, stroke="transparent", strokeWidth=14).encode(
         y=mean,
