@@ -3,12 +3,15 @@
     UNALIKE_DATA=FOLDER python benchmarks/evidence.py benchmarks/evidence/*.toml \
         --gpu 6 --cpu 8 --out records.jsonl
 
+Files after the word ``then`` come after all seeds of those before it.
+
 A file is what ``unalike compare FILE`` takes, and a cell of it is the same run here as there. Here
 one process after the other takes the next cell of any file, whatever it is about, seed by seed, so
 that what is finished when time is up is balanced; instead of a folder it leaves one line. A file
-that says ``device = "cpu"`` in its [engine] waits for a core, the others for the GPU. ``--vae``
-adds the runs of ``vae_niid2.py``, which train each federation's first stage once for all weights.
-``--short docs/results/runs.jsonl`` afterwards keeps of the lines what the tables need.
+that says ``device = "cpu"`` in its [engine] waits for a core, the others for the GPU. A word such
+as ``vae:mnist:niid2:torch:0.9`` stands for runs of ``vae_niid2.py``; one with a weight of 0 trains
+the encoders that others wait for. ``--short docs/results/runs.jsonl`` adds to that file what tables
+need of the new lines, and ``--known`` leaves out what it holds already.
 """
 
 import argparse
@@ -16,56 +19,20 @@ import gc
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zlib
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
+from evidence_lines import digits, line, same, shorten
+
 HERE = Path(__file__).resolve().parent
-SPREAD = ("mean", "std", "weighted_mean", "worst10", "min", "max", "gini")
-KEPT = ("accuracy", "loss", "auroc", "ece", "mce", "f1", "adversary", "fooled")
-
-
-def digits(value: Any, places: int = 5) -> Any:
-    """Numbers with as many places as a table could need."""
-    if isinstance(value, float):
-        return round(value, places)
-    if isinstance(value, dict):
-        return {k: digits(v, places) for k, v in value.items()}
-    return [digits(v, places) for v in value] if isinstance(value, list) else value
-
-
-def line(records: list[dict[str, Any]], last: dict[str, Any], clients: dict[str, Any]) -> dict:
-    """What is kept of a run: curves of the mean, everything of the last round, the ledger."""
-    judged = [r for r in records if r["metrics"]]
-    main = next(m for m in ("accuracy", "loss") if m in next(iter(judged[-1]["metrics"].values())))
-    sections = list(judged[-1]["metrics"])
-    curve: dict[str, list[Any]] = {"round": [r["round"] for r in judged]}
-    for s in sections:
-        found = [r["metrics"].get(s, {}).get(main, {}).get("mean") for r in judged]
-        curve[s] = digits(found, 4 if main == "accuracy" else 3)
-    keep = {
-        s: {
-            m: {k: v for k, v in of.items() if k in SPREAD}
-            for m, of in judged[-1]["metrics"][s].items()
-            if m in KEPT
-        }
-        for s in sections
-    }
-    return {
-        "curve": curve,
-        "last": digits(keep),
-        "selected": last["selected"] and last["selected"]["round"],
-        **{k: last[k] for k in ("bytes_down", "bytes_up", "bytes_across", "parameters_all")},
-        "weights": digits(records[-1]["weights"]) if len(records[-1]["weights"]) <= 20 else None,
-        "clients": digits(clients, 4),
-        **{k: digits(judged[-1][k]) for k in ("fidelity", "consensus") if k in judged[-1]},
-    }
 
 
 def place(data: str) -> str:
@@ -122,33 +89,26 @@ def run(config: Any, folder: str) -> dict[str, Any]:
     return line(records, conclusion(made, records), clients)
 
 
-def vae(job: dict[str, Any], device: str) -> list[dict[str, Any]]:
-    """All weights of one federation of the VAE."""
-    import tempfile
-
+def vae(job: dict[str, Any], device: str) -> dict[str, Any]:
+    """One weight of one federation of the VAE; its first stage leaves an encoder behind."""
     import vae_niid2
 
     from unalike.run.build import assemble, task
 
-    names = ("data", "partition", "seeds", "first_seed", "out", "init", "rounds", "epochs")
-    values = {n: job[n] for n in names if n in job}
     chosen = vae_niid2.options().parse_args([])
+    values = {n: job[n] for n in ("data", "partition", "init")}
     for name, value in {**values, "device": device, "tf32": device != "cpu"}.items():
         setattr(chosen, name, value)
     config = vae_niid2.settings(chosen, job["seed"], {"name": "fedavg"})
     dealt = federation(config, "")
-    learned, lines = task(config, dealt.examples), []
-    with tempfile.TemporaryDirectory() as place:
-        encoder = Path(place) / "encoder.safetensors"
-        first = vae_niid2.stage_one(assemble(config, dealt, learned), encoder)
-        for alpha in job["alphas"]:
-            again = first
-            if alpha:
-                method = vae_niid2.weights(chosen, alpha, encoder)
-                config = vae_niid2.settings(chosen, job["seed"], method)
-                again, _ = vae_niid2.run(assemble(config, dealt, learned))
-            lines.append({"alpha": alpha, **digits(again, 4)})
-    return lines
+    learned, encoder = task(config, dealt.examples), Path(job["encoder"])
+    encoder.parent.mkdir(exist_ok=True)
+    found = vae_niid2.stage_one(assemble(config, dealt, learned), encoder)
+    if job["alpha"]:
+        method = vae_niid2.weights(chosen, job["alpha"], encoder)
+        config = vae_niid2.settings(chosen, job["seed"], method)
+        found, _ = vae_niid2.run(assemble(config, dealt, learned))
+    return digits(found, 4)
 
 
 def work(device: str, folder: str) -> None:
@@ -165,7 +125,7 @@ def work(device: str, folder: str) -> None:
         job, begun = json.loads(text), time.perf_counter()
         try:
             if job["file"] == "vae":
-                found: Any = {"alphas": vae(job, device)}
+                found: Any = vae(job, device)
             else:
                 cell = loaded(job["file"])[job["cell"]]
                 engine = replace_engine(cell.config, device)
@@ -177,6 +137,8 @@ def work(device: str, folder: str) -> None:
             torch.cuda.empty_cache()
         found["seconds"] = round(time.perf_counter() - begun, 1)
         print(json.dumps(found), file=answers, flush=True)
+        if "failed" in found:  # which may have left the device unusable for this process
+            break
 
 
 def replace_engine(config: Any, device: str) -> Any:
@@ -184,6 +146,9 @@ def replace_engine(config: Any, device: str) -> Any:
     return config.model_copy(
         update={"engine": config.engine.model_copy(update={"device": device, "workers": 1})}
     )
+
+
+SKIPPED = ("order", "needs", "kind", "gpu", "encoder")
 
 
 class Queue:
@@ -210,45 +175,61 @@ class Queue:
             self.took[job["kind"]] = max(self.took.get(job["kind"], 0.0), 1.05 * seconds)
 
 
-def jobs_of(files: list[str], seeds: int, vaes: list[str]) -> list[dict[str, Any]]:
-    """All cells, seed by seed; within a seed in the order of the files."""
+NEEDS = {"cifar10": ["cifar10_train.npz", "cifar10_test.npz"]}
+NEEDS |= {n: [f"{n}.npz"] for n in ("mnist", "fashion_mnist")}
+
+
+def jobs_of(files: list[str], seeds: int, later: str) -> list[dict[str, Any]]:
+    """All cells: group by group, seed by seed, within a seed in the order of the files."""
+    found, group = list[dict[str, Any]](), 0
+    for place, path in enumerate(files):
+        group += path == "then"
+        if path.startswith("vae:"):
+            some = vaes(path, seeds)
+        else:
+            some = [] if path == "then" else cells(path)
+        for number, job in enumerate(some):
+            behind = bool(later) and re.search(later, f"{path} {job['cell']}") is not None
+            job["order"] = (behind, group, job.pop("turn"), place, number)
+            found.append(job)
+    return sorted(found, key=lambda job: job["order"])
+
+
+def cells(path: str) -> list[dict[str, Any]]:
+    """The jobs of a comparison; many seeds are taken in five turns."""
     from unalike.compare.spec import load
 
+    some = load(path).cells
+    order = {seed: i for i, seed in enumerate(dict.fromkeys(c.seed for c in some))}
+    return [
+        {
+            "file": path,
+            "cell": c.id,
+            "label": c.label,
+            "condition": c.condition,
+            "seed": c.seed,
+            "gpu": c.config.engine.device != "cpu",
+            "needs": NEEDS.get(c.config.data.name, []),
+            "kind": f"{path} {c.condition} {c.label}",
+            "turn": 5 * order[c.seed] // len(order),
+        }
+        for c in some
+    ]
+
+
+def vaes(word: str, seeds: int) -> list[dict[str, Any]]:
+    """The jobs of one weight."""
+    _, data, partition, init, alpha = word.split(":")
     found = []
-    for place, path in enumerate(files):
-        cells = load(path).cells
-        order = {seed: i for i, seed in enumerate(dict.fromkeys(c.seed for c in cells))}
-        for number, c in enumerate(cells):
-            needs = {"cifar10": ["cifar10_train.npz", "cifar10_test.npz"]}
-            needs |= {n: [f"{n}.npz"] for n in ("mnist", "fashion_mnist")}
-            about = {"file": path, "cell": c.id, "label": c.label, "condition": c.condition}
-            found.append(
-                {
-                    **about,
-                    "seed": c.seed,
-                    "gpu": c.config.engine.device != "cpu",
-                    "needs": needs.get(c.config.data.name, []),
-                    "kind": f"{path} {c.condition} {c.label}",
-                    "order": (5 * order[c.seed] // len(order), place, number),
-                }
-            )
-    for kind, seed in product(vaes, range(seeds)):
-        data, partition, init, some = kind.split(":")
-        alphas = [float(a) for a in some.split(",")]
-        about = {"file": "vae", "data": data, "partition": partition, "init": init}
-        found.append(
-            {
-                **about,
-                "alphas": alphas,
-                "cell": f"{kind}:{seed}",
-                "seed": seed,
-                "gpu": True,
-                "needs": [f"{data}.npz"],
-                "kind": f"vae {kind}",
-                "order": (0 if kind == vaes[0] else seed, -1, seed),
-            }
-        )
-    return sorted(found, key=lambda job: job["order"])
+    for seed in range(seeds):
+        encoder = Path(tempfile.gettempdir()) / "encoders" / f"{data}-{partition}-{init}-{seed}"
+        about = {"data": data, "partition": partition, "init": init, "alpha": float(alpha)}
+        needs = [f"{data}.npz", *([str(encoder)] if float(alpha) else [])]
+        about |= {"file": "vae", "cell": f"{word}:{seed}", "seed": seed, "gpu": True}
+        about |= {"encoder": str(encoder), "needs": needs, "kind": word}
+        about["turn"] = seed if float(alpha) else 0  # others wait for its encoder
+        found.append(about)
+    return found
 
 
 def serve(queue: Queue, device: str, folder: str, write: Any) -> None:
@@ -273,8 +254,12 @@ def serve(queue: Queue, device: str, folder: str, write: Any) -> None:
         answer = process.stdout.readline()
         found = json.loads(answer) if answer else {"failed": "the process ended", "seconds": 0.0}
         queue.done(job, found["seconds"])
-        about = {k: v for k, v in job.items() if k not in ("order", "needs", "kind", "gpu")}
+        about = {k: v for k, v in job.items() if k not in SKIPPED}
         write({**about, "on": device, **found})
+        if "failed" in found:
+            process.stdin.close()
+            process.wait()
+            process = None
     if process is not None:
         process.stdin.close()
         process.wait()
@@ -282,11 +267,12 @@ def serve(queue: Queue, device: str, folder: str, write: Any) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("files", nargs="*", help="comparisons")
+    options.add_argument("files", nargs="*", help="comparisons, vae:..., then")
     options.add_argument("--gpu", type=int, default=0, help="processes that share the GPU")
     options.add_argument("--cpu", type=int, default=1, help="processes with a core each")
-    options.add_argument("--vae", nargs="*", default=[], help="such as mnist:niid1:torch:0,0.9")
-    options.add_argument("--seeds", type=int, default=5, help="of --vae")
+    options.add_argument("--seeds", type=int, default=5, help="of the VAE")
+    options.add_argument("--later", default="", help="cells that match come last")
+    options.add_argument("--known", default="", help="short lines of runs that are there already")
     options.add_argument("--seconds", type=float, default=1e9, help="no job ends after them")
     options.add_argument("--out", default="evidence.jsonl", help="JSON lines, one a run; appended")
     options.add_argument("--short", help="only write there what tables need of the lines of --out")
@@ -301,11 +287,14 @@ def main() -> None:
     if chosen.store is not None:
         return store(chosen.files, chosen.store, Path(chosen.examples))
     data = Path(os.environ.get("UNALIKE_DATA", "."))
-    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.vae), Path(chosen.out)
+    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.later), Path(chosen.out)
     if out.is_file():
         lines = [json.loads(text) for text in out.read_text().splitlines()]
         known = {(x["file"], x["cell"]) for x in lines if "failed" not in x}
         jobs = [j for j in jobs if (j["file"], j["cell"]) not in known]
+    if chosen.known:
+        names = {same(json.loads(text)) for text in Path(chosen.known).read_text().splitlines()}
+        jobs = [j for j in jobs if same({**j, "file": Path(j["file"]).stem}) not in names]
     queue, lock = Queue(jobs, data, time.time() + chosen.seconds), threading.Lock()
     total, begun = len(jobs), time.time()
     print(f"{total} jobs", flush=True)
@@ -330,40 +319,6 @@ def main() -> None:
     for thread in threads:
         thread.join()
     print(f"{len(queue.jobs)} of {total} jobs were not begun", flush=True)
-
-
-def shorten(raw: Path, place: Path) -> None:
-    """One short line a run, sorted."""
-    lines = []
-    for text in raw.read_text().splitlines():
-        whole = json.loads(text)
-        if "failed" in whole:
-            continue
-        about = {"file": Path(whole["file"]).stem, "seed": whole["seed"], "on": whole["on"]}
-        if whole["file"] == "vae":
-            about |= {k: whole[k] for k in ("data", "partition", "init")}
-            names = ("alpha", "loss", "nonzero", "fallback_rounds", "d")
-            lines += [{**about, **{k: a[k] for k in names}} for a in whole["alphas"]]
-            continue
-        about |= {k: whole[k] for k in ("condition", "label", "bytes_up", "bytes_down")}
-        last = {
-            s: {
-                m: {k: of[m][k] for k in ("mean", "weighted_mean", "min") if k in of[m]}
-                for m in ("accuracy", "auroc", "adversary", "fooled")
-                if m in of
-            }
-            for s, of in whole["last"].items()
-        }
-        if about["file"].startswith("fedep"):
-            about["clients"] = {
-                k: v for k, v in whole["clients"].items() if k in ("local", "marks")
-            }
-        if about["file"] not in ("berka", "heart", "lg-fair"):  # whose tables have no curves
-            last = {s: {"accuracy": of["accuracy"]} for s, of in last.items()}
-            about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
-        lines.append({**about, "last": last})
-    lines.sort(key=lambda x: json.dumps([x["file"], x.get("condition"), x.get("label"), x["seed"]]))
-    place.write_text("".join(json.dumps(x) + "\n" for x in lines))
 
 
 def store(files: list[str], names: list[str], folder: Path) -> None:

@@ -1,6 +1,6 @@
 """How often a comparison claims what is not so, and finds what is.
 
-python benchmarks/false_alarms.py > false_alarms.md
+python benchmarks/false_alarms.py [PART ...] > false_alarms.md
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
 comparisons for each number, 400 where there are five conditions or more, 4,000 where there are few
@@ -12,6 +12,7 @@ re-splits     one dataset, split anew under every seed, for rules that are fixed
 test set      one test set for all seeds
 """
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -352,8 +353,12 @@ def nemenyi(rng: Generator) -> None:
     table("any two apart / Friedman", heads, {"nine equal methods": cells})
 
 
+PARTS: dict[str, Callable[[Generator], None]] = {
+    f.__name__: f
+    for f in (independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi)
+}
+PARTS |= {"powers": lambda _: powers(), "detectable": lambda _: detectable()}
+
 if __name__ == "__main__":
-    for part in (independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi):
-        part(np.random.default_rng(0))
-    powers()
-    detectable()
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name](np.random.default_rng(0))

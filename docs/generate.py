@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import earlier, results, speed
+from writer import earlier, fedevg, results, speed, superfed
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -58,7 +58,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table lg fair": results.lg_fair,
     "table lg mnist glorot": lambda: earlier.lg_fedavg("mnist"),
     "table lg cifar glorot": lambda: earlier.lg_fedavg("cifar10"),
-    "table superfed": results.superfed,
+    "table superfed": lambda: superfed.two_classes("superfed-mnist-100"),
+    "table superfed noise": superfed.noise,
+    "table fedevg": fedevg.made,
     "table emd": results.emd,
     "table phase-shift": results.phase_shift,
     "table fedaug": results.fedaug,

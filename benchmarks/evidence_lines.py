@@ -1,0 +1,94 @@
+"""What benchmarks/evidence.py keeps of a run: one line, and of that what tables need."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+SPREAD = ("mean", "std", "weighted_mean", "worst10", "min", "max", "gini")
+KEPT = ("accuracy", "loss", "auroc", "ece", "mce", "f1", "adversary", "fooled")
+
+
+def digits(value: Any, places: int = 5) -> Any:
+    """Numbers with as many places as a table could need."""
+    if isinstance(value, float):
+        return round(value, places)
+    if isinstance(value, dict):
+        return {k: digits(v, places) for k, v in value.items()}
+    return [digits(v, places) for v in value] if isinstance(value, list) else value
+
+
+def line(records: list[dict[str, Any]], last: dict[str, Any], clients: dict[str, Any]) -> dict:
+    """What is kept of a run: curves of the mean, everything of the last round, the ledger."""
+    judged = [r for r in records if r["metrics"]]
+    main = next(m for m in ("accuracy", "loss") if m in next(iter(judged[-1]["metrics"].values())))
+    sections = list(judged[-1]["metrics"])
+    curve: dict[str, list[Any]] = {"round": [r["round"] for r in judged]}
+    for s in sections:
+        found = [r["metrics"].get(s, {}).get(main, {}).get("mean") for r in judged]
+        curve[s] = digits(found, 4 if main == "accuracy" else 3)
+    keep = {
+        s: {
+            m: {k: v for k, v in of.items() if k in SPREAD}
+            for m, of in judged[-1]["metrics"][s].items()
+            if m in KEPT
+        }
+        for s in sections
+    }
+    return {
+        "curve": curve,
+        "last": digits(keep),
+        "selected": last["selected"] and last["selected"]["round"],
+        **{k: last[k] for k in ("bytes_down", "bytes_up", "bytes_across", "parameters_all")},
+        "weights": digits(records[-1]["weights"]) if len(records[-1]["weights"]) <= 20 else None,
+        "clients": digits(clients, 4),
+        **{k: digits(judged[-1][k]) for k in ("fid", "coverage", "consensus") if k in judged[-1]},
+    }
+
+
+def same(x: dict[str, Any]) -> str:
+    """What names a run."""
+    names = ("file", "condition", "label", "data", "partition", "init", "alpha", "seed")
+    return json.dumps([x.get(name) for name in names])
+
+
+def short(whole: dict[str, Any]) -> dict[str, Any]:
+    """What tables need of a line."""
+    about = {"file": Path(whole["file"]).stem, "seed": whole["seed"], "on": whole["on"]}
+    if whole["file"] == "vae":
+        names = ("data", "partition", "init", "alpha", "loss", "nonzero", "fallback_rounds", "d")
+        return {**about, **{k: whole[k] for k in names}}
+    about |= {k: whole[k] for k in ("condition", "label", "bytes_up", "bytes_down")}
+    measures = {"superfed-noise": ("accuracy", "ece", "mce")}
+    measures |= dict.fromkeys(("berka", "heart"), ("accuracy", "auroc"))
+    measures["lg-fair"] = ("accuracy", "auroc", "adversary", "fooled")
+    last = {
+        s: {
+            m: {k: of[m][k] for k in ("mean", "weighted_mean", "min") if k in of[m]}
+            for m in measures.get(about["file"], ("accuracy",))
+            if m in of
+        }
+        for s, of in whole["last"].items()
+    }
+    if about["file"].startswith("fedep"):
+        about["clients"] = {k: v for k, v in whole["clients"].items() if k in ("local", "marks")}
+    if "fid" in whole:
+        about |= {k: whole[k] for k in ("fid", "coverage")}
+    if about["file"] not in measures:  # whose tables have no curves
+        about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
+    return {**about, "last": last}
+
+
+def shorten(raw: Path, place: Path) -> None:
+    """One short line a run, sorted; a new one takes the place of an old one."""
+    old = place.read_text().splitlines() if place.is_file() else []
+    lines = {same(x): x for x in map(json.loads, old)}
+    for text in raw.read_text().splitlines():
+        whole = json.loads(text)
+        if "failed" not in whole:
+            line = short(whole)
+            lines[same(line)] = line
+    found = sorted(
+        lines.values(),
+        key=lambda x: json.dumps([x["file"], x.get("condition"), x.get("label"), x["seed"]]),
+    )
+    place.write_text("".join(json.dumps(x) + "\n" for x in found))

@@ -1,0 +1,66 @@
+"""Tables of docs/results/superfed.md: two classes a client, and wrong labels."""
+
+from unalike.compare.statistics.reuse import resplit
+from writer.results import Line, against, difference, runs, spread, table, value
+
+PRINTED = {  # Table 2.3: MNIST with 50, 100 and 500 clients, CIFAR-10 with 100
+    "FedAvg": ("95.69", "89.78", "96.04", "36.19"),
+    "FedProx": ("95.13", "93.25", "96.50", "38.56"),
+    "SCAFFOLD": ("95.50", "90.58", "96.60", "36.31"),
+    "LG-FedAvg": ("98.21", "97.52", "96.05", "70.25"),
+    "FedPer": ("99.23", "99.14", "98.67", "87.99"),
+    "FedRep": ("99.11", "99.04", "97.94", "81.27"),
+    "APFL": ("99.40", "99.19", "98.98", "91.73"),
+    "pFedMe": ("81.10", "82.48", "81.96", "92.07"),
+    "Ditto": ("97.07", "97.13", "97.20", "83.01"),
+    "SuPerFed-MM": ("99.45", "99.38", "99.24", "93.25"),
+    "SuPerFed-LM": ("99.48", "99.31", "98.83", "93.20"),
+}
+FILES = ("superfed-mnist-50", "superfed-mnist-100", "superfed-mnist-500", "superfed-cifar-100")
+ROWS = resplit(0.2, 0.1)
+OWN = "SuPerFed-MM"
+
+
+def _lead(some: list[Line], ours: list[Line], section: str) -> str:
+    """SuPerFed against a method, over the seeds that both have."""
+    if len({x["seed"] for x in some} & {x["seed"] for x in ours}) < 2:
+        return "–"
+    return difference(against(ours, some, value(section), ROWS))
+
+
+def two_classes(file: str) -> str:
+    """Two classes a client: every method, and how far SuPerFed is ahead of it."""
+    ours, column, rows = runs(file, label=OWN), FILES.index(file), []
+    for label, printed in PRINTED.items():
+        some = runs(file, label=label)
+        if not some:
+            continue
+        told = [spread([value(s)(x) for x in some]) for s in ("local", "common", "oracle")]
+        leads = [_lead(some, ours, s) if label != OWN else "–" for s in ("common", "oracle")]
+        lead = [told[1], leads[0], told[2], leads[1]]
+        rows.append([label, told[0], *lead, printed[column], str(len(some))])
+    head = ["method", "fixed λ", "one λ for all, by validation", "SuPerFed-MM's lead"]
+    head += ["*each client's best on test*", "SuPerFed-MM's lead", "in print", "seeds"]
+    return table(head, rows)
+
+
+def noise() -> str:
+    """Calibration under wrong labels, against FedAvg."""
+    printed = {  # Table 2.6, MNIST
+        "FedAvg": ("0.17", "0.38", "0.29", "0.42"),
+        "APFL": ("0.18", "0.42", "0.28", "0.40"),
+        "SuPerFed-MM": ("0.16", "0.28", "0.27", "0.30"),
+        "SuPerFed-LM": ("0.14", "0.35", "0.27", "0.32"),
+    }
+    rows = []
+    for column, condition in enumerate(("pair 0.1", "pair 0.4", "symmetric 0.2", "symmetric 0.6")):
+        base = runs("superfed-noise", condition=condition, label="FedAvg")
+        for label, theirs in printed.items():
+            some = runs("superfed-noise", condition=condition, label=label)
+            row = [condition, label, spread([value("local")(x) for x in some], 1)]
+            ece = value("local", "ece")
+            row.append(spread([ece(x) for x in some], 3, 1.0))
+            found = difference(against(some, base, ece, ROWS), 3, 1.0) if some != base else "–"
+            rows.append([*row, found, theirs[column], str(len(some))])
+    head = ["labels", "method", "accuracy", "ECE", "difference to FedAvg", "ECE in print"]
+    return table([*head, "seeds"], rows, left=2)
