@@ -132,3 +132,20 @@ def test_lengths_are_those_of_exact_sums() -> None:
     torch.testing.assert_close(found[:2], tree.sqnorms(some)[:2].sqrt(), rtol=1e-5, atol=0)
     assert float(found[2]) == pytest.approx(1e30 * 150**0.5)
     assert torch.isnan(found[3])
+
+
+def test_the_gradient_of_a_squared_cosine() -> None:
+    """As differentiation finds it, alone and for many at once, also of one that is zero."""
+    draw = torch.Generator().manual_seed(0)
+    a, b = ({k: torch.randn(4, 3, generator=draw).double() for k in "uv"} for _ in range(2))
+    a["u"][0] = a["v"][0] = 0
+
+    def plain(a: tree.Params, b: tree.Params) -> torch.Tensor:
+        x, y = (torch.cat([t["u"], t["v"]]) for t in (a, b))
+        return (x @ y) ** 2 / ((x @ x) * (y @ y)).clamp(min=1e-12)
+
+    each = {f: torch.func.grad(f, argnums=(0, 1)) for f in (plain, tree.cos2)}
+    wanted, found = (torch.func.vmap(f)(a, b) for f in each.values())
+    torch.testing.assert_close(found, wanted)
+    alone = each[tree.cos2](tree.row(a, 1), tree.row(b, 1))
+    torch.testing.assert_close(alone, tree.map(lambda x: x[1], wanted))

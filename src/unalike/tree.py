@@ -75,7 +75,9 @@ def scale(c: float | Tensor, a: Tree) -> Tree:
 
 def lerp(a: Tree, b: Tree, c: float | Tensor) -> Tree:
     """The point (1 - c) a + c b."""
-    return map(lambda x, y: (1 - c) * x + c * y, a, b)
+    if isinstance(c, Tensor):
+        return map(lambda x, y: torch.lerp(x, y, c.to(x)), a, b)
+    return map(lambda x, y: torch.lerp(x, y, c), a, b)
 
 
 def zeros(a: Tree) -> Tree:
@@ -90,12 +92,47 @@ def dot(a: Tree, b: Tree) -> Tensor:
 
 def sqnorm(a: Tree) -> Tensor:
     """The squared length of all leaves seen as one vector."""
-    return dot(a, a) if leaves(a) else torch.zeros(())
+    squares = [x.square().sum() for x in leaves(a)]
+    return torch.stack(squares).sum() if squares else torch.zeros(())
 
 
 def cos2(a: Tree, b: Tree) -> Tensor:
     """The squared cosine between two trees seen as vectors."""
-    return dot(a, b) ** 2 / (sqnorm(a) * sqnorm(b)).clamp(min=1e-12)
+    found: Tensor = _Cos2.apply(*leaves(a), *leaves(b))[0]  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Cos2(torch.autograd.Function):
+    """The value c^2 / (A B) with c = a . b, A = a . a, B = b . b, and its gradient.
+
+    That is 2 c/(A B) b - 2 c^2/(A^2 B) a for a, and likewise for b. Differentiation would go over
+    all leaves twice as often.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*both: Tensor) -> tuple[Tensor, ...]:
+        """(the value, what b counts for a and a for b, what a counts for a, and b for b)."""
+        a, b = both[: len(both) // 2], both[len(both) // 2 :]
+        c, of_a, of_b = dot(a, b), sqnorm(a), sqnorm(b)
+        ratio = c / (of_a * of_b).clamp(min=1e-12)
+        return c * ratio, 2 * ratio, -2 * ratio * (ratio * of_b), -2 * ratio * (ratio * of_a)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        """Both trees, and what the gradient is made of."""
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
+        """The gradients of all leaves."""
+        *both, across, of_a, of_b = ctx.saved_tensors
+        across, of_a, of_b = slope * across, slope * of_a, slope * of_b
+        pairs = list(zip(both[: len(both) // 2], both[len(both) // 2 :], strict=True))
+        first = (torch.addcmul(of_a * x, y, across) for x, y in pairs)
+        return *first, *(torch.addcmul(of_b * y, x, across) for x, y in pairs)
 
 
 def where(condition: Tensor, a: Tree, b: Tree) -> Tree:
