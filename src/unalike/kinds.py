@@ -16,6 +16,11 @@ def of_classes(count: int) -> Kind:
     return "binary" if count == 2 else "multiclass"
 
 
+def measured(kind: Kind) -> bool:
+    """Whether targets are numbers, which are brought to scale before they are learned."""
+    return kind == "regression"
+
+
 class Unit(NamedTuple):
     """How a target that is a number was scaled: what is learned is (value - centre) / spread."""
 

@@ -19,6 +19,7 @@ REQUIRED = {
     "files": {"path": "table.csv"},
     "hub": {"repository": "someone/something"},
     "module": {"file": "net.py"},
+    "distilbert": {"weights": "distilbert-base-uncased"},
     "own": {"file": "method.py", "attribute": "Mine"},
 }
 CHOICES = [(kind, name, cls) for kind, table in tables().items() for name, cls in table.items()]

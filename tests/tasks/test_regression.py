@@ -17,8 +17,7 @@ import unalike
 from unalike import rng
 from unalike.batches import Batch
 from unalike.compare.spec import comparison
-from unalike.deploy.joining import hello
-from unalike.errors import ConfigError, DataError, RunError, UnalikeError
+from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import TEST, TRAIN
 from unalike.federation.datasets.diabetes import Diabetes
 from unalike.gradient import gradient
@@ -158,11 +157,6 @@ def test_a_network_of_another_shape_is_refused() -> None:
     sentence = r"gives outputs of shape \(2, 3\).*takes one number for each: \(2, 1\)"
     with pytest.raises(ConfigError, match=sentence):
         fit(nn.Linear(10, 3), data.examples, "the model")
-
-
-def test_sites_cannot_join_yet() -> None:
-    with pytest.raises(DataError, match="a regression cannot be joined yet"):
-        hello(Diabetes().load())
 
 
 def test_comparisons_look_at_the_error() -> None:

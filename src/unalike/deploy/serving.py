@@ -36,6 +36,7 @@ from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.federation.split import training_rows
 from unalike.files import write
+from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
 from unalike.run.build import Experiment, guard_of, program, task
 from unalike.run.checkpoint import Checkpoint
@@ -238,7 +239,7 @@ def _blank(agreed: Agreement) -> Federation:
     two = shape.blank()
     x, y = (t[:1].expand(n, *t.shape[1:]).clone() for t in (two.x, two.y))
     examples = Examples(x, y, shape.classes, shape.kind, class_names=agreed.class_names)
-    ranges = np.zeros(n, dtype=np.int64) if shape.kind == "regression" else None
+    ranges = np.zeros(n, dtype=np.int64) if measured(shape.kind) else None
     examples = replace(examples, reading=agreed.reading, ranges=ranges, unit=shape.unit)
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
@@ -342,7 +343,7 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
         return [got[name] for name in agreed.names]  # sums are the same whoever is the first
 
     shape, told = agreed.shape, dict[str, Tensor]()
-    if shape.kind == "regression":
+    if measured(shape.kind):
         told = targets.learned(agreed.rows, ask)
     so_far = {f"so_far_{k}": v for k, v in told.items() if k in ("edges", "ranges")}
 
