@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from unalike.deploy.circle import PAUSE
 from unalike.deploy.messages import Message, MessageError
-from unalike.deploy.network import POLL
+from unalike.deploy.network import POLL, TRANSFER
 from unalike.deploy.peer import Peer
 
 
@@ -62,7 +62,7 @@ class Fetching:
             asked = peer.question("fetch", what=what, round=t, wait=waits, brief=brief)
             left = end - time.monotonic()
             try:
-                m = peer.circle.once(name, asked, max(1.0, min(left, POLL + 10)))
+                m = peer.circle.once(name, asked, max(1.0, left))
                 at = _round(m)
                 if m.note.get("held") is True:
                     return m, "", at
@@ -84,7 +84,7 @@ class Fetching:
         while time.monotonic() - last < peer.seconds:
             asked = peer.question("fetch", what=what, round=t, wait=True)
             try:
-                m = peer.circle.once(name, asked, POLL + 10)
+                m = peer.circle.once(name, asked, POLL + TRANSFER)
             except ConnectionError:
                 time.sleep(PAUSE)
                 continue

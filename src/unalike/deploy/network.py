@@ -22,10 +22,11 @@ from unalike.errors import ConfigError, RunError
 
 SERVICE = "/unalike.Coordinator/"
 POLL = 20.0  # seconds that a site waits for a question before it asks again
+TRANSFER = 3600.0  # seconds that a large message may take on a slow line; a dead one is noticed
 OPTIONS = [
     ("grpc.max_receive_message_length", 2 * CHUNK),
     ("grpc.max_send_message_length", 2 * CHUNK),
-    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_time_ms", 30_000),  # which tells a dead line from a slow one
     ("grpc.initial_reconnect_backoff_ms", 200),  # whoever comes back is soon found
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.so_reuseport", 0),  # two coordinators on one address would share its sites

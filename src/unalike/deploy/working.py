@@ -8,7 +8,7 @@ from unalike.deploy.audit import Audit
 from unalike.deploy.frames import LIMIT, Arrived, Parcel, pack
 from unalike.deploy.joining import hello, join
 from unalike.deploy.messages import Damaged, Message, MessageError, message
-from unalike.deploy.network import POLL, Line
+from unalike.deploy.network import POLL, TRANSFER, Line
 from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
 from unalike.errors import RunError
@@ -98,7 +98,7 @@ def _called(line: Line, name: str, told: Parcel | bytes, seconds: float) -> Arri
 
 def _asked(line: Line, audit: Audit) -> Message | None:
     """The next question, if there is one by now."""
-    arrived = _called(line, "Next", b"", POLL + 30)
+    arrived = _called(line, "Next", b"", POLL + TRANSFER)
     if arrived is None:
         return None
     head = arrived.message.head
@@ -117,6 +117,6 @@ def _answered(
     told = pack(answer)
     audit.append("sent", "coordinator", answer.kind, answer.head.number, told)
     try:
-        line.call("Answer", told, LIMIT, 600)
+        line.call("Answer", told, LIMIT, TRANSFER)
     except MessageError as error:  # too late, or the coordinator has another question by now
         say(f"an answer was turned away: {error}")

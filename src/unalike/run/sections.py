@@ -84,7 +84,7 @@ class ParticipationSettings(Settings):
         default=0.0,
         ge=0,
         description="share invited beyond those that are needed; the first answers count, by the "
-        "simulated clock",
+        "simulated clock or, deployed, as they come",
     )
 
     @model_validator(mode="after")
