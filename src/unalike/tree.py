@@ -98,7 +98,7 @@ def sqnorm(a: Tree) -> Tensor:
 
 def cos2(a: Tree, b: Tree) -> Tensor:
     """The squared cosine between two trees seen as vectors."""
-    found: Tensor = _Cos2.apply(*leaves(a), *leaves(b))[0]  # type: ignore[no-untyped-call]
+    found: Tensor = _Cos2.apply(*leaves(a), *leaves(b))[0]
     return found
 
 
