@@ -1,6 +1,7 @@
 """Seconds per round and peak memory of both engines and of a bare PyTorch loop, side by side.
 
-    python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...] [--sizes dirichlet]
+    python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...] [--sides bare fast]
+        [--sizes dirichlet]
 
 Random data, so nothing is downloaded: speed does not depend on the pixels. Each side is a process
 of its own, and they take turns round by round, so that whatever else the machine does meets all of
@@ -291,9 +292,10 @@ def main() -> None:
     options.add_argument("--sizes", choices=["equal", "dirichlet"], default="equal")
     options.add_argument("--workers", type=int, default=torch.get_num_threads())
     options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="NAME")
+    options.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), metavar="SIDE")
     chosen = options.parse_args()
     cuda, where = chosen.device.startswith("cuda"), (chosen.device, chosen.workers, chosen.sizes)
-    sides = [s for s in SIDES if not (cuda and s == "traced")]
+    sides = [s for s in chosen.sides if not (cuda and s == "traced")]
     for work in chosen.only:
         found = measure(work, sides, Options(*where), chosen.rounds)
         kind = {"work": work, "sizes": chosen.sizes, "device": chosen.device}

@@ -8,7 +8,7 @@ returns its statistics, and every thread calls a copy of its own.
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -154,12 +154,14 @@ class Network:
         kernels: bool = False,
         bf16: bool = False,
         start: str = "glorot",
+        alike: Hashable = None,
     ) -> None:
         """Without ``track_statistics`` batch normalisation has no running statistics at all.
 
         With ``kernels`` convolutions inside vmap on a GPU are those of ``unalike.kernels``; with
         ``bf16`` products are made of numbers of 16 bits there, in training mode. ``start`` is the
-        distribution that ``init`` draws from: "glorot" or "torch".
+        distribution that ``init`` draws from: "glorot" or "torch". Networks that are ``alike`` make
+        the same of the same weights: what was traced of one serves the others.
         """
         self.kernels, self.bf16, self.start = kernels, bf16, start
         pure = _pure(module, track_statistics)
@@ -173,6 +175,8 @@ class Network:
         # Integer buffers (position numbers, masks) are constants of the module: nothing to average.
         self.buffers = tuple(n for n, b in buffers.items() if b.is_floating_point())
         self._fixed = (*self.frozen, *(n for n in buffers if n not in self.buffers))
+        own = alike is None or bool(self._fixed)  # whose constants may be its own too
+        self._alike = object() if own else (alike, track_statistics, kernels, bf16)
         self._dropouts = [n for n, m in pure.named_modules() if isinstance(m, Dropout)]
         self._norms = [n for n, m in pure.named_modules() if isinstance(m, BatchNorm)]
         leaves = (*self.weights, *self.buffers)
@@ -188,6 +192,13 @@ class Network:
             for leaf, _ in m.named_parameters(recurse=False)
             for name in [f"{prefix}.{leaf}" if prefix else leaf]
         }
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they make the same of the same weights; those they came with may differ."""
+        return isinstance(other, Network) and self._alike == other._alike
+
+    def __hash__(self) -> int:
+        return hash(self._alike)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the threads' own copies: another process makes its own."""

@@ -35,6 +35,7 @@ from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
 from unalike.generator import seeded
 from unalike.models.base import Model
+from unalike.models.own import OwnModel
 from unalike.parts.augmentation import Augmentation, Augmented
 from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Adam, Optimizer, Sgd
@@ -150,7 +151,9 @@ def task(config: Config, examples: Examples) -> Task:
     how = config.engine
     kernels = how.kernels and device(how.device).type == "cuda"
     made = module(config, examples)
-    return fit(made, examples, what, track, learn, kernels, how.bf16, model.init)
+    built = model.name, repr(model), examples.x.shape[1:], outputs(examples), examples.protected
+    alike = None if isinstance(model, OwnModel) else built  # a file may change between two runs
+    return fit(made, examples, what, track, learn, kernels, how.bf16, model.init, alike)
 
 
 def optimizer(local: Local) -> Optimizer:

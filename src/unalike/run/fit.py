@@ -1,7 +1,7 @@
 """A network tried on the data, forwards and backwards, before anything long begins."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ def fit(
     kernels: bool = False,
     bf16: bool = False,
     start: str = "glorot",
+    alike: Hashable = None,
 ) -> NetworkTask:
     """The task of learning the examples with the module, if it can.
 
@@ -48,12 +49,14 @@ def fit(
         kernels: Whether convolutions for many weight sets have kernels of their own.
         bf16: Whether a GPU multiplies numbers of 16 bits while training.
         start: The distribution of fresh weights.
+        alike: The same for modules that make the same of the same weights.
     """
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]
     try:
         _refuse_unmade(module, what)
-        network = Network(module, track_statistics=track, kernels=kernels, bf16=bf16, start=start)
+        how = {"kernels": kernels, "bf16": bf16, "start": start, "alike": alike}
+        network = Network(module, track_statistics=track, **how)  # type: ignore[arg-type]
         made = learn(network).scaled(examples.unit)
         if not made.network.weights:
             raise ConfigError(f"{what} has no weights to train; use a model with parameters.")
