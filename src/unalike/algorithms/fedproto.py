@@ -154,10 +154,11 @@ class FedProtoMethod(Method):
         source="authors' code; the text puts it into an appendix",
     )
     pull: Pull = setting(
-        "prototypes",
-        "distances of a minibatch's mean of each class, summed (text), or of single examples, "
-        "squared and averaged (authors' code)",
-        source="text: eq. 7 with the L2 distance",
+        "examples",
+        "distances of single examples, squared and averaged (authors' code), or of a minibatch's "
+        "mean of each class, summed (text)",
+        source="authors' code, whose strength of 1 belongs to it: with that strength the text's "
+        "sum of plain distances makes representations collapse",
     )
     averaging: Literal["examples", "clients"] = setting(
         "examples",
