@@ -3,8 +3,8 @@
 python benchmarks/false_alarms.py [PART ...] > false_alarms.md
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
-comparisons for each number, 400 where there are five conditions or more, 4,000 where there are few
-methods. A comparison errs if it claims anything at all that is false: a win or a loss against the
+comparisons for each number, 400 where there are five conditions or more, 250 for margins and
+intervals. A comparison errs if it claims anything at all that is false: a win or a loss against the
 baseline on any condition or over all of them, or a best method. The worlds:
 
 independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values

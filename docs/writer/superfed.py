@@ -57,10 +57,12 @@ def noise() -> str:
         base = runs("superfed-noise", condition=condition, label="FedAvg")
         for label, theirs in printed.items():
             some = runs("superfed-noise", condition=condition, label=label)
-            row = [condition, label, spread([value("local")(x) for x in some], 1)]
-            ece = value("local", "ece")
-            row.append(spread([ece(x) for x in some], 3, 1.0))
-            found = difference(against(some, base, ece, ROWS), 3, 1.0) if some != base else "–"
-            rows.append([*row, found, theirs[column], str(len(some))])
-    head = ["labels", "method", "accuracy", "ECE", "difference to FedAvg", "ECE in print"]
-    return table([*head, "seeds"], rows, left=2)
+            row = [condition, label, spread([value("common")(x) for x in some], 1)]
+            for ece in (value("local", "ece"), value("common", "ece")):
+                row.append(spread([ece(x) for x in some], 3, 1.0))
+                lead = difference(against(some, base, ece, ROWS), 3, 1.0)
+                row.append("–" if label == "FedAvg" else lead)
+            rows.append([*row, theirs[column], str(len(some))])
+    head = ["labels", "method", "accuracy", "ECE, fixed λ", "difference to FedAvg"]
+    head += ["ECE, one λ by validation", "difference", "ECE in print", "seeds"]
+    return table(head, rows, left=2)
