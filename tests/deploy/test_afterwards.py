@@ -9,6 +9,7 @@ import pytest
 import torch
 from deployed import SITES, table
 
+from unalike.cli.training import check
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
 from unalike.deploy.network import Line, Listener
@@ -121,6 +122,7 @@ def test_a_site_that_tells_nothing_still_knows_how_it_fares(over: Over) -> None:
 def test_reports_of_both_sides_name_sites_bytes_and_refusals(over: Over) -> None:
     text = write_report(over.folder / "run").read_text()
     assert "ditto on the data of 3 sites" in text.lower()
+    assert "dirichlet" not in text, "the recipe's partition is not used"
     for word in (*SITES, "What each site got", "allows no evaluation (evaluate = false)"):
         assert word in text
     place = over.site("town")
@@ -129,3 +131,16 @@ def test_reports_of_both_sides_name_sites_bytes_and_refusals(over: Over) -> None
     assert "What this site sent and received" in text
     assert Watching(place).current().html
     assert Watching(over.folder / "run").current().html
+
+
+def test_logs_of_both_sides_are_checked(over: Over, capsys: pytest.CaptureFixture[str]) -> None:
+    check(str(over.folder / "run"))
+    assert "is whole" in capsys.readouterr().out
+    log = over.folder / "run" / "audit.jsonl"
+    lines = log.read_bytes().splitlines(True)
+    log.write_bytes(b"".join(lines[:3] + lines[4:]))
+    try:
+        with pytest.raises(RunError, match="line 4 does not follow"):
+            check(str(over.folder / "run"))
+    finally:
+        log.write_bytes(b"".join(lines))

@@ -107,7 +107,8 @@ def verify(folder: str) -> None:
     Parameters
     ----------
     folder
-        The folder of a run or of a comparison.
+        The folder of a run or of a comparison, or of a coordinator, site or peer, whose log of
+        messages is checked.
     """
     is_comparison(folder)
     from unalike.cli.training import check

@@ -34,8 +34,15 @@ def go_on(folder: str, trust: bool = False, changed_code: bool = False) -> None:
 
 
 def check(folder: str) -> None:
-    """Verify a folder."""
-    Console(highlight=False).print(verify(Path(folder)), markup=False, soft_wrap=True)
+    """Verify a folder, or the log of a deployed run's."""
+    log = Path(folder) / "audit.jsonl"
+    if log.is_file():
+        from unalike.deploy.audit import proven
+
+        text = proven(log)
+    else:
+        text = verify(Path(folder))
+    Console(highlight=False).print(text, markup=False, soft_wrap=True)
 
 
 def _watched(act: Callable[[View], Path]) -> None:

@@ -215,6 +215,9 @@ def read_run(folder: Path) -> Run:
         settings = EvaluationSettings(**config.get("evaluation", {}))
         summary = summarise(rounds, settings, _main(rounds))
     deploy = _maybe(folder / "deploy.json")
+    if deploy:  # sites bring their own rows: what the recipe says of data is not used
+        named = {"name": f"site {deploy['site']}" if "site" in deploy else "sites"}
+        config = {**config, "data": named, "partition": named}
     return Run(
         folder,
         config,
@@ -314,7 +317,7 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
 
 
 def _data(run: Run) -> str:
-    """What a run is about; what a deployed recipe says of data is not used."""
+    """What a run is about."""
     if "site" in run.deploy:
         return f"the data of site {run.deploy['site']}"
     if run.deploy:
