@@ -25,8 +25,9 @@ def cpu() -> str:
     """Seconds of a bare loop, and how many times as fast each engine is."""
     rows = []
     for line in lines("speed-cpu.jsonl"):
-        ratios = (line[f"bare_over_{side}"] for side in ("fast", "traced", "sequential"))
-        rows.append([WORK[line["work"]], number(line["bare_s"], 3), *(number(r) for r in ratios)])
+        ratios = (line.get(f"bare_over_{side}") for side in ("fast", "traced", "sequential"))
+        told = ("—" if r is None else number(r) for r in ratios)
+        rows.append([WORK[line["work"]], number(line["bare_s"], 3), *told])
     head = ["work", "bare loop, seconds", "as `auto` computes", "one by one, traced", "untraced"]
     return table(head, rows)
 
@@ -71,6 +72,8 @@ def population() -> str:
     rows = [
         [
             f"{x['clients']:,}",
+            f"{x['cohort']:,}",
+            METHODS[x["method"]] + (", states on disk" if x["states"] == "disk" else ""),
             number(x["start_s"], 1),
             number(1000 * x["round_s"], 0),
             str(x["beyond_data_mb"]),
@@ -78,5 +81,13 @@ def population() -> str:
         ]
         for x in lines("speed-population.jsonl")
     ]
-    head = ["clients", "to the first round, s", "a round, ms", "MiB beyond the data", "folder, MiB"]
+    head = [
+        "clients",
+        "a round",
+        "method",
+        "to the first round, s",
+        "a round, ms",
+        "MiB beyond the data",
+        "folder, MiB",
+    ]
     return table(head, rows)
