@@ -41,6 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dp": {"clip": 1.0, "noise_multiplier": 0.05},
     "local_dp": {"clip": 1.0, "noise_multiplier": 0.02},
     "fedbuff": {"buffer": 5, "concurrency": 10},
+    "pfedme": {"lr": 0.05},
     "topk": {"share": 0.1},
     "stc": {"share": 0.1},
     "fedmgda": {"lr": 1.0},
@@ -50,6 +51,8 @@ REST: dict[str, dict[str, Any]] = {
     "aaggff_s": EVERYBODY,
     "pooled": EVERYBODY,
     "fedbuff": EVERYBODY,
+    "pfedme": {"local": {"epochs": 1.0, "batch_size": 32, "lr": 0.05}},  # times its pull below 1
+    "fedcvae": {"rounds": 30, "evaluation": {"every": 30}},
     "fedbn": {"model": {"name": "mlp", "hidden": [64], "batch_norm": True}},
 }
 # Which test, and the least accuracy on it.
