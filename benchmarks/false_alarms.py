@@ -1,6 +1,6 @@
 """How often a comparison claims what is not so, and finds what is.
 
-python benchmarks/false_alarms.py [PART ...] > false_alarms.md
+python benchmarks/false_alarms.py [PART ...] > docs/results/false-alarms.txt
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
 comparisons for each number, 400 where there are five conditions or more, 250 for margins and
@@ -361,4 +361,5 @@ PARTS |= {"powers": lambda _: powers(), "detectable": lambda _: detectable()}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
+        print(f"## {name}\n")
         PARTS[name](np.random.default_rng(0))

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import earlier, fedevg, results, speed, superfed
+from writer import alarms, earlier, fedevg, results, speed, superfed
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -77,6 +77,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table berka": lambda: results.fair("berka"),
     "table heart": lambda: results.fair("heart"),
     "table plug-in": results.plug_in,
+}
+BLOCKS |= {
+    f"table alarms {name}": lambda name=name: alarms.parts()[name] for name in alarms.parts()
 }
 
 

@@ -215,8 +215,19 @@ def emd() -> str:
 
 def phase_shift() -> str:
     """Four phases, and FedAvg with their bytes."""
-    rows = [[c, m, v] for c, m, v in single("phase-shift")]
-    return table(["data", "method", "accuracy"], rows, left=2)
+    rows = []
+    for file in ("phase-shift", "phase-shift-digits"):
+        for condition in sorted({x["condition"] for x in runs(file)}):
+            base = runs(file, condition=condition, label="FedAvg")
+            for label in ("FedAvg", "4 phases", "FedAvg as 4"):
+                some, lead = runs(file, condition=condition, label=label), "–"
+                if label != "FedAvg" and len(some) > 2:
+                    lead = difference(against(some, base, value("global"), resplit(0.2)))
+                ours, theirs = (x[0]["bytes_up"] + x[0]["bytes_down"] for x in (some, base))
+                told = [f"{100 * ours / theirs:.0f} %", spread([value("global")(x) for x in some])]
+                rows.append([condition, label, *told, lead, str(len(some))])
+    head = ["data", "method", "bytes", "accuracy", "difference to FedAvg", "seeds"]
+    return table(head, rows, left=2)
 
 
 def fedaug() -> str:
