@@ -1,16 +1,16 @@
 """Seconds per round and peak memory of both engines and of a bare PyTorch loop, side by side.
 
     python benchmarks/engines.py [--device cuda] [--rounds 5] [--only NAME ...] [--sides bare fast]
-        [--sizes dirichlet]
+        [--sizes dirichlet] [--method superfed_mm]
 
 Random data, so nothing is downloaded: speed does not depend on the pixels. Each side is a process
 of its own, and they take turns round by round, so that whatever else the machine does meets all of
 them. Seconds are medians after a warm-up round, evaluation not counted; memory is the most that a
 side's process ever had (on a GPU, that PyTorch had allocated there), the libraries and the data
-included. ``bare`` is what one would write without a library, on one thread. "fast" is what
-``auto`` takes: on a CPU groups of clients whose steps are traced, on a GPU steps recorded as CUDA
-graphs. "traced" is the same for one client at a time, on a CPU; "sequential" and "vectorized" have
-every step launched by Python.
+included. ``bare`` is what one would write without a library, on one thread, for FedAvg whatever the
+method. "fast" is what ``auto`` takes: on a CPU groups of clients whose steps are traced, on a GPU
+steps recorded as CUDA graphs. "traced" is the same for one client at a time, on a CPU; "sequential"
+and "vectorized" have every step launched by Python.
 ``combine_s`` is the part of a round in which servers hear their neighbours, ``beyond_s`` all of it
 but the training of the clients.
 """
@@ -32,6 +32,7 @@ from torch.nn.functional import cross_entropy
 
 from unalike import rng
 from unalike.algorithms.draft import Draft
+from unalike.algorithms.table import METHODS
 from unalike.engine import loop as loops
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
@@ -72,6 +73,7 @@ WORK = {
     "lstm-10": Work("stacked_lstm", (80,), 100, 40, 10, 10, 80, {"hidden": 128}, kind="characters"),
     "dense-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10),
     "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
+    "stateful-100": Work("mcmahan_2nn", IMAGE, 100, 600, 100, 10),
     "tiny-100": Work("mlp", (16,), 1000, 10, 100, 10),
     "regular-1000": Work(
         "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)
@@ -87,6 +89,7 @@ class Options(NamedTuple):
     sizes: (
         str  # equal, or dirichlet: as of clients whose classes are Dirichlet(0.3), as many in all
     )
+    method: str = "fedavg"  # of all sides but the bare one
 
 
 Round = Callable[[int], dict[str, float]]  # from its number to more of its times
@@ -170,7 +173,7 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
     task = TASKS[work.kind](
         Network(MODELS[work.model](**work.settings).build(work.shape, work.classes))
     )
-    recipe = Draft(
+    draft = Draft(
         task,
         work.clients,
         work.classes,
@@ -180,7 +183,10 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
         batch_size=work.batch,
         participation=Participation(number=work.cohort),
         topology=work.topology,
-    ).recipe()
+    )
+    # SuPerFed mixes from the first round on: those before would be FedAvg's.
+    settings = {"start": 0.0} if options.method.startswith("superfed") else {}
+    recipe = METHODS[options.method](**settings).change(draft).recipe()
     simulation = Simulation(
         recipe,
         Examples(*data(work), work.classes, work.kind),
@@ -293,12 +299,15 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=torch.get_num_threads())
     options.add_argument("--only", nargs="+", choices=WORK, default=list(WORK), metavar="NAME")
     options.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), metavar="SIDE")
+    options.add_argument("--method", choices=METHODS, default="fedavg", metavar="METHOD")
     chosen = options.parse_args()
-    cuda, where = chosen.device.startswith("cuda"), (chosen.device, chosen.workers, chosen.sizes)
+    cuda = chosen.device.startswith("cuda")
+    where = chosen.device, chosen.workers, chosen.sizes, chosen.method
     sides = [s for s in chosen.sides if not (cuda and s == "traced")]
     for work in chosen.only:
         found = measure(work, sides, Options(*where), chosen.rounds)
         kind = {"work": work, "sizes": chosen.sizes, "device": chosen.device}
+        kind |= {"method": chosen.method}
         print(json.dumps({**kind, **found}), flush=True)
 
 

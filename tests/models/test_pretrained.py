@@ -80,6 +80,7 @@ def test_distilbert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "place": str(tmp_path),
         "local_files_only": True,
         "attn_implementation": "eager",
+        "use_safetensors": True,
     }
     assert made(torch.tensor([[3, 4, 0, 0], [5, 1, 2, 8]])).shape == (2, 1)
     assert sum(p.numel() for p in made.classifier.parameters()) == 6 * 6 + 6 + 6 + 1
