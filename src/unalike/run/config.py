@@ -229,7 +229,11 @@ def _named(key: str, value: Any, table: Mapping[str, type[Settings]], default: s
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"'{key}' must be a name or a table with a name, got {shown(value)}.")
+        more = key == "method" and isinstance(value, list)
+        hint = "; combine it with others by [[plus]] tables" if more else ""
+        raise ConfigError(
+            f"'{key}' must be a name or a table with a name, got {shown(value)}{hint}."
+        )
     name = value.get("name", default)
     if name == "":
         raise ConfigError(f"'{key}' needs a name: one of {', '.join(sorted(table))}.")
