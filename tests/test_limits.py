@@ -112,14 +112,16 @@ def test_superfed_that_never_mixes(network: str, name: str) -> None:
     assert distance(prox.x, run(setting, "fedavg", **MOMENTUM).x) > 1e-5
 
 
-def test_superfed_at_the_federated_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """lambda = mu = nu = 0, also while mixing."""
-    draw = rng.uniform
-    zero = torch.zeros(1)
-    monkeypatch.setattr(rng, "uniform", lambda k, *n: zero if n == (1,) else draw(k, *n))
+@pytest.mark.parametrize("name", ["superfed_mm", "superfed_lm"])
+def test_superfed_at_the_federated_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """lambda = mu = nu = 0, also while mixing: FedAvg, and nobody's own model moves."""
+    monkeypatch.setattr("unalike.algorithms.superfed.rng.uniform", lambda key, n: torch.zeros(n))
     setting = network_task("dense")
-    pinned = run(setting, ("superfed_mm", {"start": 0.0, "mu": 0.0, "nu": 0.0}))
+    pinned = run(setting, (name, {"start": 0.0, "mu": 0.0, "nu": 0.0}))
     assert same(pinned.x, run(setting, "fedavg").x)
+    still = play(pinned.simulation.recipe, setting[1], 0).simulation
+    for i, own in pinned.kept[-1].items():
+        assert same(own, state_of(still, i))
 
 
 def test_fedaug_with_a_target_above_the_skew(setting: tuple[Task, Data]) -> None:

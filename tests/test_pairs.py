@@ -25,6 +25,7 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation
 from unalike.recipe import Recipe
 from unalike.tasks import Autoencoding, MultiClass, Task
 from unalike.tree import Params
@@ -58,7 +59,8 @@ STRONG: dict[str, dict[str, Any]] = {
     "random_mask": {"share": 0.5, "feedback": True},
     "stc": {"share": 0.3},
     "eight_bit": {"feedback": True},
-    "fedbuff": {"buffer": 3, "concurrency": 5},
+    "phase_shift": {"phases": CLIENTS},
+    "fedbuff": {"buffer": 4, "concurrency": 2},
     "tifl": {"tiers": 2},
     "afl": {"rate": 1.0},
     "fedavgm": {"momentum": 0.5},
@@ -113,6 +115,10 @@ EXACT = {
 }  # to the last bit
 
 
+# Methods that need somebody to leave out; beside them some of the clients take part, else all.
+CHOOSES = {"by_size", "power_of_choice"}
+ALL_OF_THEM, SOME = Participation(), Participation(number=5)
+
 # Their networks, or their questions about features, are equal to nothing but themselves.
 BY_IDENTITY = {"latent_disco", "fedevg", "fedcvae", "fedcgan", "moon", "fedproto", "fedmix"}
 
@@ -143,11 +149,27 @@ def task(*names: str) -> Task:
     return NORMED if "fedbn" in names else TASK
 
 
-def draft(*methods: Named, data: Data = RAGGED, on: Task | None = None) -> Draft:
+def among(*names: str) -> Participation:
+    """How many clients all of these methods can live with."""
+    return SOME if CHOOSES & set(names) else ALL_OF_THEM
+
+
+def draft(
+    *methods: Named,
+    data: Data = RAGGED,
+    on: Task | None = None,
+    participation: Participation | None = None,
+) -> Draft:
     names = [m[0] for m in methods]
-    rounds = ROUNDS + ("finetune" in names)  # which needs one for itself
     made = task(*names) if on is None else on
-    return drafted(made, data, *methods, rounds=rounds, opt=Sgd(0.3), read=read, clock=CLOCK)
+    parts = {
+        "rounds": ROUNDS + ("finetune" in names),  # which needs one for itself
+        "participation": among(*names) if participation is None else participation,
+        "opt": Sgd(0.3),
+        "read": read,
+        "clock": CLOCK,
+    }
+    return drafted(made, data, *methods, **parts)
 
 
 def recipes(*methods: Named) -> list[Recipe]:
@@ -162,9 +184,9 @@ def pooled(data: Data) -> Data:
     return Data(data.examples, Rows(data.rows.order, data.rows.start[[0, -1]]))
 
 
-def run(*methods: Named, data: Data = RAGGED, on: Task | None = None) -> Played:
+def run(*methods: Named, data: Data = RAGGED, **parts: Any) -> Played:
     """Some rounds, client by client: in one call the kernels differ with what is shared."""
-    program = draft(*methods, data=data, on=on).program()
+    program = draft(*methods, data=data, **parts).program()
     whole = pooled(data) if any(m[0] == "pooled" for m in methods) else data
     return walk(program, whole, batch_size=5, engine="sequential", traced=False)
 
@@ -188,8 +210,8 @@ def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
 
 
 @cache
-def alone(name: str, on: Task) -> dict[str, np.ndarray]:
-    return numbers(run(strong(name), on=on))
+def alone(name: str, on: Task, participation: Participation) -> dict[str, np.ndarray]:
+    return numbers(run(strong(name), on=on, participation=participation))
 
 
 def refusal(*methods: Named) -> str:
@@ -205,10 +227,16 @@ PAIRS = [(a, b) for a, b in ALL if not refusal(strong(a), strong(b))]
 REFUSED = [pair for pair in ALL if pair not in PAIRS]
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_no_method_is_refused_alone(name: str) -> None:
+    """Or all pairs with it would be refused for these settings, and none of them tried."""
+    assert not refusal(strong(name))
+
+
 def test_the_table_is_large_enough() -> None:
     """If nearly all pairs were refused the tests below would say little."""
-    assert len(PAIRS) > 200
-    assert len(REFUSED) > 100
+    assert len(PAIRS) > 900
+    assert len(REFUSED) > 500
 
 
 @pytest.mark.parametrize(("a", "b"), REFUSED)
@@ -225,7 +253,7 @@ def test_each_part_acts(a: str, b: str) -> None:
     both = numbers(run(strong(a), strong(b)))
     assert all(np.isfinite(x).all() for x in both.values())
     for missing, left in ((a, b), (b, a)):
-        gap = apart(both, alone(left, task(a, b)))
+        gap = apart(both, alone(left, task(a, b), among(a, b)))
         if missing == "fedavg":
             assert gap == 0
         else:
@@ -252,8 +280,8 @@ def test_a_part_without_effect_leaves_the_other_as_it_is(idle: str, beside: str)
     """With equally many examples everywhere, so that a plain mean is FedAvg's."""
     if refusal((idle, NEUTRAL[idle]), strong(beside)):
         pytest.skip("refused at this setting, with a reason")
-    on = task(idle, beside)
+    same = {"on": task(idle, beside), "participation": among(idle, beside)}
     with_, without = (
-        numbers(run(*m, strong(beside), data=EQUAL, on=on)) for m in (((idle, NEUTRAL[idle]),), ())
+        numbers(run(*m, strong(beside), data=EQUAL, **same)) for m in (((idle, NEUTRAL[idle]),), ())
     )
     assert apart(with_, without) <= (0 if idle in EXACT else 1e-9)

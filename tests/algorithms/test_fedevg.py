@@ -275,6 +275,26 @@ def test_identical_clients_give_their_own_gradient() -> None:
     assert moved(evg, one, 7 * SIZES) == pytest.approx(moved(evg, one))
 
 
+@pytest.mark.parametrize(
+    ("shape", "classes", "floats"),
+    [
+        ((1, 32, 32), 10, 102_400),  # MNIST
+        ((3, 32, 32), 10, 307_200),  # CIFAR-10
+        ((1, 64, 64), 11, 450_560),  # OrganCMNIST
+        ((3, 64, 64), 7, 860_160),  # DermaMNIST
+    ],
+)
+def test_what_travels_on_published_data(shape: tuple[int, ...], classes: int, floats: int) -> None:
+    """Ten examples of each class down, their slopes and one number each up, and no weight."""
+    evg = FedEvg(
+        linear_task(2, classes), Energy(linear_task(2, classes)), Langevin(4), shape, classes
+    )
+    server = evg.server_init({"weight": torch.zeros(1)}, rng.key(0))
+    up = evg.upload_like(evg.broadcast(server))
+    assert server.x.numel() == floats
+    assert sum(leaf.numel() for leaf in tree.leaves(up)) == floats + 10 * classes
+
+
 def test_labels_are_balanced_and_never_change() -> None:
     """And what travels is M (D + 1) numbers up, M D and the labels down."""
     task, data = network_task("dense")

@@ -88,6 +88,24 @@ def test_step_with_momentum_and_weight_decay(monkeypatch: pytest.MonkeyPatch) ->
     assert l == pytest.approx((0.212845, 0.803268), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("mixing", "value"),
+    [
+        (1.0, 0.4608 + 0.0001 + 2 * 0.047059),  # at (0.76, -0.11), 0.02 from x, cos = -0.216930
+        (0.0, 1.125 + 0.0001),  # at w_f, and no angle
+    ],
+)
+def test_value(monkeypatch: pytest.MonkeyPatch, mixing: float, value: float) -> None:
+    """Loss, pull and angle."""
+    fixed = torch.tensor([0.3], dtype=torch.float64)
+    monkeypatch.setattr("unalike.algorithms.superfed.rng.uniform", lambda key, n: fixed)
+    row = torch.tensor([[1.0, 2.0, 1.5]], dtype=torch.float64)
+    batch = Batch(row, torch.zeros(1), torch.ones(1, dtype=torch.bool), rng.key(0))
+    method = SuPerFed(FedAvg(Linear(), Sgd(1.0)), mu=0.01, nu=2.0)
+    found, _ = method.objective(Ends(W_F, W_L), {}, batch, (X, torch.tensor(mixing)))
+    assert float(found) == pytest.approx(value, abs=1e-6)
+
+
 def test_before_the_start_only_the_federated_end_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """lambda = 0 and no angle; weight decay does not touch the frozen end either."""
     f, l = step(monkeypatch, Sgd(1.0), round_=1)
