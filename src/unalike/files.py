@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, also after a power cut."""
 
 import errno
 import os
@@ -26,9 +26,31 @@ def write(path: Path, data: Data, *, durable: bool = True) -> None:
             f.flush()
             os.fsync(f.fileno())
     temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def new_folder(path: Path) -> None:
+    """Make a folder and those above it, unless they are there, so that a power cut leaves them."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_folder(each.parent)
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file is on the disk."""
+    """Make sure that what a file holds is on the disk; its name is its folder's to keep."""
     with path.open("rb") as f:
         os.fsync(f.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that the names in a folder are on the disk: what was made, renamed and removed."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a disk that cannot do this
+            raise
+    finally:
+        os.close(folder)

@@ -21,6 +21,7 @@ from unalike.compare.results import begun
 from unalike.compare.settings import Budget, Judging
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import ConfigError, RunError
+from unalike.files import new_folder
 from unalike.run import manifest
 from unalike.run.config import Config, parse
 from unalike.run.explain import check
@@ -99,7 +100,7 @@ def _refuse(made: Comparison, folder: Path) -> None:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
     except OSError as error:
         raise RunError(
             f"the folder '{folder}' cannot be made: {error.strerror}; name another --folder."

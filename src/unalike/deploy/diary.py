@@ -13,7 +13,7 @@ from unalike.engine.evaluate import recorded
 from unalike.engine.transport import Work
 from unalike.federation.data import Federation
 from unalike.federation.skew import measure
-from unalike.files import write
+from unalike.files import new_folder, write
 from unalike.metrics.catalogue import main_metric
 from unalike.run.config import Config
 from unalike.run.environment import environment
@@ -32,7 +32,7 @@ class Diary:
     def __init__(self, folder: Path, site: str, config: Config) -> None:
         """Continues what is there."""
         self.folder, self.site, self.config = folder, site, config
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
         self.held = {name: read_lines(folder / name) for name in LOGS}
         self.open: dict[str, Any] = {}  # the round that is going on
 
@@ -126,7 +126,7 @@ class Diary:
             f.write(dumps(record) + "\n")
 
     def _put(self, models: Models, place: Path) -> None:
-        place.mkdir(exist_ok=True)
+        new_folder(place)
         for name, raw in model_files(models).items():
             write(place / name, raw)
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from unalike import tree
 from unalike.errors import RunError
-from unalike.files import write
+from unalike.files import new_folder, write
 from unalike.packed import owned, parts
 from unalike.tree import Tree
 
@@ -30,7 +30,7 @@ class Keeping:
 
     def __init__(self, folder: Path) -> None:
         """Made where it does not exist."""
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
         self.now, self.old = folder / "state.safetensors", folder / "before.safetensors"
 
     def begin(self, stage: int, first: Tree) -> None:

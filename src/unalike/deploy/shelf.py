@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unalike.deploy.frames import opened, pack
 from unalike.deploy.messages import Head, Message, MessageError
-from unalike.files import write
+from unalike.files import new_folder, write
 
 NEWEST = 2  # of a kind stay whatever happens: somebody may have been killed who had fetched them
 
@@ -30,7 +30,7 @@ class Shelf:
 
     def __init__(self, folder: Path, peers: int) -> None:
         """Holds what the folder holds; one peer may be as many rounds behind as there are peers."""
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
         self.most = peers + NEWEST
         self.folder, self.round = folder, 0  # the round that this peer is in
         self.closed = False

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.errors import Damaged
-from unalike.files import sync, write
+from unalike.files import new_folder, sync, sync_folder, write
 from unalike.tree import Tree
 
 
@@ -61,7 +61,7 @@ class Shards:
 
     def write(self, clients: Sequence[int], stacked: Tree) -> None:
         """One more shard."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        new_folder(self.folder)
         flat = {k: v.detach().cpu().contiguous() for k, v in tree.named(stacked).items()}
         raw = save(flat)
         write(self.path(self.next), raw, durable=False)
@@ -120,8 +120,11 @@ class Shards:
     def sync(self) -> None:
         """Onto the disk, since a checkpoint that outlives its shards could not be used."""
         live = {p.shard for p in self.places.values()}
-        for n in sorted(self.loose & live):
+        new = sorted(self.loose & live)
+        for n in new:
             sync(self.path(n))
+        if new:
+            sync_folder(self.folder)
         self.loose.clear()
 
     def squeeze(self, like: Tree) -> None:

@@ -18,7 +18,7 @@ from unalike.engine.course import Progress
 from unalike.engine.loop import State
 from unalike.engine.shards import Shards
 from unalike.errors import Damaged, RunError, RunWarning
-from unalike.files import write
+from unalike.files import new_folder, sync_folder, write
 from unalike.run.beside import Beside
 from unalike.run.build import Experiment
 from unalike.run.environment import installed
@@ -51,7 +51,7 @@ class Checkpoint:
         """Save everything after round ``t``; of the clients, those that changed."""
         _refuse_undefined(t, progress)
         states = self.made.simulation.states
-        self.path.parent.mkdir(exist_ok=True)
+        new_folder(self.path.parent)
         states.save()
         self.shards.sync()
         flat = _named(progress.state._replace(survey={}), "state")
@@ -64,10 +64,12 @@ class Checkpoint:
             log.sync()
             notes[f"{log.path.name}:size"] = str(log.size)
             notes[f"{log.path.name}:sha256"] = log.hash.hexdigest()
+        sync_folder(self.folder)  # the names of the logs
         write(self.next, pieces(flat, notes))  # whole before anything gives way to it
         if self.path.exists():
             self.path.replace(self.earlier)
         self.next.replace(self.path)
+        sync_folder(self.path.parent)  # before what the checkpoint before the last needs is removed
         self.shards.sweep()
 
     def conclude(self) -> None:

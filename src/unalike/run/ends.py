@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from unalike.errors import RunError
-from unalike.files import write
+from unalike.files import sync, write
 from unalike.run import manifest
 from unalike.run.build import Experiment
 from unalike.run.environment import environment
@@ -93,5 +93,8 @@ def conclude(
     """Write the results and, last of all, the manifest of a finished run."""
     for name, raw in results.items():
         put(folder, origin, name, raw)
+    for name in RECORDS:  # a power cut must not leave less than the manifest says
+        if (folder / name).is_file():
+            sync(folder / name)
     files = digests(folder, [*INPUTS, *RECORDS, *results, *checkpoint])
     manifest.save(folder, origin._replace(finished=True, files={**origin.files, **files}))

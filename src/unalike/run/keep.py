@@ -32,7 +32,7 @@ from unalike.errors import warn_once
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.feature_skew import measure_features
 from unalike.federation.skew import measure
-from unalike.files import write
+from unalike.files import new_folder, write
 from unalike.metrics.catalogue import higher
 from unalike.network import Network
 from unalike.packed import parts
@@ -96,7 +96,7 @@ class Keeper:
         """Write the selected models down, if they changed, before a checkpoint relies on it."""
         if self.selected is not None and self.selected.round < self.made.course.rounds:
             place = self.folder / SELECTED
-            place.mkdir(exist_ok=True)
+            new_folder(place)
             for name, raw in model_files(self.selected).items():
                 write(place / name, raw)
             self.selected = None

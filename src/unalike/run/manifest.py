@@ -81,7 +81,7 @@ def read(folder: Path) -> Manifest | None:
 def save(folder: Path, made: Manifest) -> None:
     """Write it, with a digest of its own."""
     text = json.dumps({**made._asdict(), "digest": _proof(made)}, indent=2)
-    write(folder / FILE, text, durable=made.finished)
+    write(folder / FILE, text)
 
 
 def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:

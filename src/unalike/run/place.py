@@ -6,6 +6,7 @@ from shutil import rmtree
 from typing import Any
 
 from unalike.errors import RunError
+from unalike.files import new_folder, sync_folder
 from unalike.run.config import Config
 
 BEFORE = (  # files that a run writes before its first round
@@ -48,7 +49,7 @@ def make_folder(config: Config) -> Path:
         if not config.run.folder:
             return _numbered(config)
         folder = Path(config.run.folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
         return folder
     except OSError as error:
         raise RunError(
@@ -88,7 +89,7 @@ def _numbered(config: Config) -> Path:
 def numbered(name: str) -> Path:
     """A new folder under runs/; of several with the same name each has a number."""
     runs, number = Path("runs"), 1
-    runs.mkdir(exist_ok=True)
+    new_folder(runs)
     while True:
         folder = runs / (name if number == 1 else f"{name}-{number}")
         try:
@@ -96,4 +97,5 @@ def numbered(name: str) -> Path:
         except FileExistsError:
             number += 1
         else:
+            sync_folder(runs)
             return folder

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from unalike.errors import ConfigError, RunError, UnalikeError
+from unalike.files import new_folder
 from unalike.run.folder import alone, dumps, plain, read_json, write
 from unalike.run.toml import as_toml
 from unalike.tune.space import Choices, Tuning
@@ -90,7 +91,7 @@ def _make(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise RunError(f"'{folder}' is a file; name another with --folder.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder)
         visible = any(not path.name.startswith(".") for path in folder.iterdir())
     except OSError as error:
         raise RunError(f"'{folder}' cannot be made: {error.strerror}; choose another.") from None
