@@ -27,13 +27,13 @@ from unalike.run.sections import Split
 from unalike.tasks import Task
 
 SETTLED = {  # settings of a file that do not belong to ``train``, and why
-    "data": "is settled by the federation",
-    "label": "is settled by the federation",
-    "client": "is settled by the federation",
-    "task": "is settled by the federation",
-    "partition": "is settled by the federation",
-    "shift": "is settled by the federation",
-    "split": "is settled by the federation",
+    "data": "is set by the federation",
+    "label": "is set by the federation",
+    "client": "is set by the federation",
+    "task": "is set by the federation",
+    "partition": "is set by the federation",
+    "shift": "is set by the federation",
+    "split": "is set by the federation",
     "track": "belongs to runs with a folder, see start",
 }
 FILED = ("folder", "checkpoint_every")
@@ -129,7 +129,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         raise ConfigError(f"'track' {SETTLED['track']}; leave it out.")
     reading = settings.pop("data", {})
     if not isinstance(reading, Mapping):
-        raise ConfigError("'data' is settled by what is trained; it may only say how that is read.")
+        raise ConfigError("'data' is set by what is trained; it may only say how that is read.")
     given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
     if isinstance(data, str):

@@ -148,7 +148,7 @@ def _refuse_objects(model: Any, methods: Sequence[Any]) -> None:
         found.append(("method", "own", "Mine"))
     for what, name, attribute in found:
         raise ConfigError(
-            f"runs of a comparison are processes of their own: name a {what} of yours by its file, "
+            f"runs of a comparison are separate processes: name your {what} by its file, "
             f"{{'name': '{name}', 'file': 'mine.py', 'attribute': '{attribute}'}}."
         )
 
@@ -172,13 +172,13 @@ def report(
         what = [what]
     if not isinstance(what, Mapping | Sequence):
         raise ConfigError(
-            f"a report is of a folder, a comparison or results of train, got {type(what).__name__}."
+            f"a report takes a folder, a comparison or results of train, got {type(what).__name__}."
         )
     named: Mapping[str, Any] = (
         what if isinstance(what, Mapping) else {str(i): r for i, r in enumerate(what, 1)}
     )
     if not named:
-        raise DataError("there is nothing to report: give a result at least.")
+        raise DataError("there is nothing to report: give at least one result.")
     for name, result in named.items():
         if not isinstance(result, Result):
             raise ConfigError(f"'{name}' must be a result of train, got {type(result).__name__}.")

@@ -142,7 +142,7 @@ class ApflMethod(Method):
 
     alpha: float = setting(
         0.25,
-        "share of the own model, or its first value; 0 is FedAvg, 1 training alone",
+        "share of the client's own model, or its initial value; 0 is FedAvg, 1 training alone",
         ge=0,
         le=1,
         source="the released commands of SuPerFed, which have it as a baseline; the text tries "

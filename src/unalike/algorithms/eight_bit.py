@@ -19,10 +19,10 @@ class EightBitMethod(Compressing):
     paper: ClassVar[str] = "Alistarh et al. 2017, arXiv 1610.02132"
 
     rounding: Literal["stochastic", "nearest"] = setting(
-        "stochastic", "up or down by chance, without bias, or to the nearest", source="text"
+        "stochastic", "at random up or down, without bias, or to the nearest", source="text"
     )
     feedback: bool = setting(
-        False, REMEMBERED, source="text: rounding by chance has no bias to make up for"
+        False, REMEMBERED, source="text: random rounding has no bias to make up for"
     )
 
     def part(self, compression: Compression) -> Compression:

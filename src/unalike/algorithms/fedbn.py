@@ -34,7 +34,7 @@ class FedBn(Method):
         others = replace(draft.private, names=frozenset())
         if all(map(others, network.norms)):
             return (
-                "method 'fedbn' has nothing to do: another method keeps all of BatchNorm's layers "
-                "on the client already; drop it."
+                "method 'fedbn' has nothing to do: another method already keeps all of "
+                "BatchNorm's layers on the client; drop it."
             )
         return ""

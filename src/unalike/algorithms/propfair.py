@@ -33,9 +33,9 @@ class PropFair(WeightRule):
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    baseline: float = setting(3.0, "the loss that counts as worthless (M)", gt=0, source=_MIDDLE)
     floor: float = setting(
-        0.2, "least M - F: clients beyond it count as if at it", gt=0, source=_RELEASED
+        0.2, "smallest M - F: clients beyond it count as if at it", gt=0, source=_RELEASED
     )
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
@@ -46,8 +46,8 @@ class PropFair(WeightRule):
         note = ""
         if beyond:
             note = (
-                f"{beyond} of {n} clients have a loss above {self.baseline - self.floor:g}, beyond "
-                "which PropFair tells none apart; raise method.baseline"
+                f"{beyond} of {n} clients have a loss above {self.baseline - self.floor:g}, "
+                "beyond which PropFair treats all the same; raise method.baseline"
             )
         return Weighed(p / p.sum(), state, note)
 
@@ -76,13 +76,13 @@ class PropFairLoss(Method):
 
     slot: ClassVar[Slot] = "objective"
     refuses = {
-        Trait.SENDS_NO_MODEL: "the loss of a classifier is only a part of what its clients minimise"
+        Trait.SENDS_NO_MODEL: "the loss of a classifier is only part of what its clients minimise"
     }
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    baseline: float = setting(3.0, "the loss that counts as worthless (M)", gt=0, source=_MIDDLE)
     floor: float = setting(
-        0.2, "least M - l: a loss beyond it is only divided by M", gt=0, source=_RELEASED
+        0.2, "smallest M - l: a loss beyond it is only divided by M", gt=0, source=_RELEASED
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -94,7 +94,7 @@ def export(
 
 @app.command
 def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None:
-    """Check a method of your own: that it trains, repeats, resumes, and keeps to its shapes.
+    """Check your own method: that it trains, repeats, resumes, and keeps to its shapes.
 
     ```sh
     unalike check mymethod.py

@@ -52,7 +52,7 @@ class DistilBert(Model):
     """DistilBERT of transformers, its first token | two layers."""
 
     name: ClassVar[str] = "distilbert"
-    takes: ClassVar[str] = "sequences of symbols (length,)"
+    takes: ClassVar[str] = "sequences of tokens (length,)"
     axes: ClassVar[int | None] = 1
 
     weights: str = Field(
@@ -93,8 +93,8 @@ def _library(module: str, model: str) -> Any:
 
 def _missing(model: str, path: Path) -> ConfigError:
     return ConfigError(
-        f"model '{model}' has no weights at '{path}'; fetch them where there is a network and name "
-        "their place by model.weights."
+        f"model '{model}' has no weights at '{path}'; fetch them on a machine with a network and "
+        "give their path as model.weights."
     )
 
 

@@ -147,8 +147,8 @@ class Trained:
         """The network as an ordinary module in evaluation mode; it takes rows filled and scaled."""
         if len(self.models) > 1:
             raise RunError(
-                f"{len(self.models)} models answer together here, which no single module does; "
-                "name a client."
+                f"{len(self.models)} models predict together here, which no single module can "
+                "do; name a client."
             )
         return self.task.delivered(self.task.network.module(self.models[0])).eval()
 
@@ -243,7 +243,7 @@ def _config(folder: Path, trust: bool) -> Config:
         known = "" if found is None else found.code.get(file, "")
         copy = copy_of(folder, file, known)
         if not copy.is_file() or manifest.digest(copy) != known:
-            raise RunError(f"'{copy}' is not the model's file any more; restore it from a copy.")
+            raise RunError(f"'{copy}' is no longer the model's file; restore it from a copy.")
         model = Named(name=model.name, settings={**model.settings, "file": str(copy)})
     engine = config.engine.model_copy(update={"kernels": False})
     return config.model_copy(update={"model": model, "engine": engine})

@@ -38,7 +38,7 @@ class Reddit(StoredDataset):
     )
 
     words: int = Field(
-        default=10_000, ge=8, description="size of the vocabulary, the four marks included"
+        default=10_000, ge=8, description="size of the vocabulary, including the four marks"
     )
     users: int = Field(
         default=0, ge=0, description="how many users to keep, in the order of names; 0: all"

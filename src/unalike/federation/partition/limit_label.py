@@ -36,8 +36,8 @@ class LimitLabel(TablePartitioner):
     )
     keep_one: bool | None = Field(
         default=None,
-        description="give every client at least one example of each class; left out: where f = 1 "
-        "and no class has fewer examples than there are clients",
+        description="give every client at least one example of each class; unset: if f = 1 and "
+        "every class has at least as many examples as there are clients",
     )
 
     def goals(self, labels: Labels) -> tuple[Goal, ...]:

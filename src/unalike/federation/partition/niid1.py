@@ -21,7 +21,9 @@ class Niid1(Partitioner):
     """NIID-1: a Dirichlet(0.5) vector over ten clients for each class."""
 
     min_size: int = Field(
-        default=0, ge=0, description="fewest examples of a client; 0 takes the reading's 40 or 10"
+        default=0,
+        ge=0,
+        description="fewest examples of a client; 0: the 40 or 10 of the chosen code",
     )
     alpha: float = Field(
         default=0.5, gt=0, le=MOST_ALPHA, allow_inf_nan=False, description="concentration"

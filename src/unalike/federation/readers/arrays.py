@@ -205,8 +205,8 @@ def _tensor(x: Any, what: str) -> "Tensor":
             raise DataError(f"the rows of {what} differ in length; make them equal.") from None
         if array.dtype.kind not in "biuf":
             raise DataError(
-                f"{what} must be numbers, got {array.dtype}; a table with text can be read by "
-                "from_frame."
+                f"{what} must be numbers, got {array.dtype}; use from_frame to read a table with "
+                "text."
             )
         # Long doubles, unsigned integers beyond uint8 and foreign byte orders have no tensor type.
         long = array.dtype.kind == "f" and array.dtype.itemsize > 8
@@ -231,9 +231,8 @@ def _finite(x: "Tensor", what: str) -> None:
         column = int(bad[row].nonzero()[0, 0])
         value = x.flatten(1)[row, column].item()
         raise DataError(
-            f"{what} has {value} in row {row}, column {column}, both counted from 0 "
-            f"({len(rows)} such rows); "
-            "remove or fill what is missing or infinite."
+            f"{what} has {value} in row {row}, column {column}, both counted from 0 ({len(rows)} "
+            "such rows); remove or fill missing and infinite values."
         )
 
 

@@ -214,8 +214,8 @@ def as_polars(frame: Any) -> "pl.DataFrame":
         return frame
     if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
         raise DataError(
-            f"expected a pandas or polars data frame, got {type(frame).__name__}; "
-            "arrays are read by from_arrays."
+            f"expected a pandas or polars data frame, got {type(frame).__name__}; use "
+            "from_arrays to read arrays."
         )
     names = [str(column) for column in frame.columns]
     if len(set(names)) < len(names):
@@ -283,7 +283,7 @@ def _refuse_gaps(table: "pl.DataFrame", used: Sequence[str], train_rows: int) ->
     if not holed:
         return
     first, others = holed[0], holed[1:]
-    also = f", and others have gaps, too: {_listed(others)}" if others else ""
+    also = f", and others have gaps too: {_listed(others)}" if others else ""
     drop = ", ".join(f"'{name}'" for name in holed)
     raise _at(
         blank[first],
@@ -319,8 +319,8 @@ def _attribute(series: "pl.Series") -> tuple[Column, np.ndarray]:
     values = series.unique().sort().to_list()
     if len(values) != 2 or None in values:
         raise DataError(
-            f"column '{series.name}' is to be protected and has {len(values)} different values, "
-            "missing ones included; it must have two."
+            f"column '{series.name}' should be protected but has {len(values)} different values, "
+            "counting missing ones; it must have two."
         )
     return Column(series.name, 1, "protected"), (series == values[1]).to_numpy().astype(np.float32)[
         :, None

@@ -32,7 +32,7 @@ class GivenRows(Shift):
         default=1.0,
         gt=0,
         le=1,
-        description="share of the clients that are given rows, those with the fewest training rows",
+        description="share of the clients that get rows: those with the fewest training rows",
     )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":

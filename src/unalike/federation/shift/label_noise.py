@@ -38,8 +38,8 @@ class LabelNoise(Shift):
     )
     validation: bool = Field(
         default=True,
-        description="validation labels are replaced too; false: they stay true, a help that "
-        "nobody with noisy labels has",
+        description="replace validation labels too; false: they stay true, which nobody with "
+        "noisy labels could rely on",
     )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":

@@ -24,9 +24,12 @@ class PublicSubset(Shift):
     """Every client also gets rows of a small public set, with as many of each class."""
 
     share: float = Field(
-        default=0.05, gt=0, le=1, description="size of the public set, in training rows of all"
+        default=0.05,
+        gt=0,
+        le=1,
+        description="size of the public set, as a share of all training rows",
     )
-    given: float = Field(default=1.0, gt=0, le=1, description="share of it that a client is given")
+    given: float = Field(default=1.0, gt=0, le=1, description="share of it that a client gets")
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
         """Copies of public rows are put to the training rows of every client."""

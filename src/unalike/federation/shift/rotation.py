@@ -32,8 +32,8 @@ class Rotation(Shift):
     last: int = Field(
         default=0,
         ge=0,
-        description="turn only so many of the last training clients, such as those that join "
-        "late; 0: everybody",
+        description="turn only this many of the last training clients, such as those that join "
+        "late; 0: all",
     )
     fill: float = Field(
         default=0.0,
