@@ -51,22 +51,22 @@ def train(
     progress: bool = True,
     **settings: Any,
 ) -> Result:
-    """Train a federation and judge it as ``unalike run`` does, in memory.
+    """Train a federation in memory and evaluate it as ``unalike run`` does.
 
     Args:
         data: A federation; or anything that ``federate`` takes, with its settings ``label``,
             ``client`` and ``task``, and ``partition`` (a name, a table or an object), ``split`` and
             ``shift``.
-        model: A module, trained from the weights it comes with and left as it is; or the name of a
-            model, or its table of a configuration file.
-        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or one of your
-            own, made with ``unalike.extend``: its class, or an object with other settings.
+        model: A module, trained from its own weights and left unchanged; or the name of a model, or
+            its table from a configuration file.
+        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or your own
+            method, made with ``unalike.extend``: its class, or an object with other settings.
         rounds: Communication rounds.
         seed: Root of all random streams.
         watch: Called with the record of every round.
-        progress: Whether a notebook shows a bar; elsewhere there is none.
+        progress: Whether a notebook shows a progress bar; elsewhere there is none.
         settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``,
-            which may hold methods of your own, too.
+            which may include your own methods.
 
     Example:
         >>> import unalike

@@ -134,7 +134,7 @@ class Apfl(Beside):
 
 
 class ApflMethod(Method):
-    """Every client mixes the shared model with one of its own, at a fixed or a learned share."""
+    """Every client mixes the shared model with its own, with a fixed or learned share."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})

@@ -78,7 +78,7 @@ class Ditto(Wrapper):
 
 
 class DittoMethod(Method):
-    """A second model on every client, pulled to the shared one of the method it goes around."""
+    """A second model on every client, pulled towards the shared model of the wrapped method."""
 
     slot: ClassVar[Slot] = "personal model"
     refuses = {

@@ -13,7 +13,7 @@ from unalike.settings import setting
 
 
 class EightBitMethod(Compressing):
-    """Numbers of an update travel as one byte each, with a scale for every leaf."""
+    """The numbers of an update travel as one byte each, with a scale for every leaf."""
 
     slot: ClassVar[Slot] = "precision"
     paper: ClassVar[str] = "Alistarh et al. 2017, arXiv 1610.02132"

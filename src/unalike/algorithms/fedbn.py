@@ -13,7 +13,7 @@ from unalike.traits import Trait
 
 
 class FedBn(Method):
-    """BatchNorm's layers stay on the client, scale and shift with their statistics."""
+    """BatchNorm's layers stay on the client: scale, shift and running statistics."""
 
     refuses = {Trait.OWN_CLIENT: "it keeps leaves of the model that FedAvg's clients train"}
     paper: ClassVar[str] = "Li et al. 2021, arXiv 2102.07623"

@@ -38,7 +38,7 @@ class Stale(Rescaled):
 
 
 class FedBuff(Method):
-    """The server steps with every K answers that arrive; slow clients answer with old models."""
+    """The server steps after every K answers; slow clients answer with old models."""
 
     slot: ClassVar[Slot] = "schedule"
     traits = frozenset({Trait.STEP_IN_WEIGHTS})

@@ -25,7 +25,7 @@ Discrepancy = Literal["kl", "l1", "l2", "cosine"]
 
 
 class FedDisco(WeightRule):
-    """Clients whose labels are far from those of the test data weigh less."""
+    """Clients whose labels are far from those of the test data count less."""
 
     paper: ClassVar[str] = "Ye et al. 2023, arXiv 2305.19229"
 

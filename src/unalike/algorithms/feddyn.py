@@ -110,7 +110,7 @@ class FedDyn(Stateless):
 
 
 class FedDynMethod(Method):
-    """A penalty on every client that makes the optima of all agree with that of the whole."""
+    """A penalty on every client that makes all clients' optima agree with the global one."""
 
     slot: ClassVar[Slot] = "algorithm"
     refuses = {

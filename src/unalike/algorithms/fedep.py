@@ -30,7 +30,7 @@ from unalike.settings import setting
 
 
 class FedEp(Method):
-    """Clients whose label mixture differs most from the pooled one weigh most."""
+    """Clients whose label mixture differs most from the pooled one count most."""
 
     slot: ClassVar[Slot] = "weights"
     paper: ClassVar[str] = "FedEP, entropy pooling of label distributions, arXiv 2410.07678"

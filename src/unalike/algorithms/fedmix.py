@@ -52,7 +52,7 @@ class FedMix(FedAvg):
 
 
 class FedMixMethod(Method):
-    """Clients train on their examples mixed with means of everybody's, which are sent once."""
+    """Clients train on their examples mixed with means of all clients' examples, sent once."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER})

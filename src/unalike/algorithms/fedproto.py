@@ -138,7 +138,7 @@ class FedProto(Stateless):
 
 
 class FedProtoMethod(Method):
-    """Clients share what each class looks like to them, and keep their models."""
+    """Clients share what each class looks like to them and keep their models."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.SENDS_NO_MODEL, Trait.OWN_MODELS})

@@ -30,7 +30,7 @@ from unalike.traits import Trait
 
 
 class LatentDisco(Method):
-    """Clients whose data are far from normal in a VAE's latent space weigh less."""
+    """Clients whose data are far from normal in a VAE's latent space count less."""
 
     slot: ClassVar[Slot] = "weights"
     paper: ClassVar[str] = "Latent-space discrepancy weights, on FedDisco's rule (arXiv 2305.19229)"

@@ -101,7 +101,7 @@ class PerFedAvg(Wrapper):
 
 
 class PerFedAvgMethod(Method):
-    """A shared model that is good after a step on a client's data; clients take it in the end."""
+    """A shared model that is good after one step on a client's data; clients take it at the end."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER})

@@ -28,7 +28,7 @@ _RELEASED = "the released code of AAggFF, which has it as a baseline"
 
 
 class PropFair(WeightRule):
-    """Clients count by one over what is left between their loss and a baseline."""
+    """Clients count inversely to the distance of their loss from a baseline."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = _PAPER
@@ -72,7 +72,7 @@ class Bargain:
 
 
 class PropFairLoss(Method):
-    """PropFair on the clients: each minimises the logarithm of what is left to a baseline."""
+    """PropFair on the clients: each minimises the logarithm of its distance from a baseline."""
 
     slot: ClassVar[Slot] = "objective"
     refuses = {

@@ -99,7 +99,7 @@ class SuPerFed(Beside):
 
 
 class SuPerFedMM(Method):
-    """Each client trains a line between the shared model and a second one of its own."""
+    """Each client trains a line between the shared model and a second model of its own."""
 
     by_layer: ClassVar[bool] = False
     slot: ClassVar[Slot] = "algorithm"
@@ -150,7 +150,7 @@ class SuPerFedMM(Method):
 
 
 class SuPerFedLM(SuPerFedMM):
-    """SuPerFed-MM with a place of its own between the two models for every layer."""
+    """SuPerFed-MM with a separate point between the two models for every layer."""
 
     by_layer: ClassVar[bool] = True
 

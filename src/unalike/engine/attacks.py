@@ -110,11 +110,11 @@ class _Flipping(_Attack):
 
 
 class LabelFlip(_Flipping):
-    """Attackers train on wrong labels: all classes reversed, or one class named as another."""
+    """Attackers train on wrong labels: all classes reversed, or one class labelled as another."""
 
 
 class SignFlip(_Attack):
-    """Attackers send their update with the sign reversed, enlarged."""
+    """Attackers send their update with the sign reversed, and longer."""
 
     scale: float = Field(default=4.0, gt=0, description="factor on the honest update")
 
@@ -136,7 +136,7 @@ class Noise(_Attack):
 
 
 class ModelReplacement(_Flipping):
-    """Attackers train on wrong labels and boost the update, to replace the model by theirs."""
+    """Attackers train on wrong labels and boost the update to replace the model with theirs."""
 
     scale: float | None = Field(
         default=None,
@@ -150,7 +150,7 @@ class ModelReplacement(_Flipping):
 
 
 class Backdoor(_Attack):
-    """Attackers put a trigger on some rows and call them the target; the rest they learn well."""
+    """Attackers put a trigger on some rows and label them as the target; they learn the rest."""
 
     target: int = Field(default=0, ge=0, description="the class that the trigger should produce")
     rows: float = Field(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StackedLSTM(Model):
-    """A stacked LSTM over symbols: embedding, LSTM layers | one layer."""
+    """A stacked LSTM over tokens: embedding, LSTM layers | one layer."""
 
     name: ClassVar[str] = "stacked_lstm"
     takes: ClassVar[str] = "sequences of tokens (length,)"

@@ -1,9 +1,8 @@
-"""Networks that come trained, through the libraries that keep them, from weights on disk.
+"""Pre-trained networks from other libraries, with weights from disk.
 
 EfficientNet-B0 (Tan and Le 2019) from timm, DistilBERT (Sanh et al. 2019) from transformers, each
-with AAggFF's head (Hahn et al. 2024). Nothing is fetched: ``weights`` names what is on the disk.
-With ``run.init = "given"`` training begins with them; anything else would draw them anew, and is
-refused.
+with AAggFF's head (Hahn et al. 2024). Nothing is downloaded: ``weights`` names files on disk.
+``run.init = "given"`` starts from them; without it they would be drawn at random, which is refused.
 """
 
 from importlib import import_module

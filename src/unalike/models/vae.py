@@ -1,4 +1,4 @@
-"""The beta-VAE (Higgins et al. 2017) whose latent space measures how unlike clients are."""
+"""The beta-VAE (Higgins et al. 2017) whose latent space measures how much clients differ."""
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 

@@ -40,7 +40,7 @@ class Augmentation(Settings):
 
 
 class Images(Augmentation):
-    """Pictures are shifted, mirrored and, if asked for, recoloured."""
+    """Images are shifted, mirrored and, if asked for, recoloured."""
 
     crop: int = Field(
         default=4, ge=0, description="most pixels that an image moves; the border is filled with 0"
@@ -75,7 +75,7 @@ class Images(Augmentation):
 
 
 class Text(Augmentation):
-    """Some symbols are replaced by others from the same example."""
+    """Some tokens are replaced by others from the same example."""
 
     drop: float = Field(default=0.1, ge=0, lt=1, description="probability that a token is replaced")
 
@@ -92,7 +92,7 @@ class Text(Augmentation):
 
 
 class Audio(Augmentation):
-    """Sounds begin earlier or later, are louder or softer, and noisier."""
+    """Sounds start earlier or later, become louder or softer, and get noise."""
 
     shift: float = Field(
         default=0.1, ge=0, lt=1, description="most that a sound moves, as a share of its length"

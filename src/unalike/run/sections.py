@@ -8,7 +8,7 @@ from unalike.settings import Settings, setting
 
 
 class Split(Settings):
-    """Which rows of a client train, select and test."""
+    """How each client's rows are split into training, validation and test rows."""
 
     validation: float = Field(default=0.1, ge=0, lt=1, description="share of each client's rows")
     test: float = Field(default=0.2, ge=0, lt=1, description="share of each client's rows")
@@ -101,7 +101,7 @@ class ParticipationSettings(Settings):
 
 
 class ClockSettings(Settings):
-    """A simulated clock: how fast devices and networks are; no part of it is measured."""
+    """A simulated clock: how fast devices and networks are; nothing is measured."""
 
     kind: Literal["none", "simulated"] = Field(
         default="none", description="simulated: rounds take time, and clients may be late"
@@ -154,7 +154,7 @@ class ClockSettings(Settings):
 
 
 class FaultSettings(Settings):
-    """Clients that fail, seeded; and what the server does about it."""
+    """Clients that fail at random, and what the server does about it."""
 
     drop: float = Field(
         default=0.0, ge=0, le=1, description="probability that a client never answers"
@@ -318,7 +318,7 @@ class EngineSettings(Settings):
 
 
 class RunSettings(Settings):
-    """Where the run lives and how often it is saved."""
+    """Where the run is stored and how often it is saved."""
 
     folder: str = Field(default="", description="if empty, runs/ plus a name from the settings")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between checkpoints")
@@ -337,7 +337,7 @@ class RunSettings(Settings):
 
 
 class DeploySettings(Settings):
-    """How updates travel when the recipe is deployed; simulations do not look at it."""
+    """How updates travel when the recipe is deployed; simulations ignore it."""
 
     secure_aggregation: bool = Field(
         default=False,
@@ -346,7 +346,7 @@ class DeploySettings(Settings):
 
 
 class TrackSettings(Settings):
-    """Where the records are mirrored to, beside the run's folder."""
+    """Trackers that get a copy of the records, in addition to the run folder."""
 
     to: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
         default_factory=list, description="trackers; each is an extra to install"

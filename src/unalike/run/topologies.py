@@ -73,7 +73,7 @@ class RingSettings(GraphSettings):
 
 
 class TorusSettings(GraphSettings):
-    """No server: every client averages with the four around it on a grid without a border."""
+    """No server: every client averages with the four around it on a grid that wraps around."""
 
     rows: int = Field(
         default=0, ge=0, description="rows of the grid; 0: as close to a square as possible"
@@ -85,7 +85,7 @@ class TorusSettings(GraphSettings):
 
 
 class ExponentialSettings(GraphSettings):
-    """No server: every client averages with those 1, 2, 4, 8, ... places on."""
+    """No server: every client averages with those 1, 2, 4, 8, ... places further on."""
 
     one_peer: bool = Field(default=False, description="hear only one of them per round, in turn")
 
@@ -144,7 +144,7 @@ class RandomSettings(GraphSettings):
 
 
 class GossipSettings(GraphSettings):
-    """No server: clients meet in random pairs, new ones in every round."""
+    """No server: clients average in random pairs, new ones in every round."""
 
     def build(self) -> Topology:
         """The topology."""
@@ -164,7 +164,7 @@ class GraphFileSettings(GraphSettings):
 
 
 class RotatingSettings(TopologySettings):
-    """Semi-decentralized: clients take turns as the server of all."""
+    """Semi-decentralized: clients take turns as the server."""
 
     def build(self) -> Topology:
         """The topology."""
@@ -172,7 +172,7 @@ class RotatingSettings(TopologySettings):
 
 
 class ClustersSettings(TopologySettings):
-    """Semi-decentralized: edge servers that exchange models every few rounds."""
+    """Semi-decentralized: edge servers exchange models every few rounds."""
 
     servers: int = Field(default=2, ge=1, description="number of edge servers")
     period: int = Field(default=1, ge=1, description="rounds between two exchanges")

@@ -3,7 +3,7 @@
 LEAF's JSON files: a row of x is a comment, cut into sequences of ten words with <BOS>, <EOS> and
 <PAD>; one of y has the words that follow, ``target_tokens``. The vocabulary is that of the training
 files: <PAD>, <UNK>, <BOS> and <EOS>, then words by frequency. These four are never to be predicted
-(AAggFF, Hahn et al. 2024): where one follows, nothing is learned and nothing judged.
+(AAggFF, Hahn et al. 2024): where one follows, nothing is learned and nothing is scored.
 """
 
 import json

@@ -1,8 +1,8 @@
 """NIID-1 of FedDisco (Ye et al. 2023): ten clients by a Dirichlet vector per class.
 
-Two public codes read it differently: FedDisco's closes a client at N/K examples and wants at least
-10 examples; that of the VAE-latent weights closes none and wants at least 40. Both redraw until
-the least size holds; here clients that are too small are filled instead.
+Two public implementations differ: FedDisco's closes a client at N/K examples and requires at least
+10; that of the VAE-latent weights closes none and requires at least 40. Both redraw until every
+client is large enough; here clients that are too small are filled instead.
 """
 
 from typing import Literal
