@@ -2,7 +2,7 @@
 
 A rule for the weights is a ``WeightRule``. For anything else, write a ``Method`` whose
 ``change`` puts something into the ``Draft``: a penalty, a server optimizer, a filter, a codec, an
-algorithm with a client half and a server half, a wrapper around any algorithm, a stage before.
+algorithm with a client half and a server half, a wrapper around any algorithm, an earlier stage.
 """
 
 from unalike import rng, tree

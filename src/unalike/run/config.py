@@ -176,9 +176,10 @@ def read(path: Path) -> dict[str, Any]:
 def parse(raw: Mapping[str, Any]) -> Config:
     """Check a raw configuration and fill in every default.
 
-    >>> config = parse({"rounds": 5, "method": {"name": "fedprox", "mu": 0.1}})
-    >>> config.rounds, config.method.resolved()["mu"], config.local.lr
-    (5, 0.1, 0.05)
+    Example:
+        >>> config = parse({"rounds": 5, "method": {"name": "fedprox", "mu": 0.1}})
+        >>> config.rounds, config.method.resolved()["mu"], config.local.lr
+        (5, 0.1, 0.05)
     """
     for key in raw:
         if key not in Config.model_fields:
