@@ -179,7 +179,7 @@ class TestModels:
 class TestMistakes:
     @pytest.mark.parametrize("name", ["data", "partition", "split", "shift"])
     def test_what_the_federation_settles(self, digits: Any, name: str):
-        with pytest.raises(unalike.ConfigError, match=f"'{name}' is settled by the federation"):
+        with pytest.raises(unalike.ConfigError, match=f"'{name}' is set by the federation"):
             unalike.train(digits, "mlp", **{name: {}})
 
     @pytest.mark.parametrize("settings", [{"run": {"folder": "x"}}, {"track": {}}])
@@ -345,9 +345,9 @@ class TestInOneLine:
 
     def test_settings_of_data_beside_a_federation(self):
         data = unalike.federate("digits", "iid")
-        with pytest.raises(unalike.ConfigError, match="'label' is settled by the federation"):
+        with pytest.raises(unalike.ConfigError, match="'label' is set by the federation"):
             unalike.train(data, "logistic", label="x")
-        with pytest.raises(unalike.ConfigError, match="'data' is settled"):
+        with pytest.raises(unalike.ConfigError, match="'data' is set by"):
             unalike.train("digits", "logistic", data="digits")
 
     def test_a_report_of_results_in_memory(self, tmp_path: Path):
@@ -372,7 +372,7 @@ class TestInOneLine:
         assert unalike.report(found).name == "report.html"
         with pytest.raises(unalike.ConfigError, match="give methods to compare on data"):
             unalike.compare(raw, "logistic")
-        with pytest.raises(unalike.ConfigError, match="a report is of a folder"):
+        with pytest.raises(unalike.ConfigError, match="a report takes a folder"):
             unalike.report(3)
 
 

@@ -13,12 +13,12 @@ def config_page() -> str:
     named = tables()
     parts = [
         "# Configuration\n",
-        "A run is configured by one TOML file. Every key has a default, so the empty file is a "
-        "valid one. An unknown key, a wrong type or a value out of range is refused with one "
-        "sentence that names the key and what is allowed.\n",
-        "The file's settings can be overridden on the command line: "
-        "`--set rounds=50 method.name=fedprox method.mu=0.1 plus.0.lr=0.01`. Setting the `name` of "
-        "a table to another one drops that table's other settings.\n",
+        "One TOML file configures a run. Every key has a default, so an empty file is valid. An "
+        "unknown key, a wrong type or a value out of range is refused with one sentence that "
+        "names the key and what is allowed.\n",
+        "The file's settings can be overridden on the command line: `--set rounds=50 "
+        "method.name=fedprox method.mu=0.1 plus.0.lr=0.01`. Setting the `name` of a table to "
+        "another one drops that table's other settings.\n",
         "## Top level\n",
         "| key | value | default | meaning |\n| --- | --- | --- | --- |",
     ]
@@ -30,8 +30,8 @@ def config_page() -> str:
             )
     parts.append("\n## Tables that name something\n")
     parts.append(
-        "Each holds a `name` and that choice's own settings. `shift` and `plus` are lists, written "
-        "`[[shift]]` and `[[plus]]`; the others may be written as a plain text: "
+        "Each has a `name` and the settings of that choice. `shift` and `plus` are lists, written "
+        "`[[shift]]` and `[[plus]]`; the others may be written as plain text: "
         '`method = "fedavg"`.\n'
     )
     parts.append("| table | names one of | default | settings |\n| --- | --- | --- | --- |")
@@ -70,9 +70,9 @@ def cli_page() -> str:
 
     parts = [
         "# Command line\n",
-        "`unalike COMMAND`. Mistakes are answered in one sentence on standard error and exit code "
+        "Usage: `unalike COMMAND`. A mistake gives one sentence on standard error and exit code "
         "2; an interrupted run exits with 130 and can be resumed. `unalike COMMAND --help` shows "
-        "what stands here; `unalike --version` shows the version.\n",
+        "the same text as this page; `unalike --version` shows the version.\n",
     ]
     for name in main.app:
         if name.startswith("-"):

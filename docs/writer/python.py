@@ -18,8 +18,10 @@ ALIASES = {
 }
 INTRODUCTION = """# Python
 
-What `import unalike` offers, and with [`unalike.extend`](#unalikeextend) all that is meant to stay:
-everything else may change without notice.
+*What can I call from Python?*
+
+The names below and those of [`unalike.extend`](#unalikeextend) are the public interface.
+Everything else may change without notice.
 
 ```python
 import unalike

@@ -87,7 +87,7 @@ def head_of_file(cls: type) -> str:
     assert module is not None
     path = f"src/{module.__name__.replace('.', '/')}.py"
     text = inspect.getdoc(module) or ""
-    return f"Source: `{path}`. The head of the file:\n\n```text\n{text}\n```\n"
+    return f"Source: `{path}`, which begins:\n\n```text\n{text}\n```\n"
 
 
 def entry(name: str, cls: type[Settings], *more: str, depth: int = 2) -> str:

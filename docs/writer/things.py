@@ -32,21 +32,21 @@ def partitioners_page() -> str:
     named = tables()
     parts = [
         "# Partitioners and shifts\n",
-        "A partitioner gives an example to one client at most; a shift then changes what the "
-        "clients hold. How skew is measured, and how to ask for a certain amount of it, is in "
-        "[Measure skew](how-to-measure-skew.md).\n",
-        "Client numbers carry no meaning: whatever the order in which a partitioner or a shift "
-        "works, the clients are numbered at random, by the seed. So the phases of "
-        "[phase-shift](methods/phase_shift.md), the [clusters](methods/clusters.md) of a server "
-        "and the neighbours on a [ring](methods/ring.md) are random groups. Natural clients keep "
-        "their names. Where clients differ in kind, `marks` in "
-        "[`skew.json`](ref-run-folder.md#skewjson) says which is which.\n",
+        "A partitioner gives each example to at most one client; a shift then changes what the "
+        "clients hold. To measure skew, or to ask for a certain amount of it, see [Measure "
+        "skew](how-to-measure-skew.md).\n",
+        "Client numbers carry no meaning: partitioners number the clients at random, from the "
+        "seed. So the phases of [phase-shift](methods/phase_shift.md), the "
+        "[clusters](methods/clusters.md) of a server and the neighbours on a "
+        "[ring](methods/ring.md) are random groups. Natural clients keep their names. If clients "
+        "differ in kind, `marks` in [`skew.json`](ref-run-folder.md#skewjson) says which is "
+        "which.\n",
         "In the formulas K is the number of clients, M of classes, N of examples.\n",
     ]
     parts += [entry(n, c, head_of_file(c)) for n, c in named["partition"].items()]
     parts.append(
-        "## Shifts\n\nApplied in the order of their `[[shift]]` tables, after the split "
-        "into training, validation and test rows.\n"
+        "## Shifts\n\nShifts are applied in the order of their `[[shift]]` tables, after the "
+        "split into training, validation and test rows.\n"
     )
     parts += [entry(n, c, head_of_file(c), depth=3) for n, c in named["shift"].items()]
     return "\n".join(parts)
@@ -56,11 +56,11 @@ def datasets_page() -> str:
     """Every dataset, with the files it looks for."""
     parts = [
         "# Datasets\n",
-        "`digits`, `breast_cancer` and `diabetes` come with scikit-learn. The others are read from "
-        "the folder named by their setting `folder`, else by the environment variable "
-        "`UNALIKE_DATA`, else from the Hugging Face hub or its cache where they have a name there "
-        "(this needs `pip install 'unalike[hub]'`). Your own files are [`files`](#files): see "
-        "[Use your own data](how-to-own-data.md).\n",
+        "`digits`, `breast_cancer` and `diabetes` come with scikit-learn. The others are read "
+        "from the folder in their setting `folder`, or else in the environment variable "
+        "`UNALIKE_DATA`, or else from the Hugging Face hub or its cache if they are there (this "
+        "needs `pip install 'unalike[hub]'`). Your own files are [`files`](#files): see [Use "
+        "your own data](how-to-own-data.md).\n",
     ]
     for name, cls in tables()["data"].items():
         more = []
@@ -77,9 +77,9 @@ def models_page() -> str:
     parts = [
         "# Models\n",
         "A model is described by settings and built for the data at hand. The vertical bar in a "
-        "description separates body and head: methods that keep a part of the model on the client "
-        "cut it there. Your own network is [`module`](#module): see "
-        "[Use your own model](how-to-own-model.md).\n",
+        "description separates body and head: methods that keep part of the model on the client "
+        "split it there. Your own network is [`module`](#module): see [Use your own "
+        "model](how-to-own-model.md).\n",
         "## Parameter counts\n",
         "At default settings, for the input the model was published for. Buffers are the running "
         "statistics of batch normalisation.\n",

@@ -27,13 +27,13 @@ from unalike.run.sections import Split
 from unalike.tasks import Task
 
 SETTLED = {  # settings of a file that do not belong to ``train``, and why
-    "data": "is settled by the federation",
-    "label": "is settled by the federation",
-    "client": "is settled by the federation",
-    "task": "is settled by the federation",
-    "partition": "is settled by the federation",
-    "shift": "is settled by the federation",
-    "split": "is settled by the federation",
+    "data": "is set by the federation",
+    "label": "is set by the federation",
+    "client": "is set by the federation",
+    "task": "is set by the federation",
+    "partition": "is set by the federation",
+    "shift": "is set by the federation",
+    "split": "is set by the federation",
     "track": "belongs to runs with a folder, see start",
 }
 FILED = ("folder", "checkpoint_every")
@@ -51,22 +51,22 @@ def train(
     progress: bool = True,
     **settings: Any,
 ) -> Result:
-    """Train a federation and judge it as ``unalike run`` does, in memory.
+    """Train a federation in memory and evaluate it as ``unalike run`` does.
 
     Args:
         data: A federation; or anything that ``federate`` takes, with its settings ``label``,
             ``client`` and ``task``, and ``partition`` (a name, a table or an object), ``split`` and
             ``shift``.
-        model: A module, trained from the weights it comes with and left as it is; or the name of a
-            model, or its table of a configuration file.
-        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or one of your
-            own, made with ``unalike.extend``: its class, or an object with other settings.
+        model: A module, trained from its own weights and left unchanged; or the name of a model, or
+            its table from a configuration file.
+        method: A name, or the method's table: ``{"name": "fedprox", "mu": 0.1}``; or your own
+            method, made with ``unalike.extend``: its class, or an object with other settings.
         rounds: Communication rounds.
         seed: Root of all random streams.
         watch: Called with the record of every round.
-        progress: Whether a notebook shows a bar; elsewhere there is none.
+        progress: Whether a notebook shows a progress bar; elsewhere there is none.
         settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``,
-            which may hold methods of your own, too.
+            which may include your own methods.
 
     Example:
         >>> import unalike
@@ -129,7 +129,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         raise ConfigError(f"'track' {SETTLED['track']}; leave it out.")
     reading = settings.pop("data", {})
     if not isinstance(reading, Mapping):
-        raise ConfigError("'data' is settled by what is trained; it may only say how that is read.")
+        raise ConfigError("'data' is set by what is trained; it may only say how that is read.")
     given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
     if isinstance(data, str):

@@ -29,7 +29,7 @@ from unalike.tables.terminal import plain_text
 
 @dataclass(frozen=True, repr=False)
 class Compared:
-    """What a comparison came to; in a notebook it shows its tables."""
+    """The result of a comparison; in a notebook it shows its tables."""
 
     folder: Path
     made: Comparison
@@ -84,24 +84,24 @@ def compare(
 ) -> Compared:
     """Compare methods over seeds, as ``unalike compare`` does; a notebook shows a bar meanwhile.
 
-    Every run is a process of its own and leaves a folder, so that a comparison that was stopped is
-    continued by the same call, and ``unalike.report`` can show it. Data from memory are written
-    beside that folder, as ``data-*.parquet`` or ``data-*.npz``, and stay there.
+    Every run is a separate process and leaves a folder, so the same call continues a comparison
+    that was stopped, and ``unalike.report`` can show it. Data from memory are written beside that
+    folder, as ``data-*.parquet`` or ``data-*.npz``, and stay there.
 
     Args:
         what: Data: the name of a dataset, a file, a pandas or polars frame, arrays ``(x, y)`` or
-            ``(x, y, groups)``, or arrays by client. Or the whole comparison: a TOML file, or what
-            would stand in one, ``{"data": "digits", "compare": {"methods": ["fedavg", "scaffold"],
-            "seeds": 3}}``, which leaves out all arguments but the last four.
+            ``(x, y, groups)``, or arrays by client. Or the whole comparison: a TOML file, or its
+            contents, ``{"data": "digits", "compare": {"methods": ["fedavg", "scaffold"], "seeds":
+            3}}``, which leaves out all arguments but the last four.
         model: The name of a model, or its table.
-        methods: Their names or tables: ``["fedavg", {"name": "fedprox", "mu": 0.1}]``; the first
-            is the one that others are compared with.
-        label: The column to predict, of a table.
-        client: The column that names each row's client; without it data are dealt to clients.
-        seeds: How often everything is repeated; 0: ten times.
-        folder: Where the runs go; left out, ``runs/compare-`` and a name.
-        processes: Runs at a time; 0: one for each core.
-        progress: Whether a notebook shows a bar.
+        methods: Their names or tables: ``["fedavg", {"name": "fedprox", "mu": 0.1}]``; the others
+            are compared with the first.
+        label: The column to predict, if the data are a table.
+        client: The column that names each row's client; without it a partitioner splits the rows.
+        seeds: How many seeds to repeat everything with; 0: ten.
+        folder: Where the runs go; by default ``runs/compare-`` and a name.
+        processes: How many runs at a time; 0: one per core.
+        progress: Whether a notebook shows a progress bar.
         settings: The other tables of a configuration: ``rounds=30``, ``partition={...}``,
             ``local={"lr": 0.1}``, ``compare={"partitions": [...]}``; ``data={"missing": "impute"}``
             says how a table is read.
@@ -148,7 +148,7 @@ def _refuse_objects(model: Any, methods: Sequence[Any]) -> None:
         found.append(("method", "own", "Mine"))
     for what, name, attribute in found:
         raise ConfigError(
-            f"runs of a comparison are processes of their own: name a {what} of yours by its file, "
+            f"runs of a comparison are separate processes: name your {what} by its file, "
             f"{{'name': '{name}', 'file': 'mine.py', 'attribute': '{attribute}'}}."
         )
 
@@ -162,7 +162,8 @@ def report(
     Args:
         what: The folder of a run, of a comparison or of several runs; a comparison; a result, a
             list of results, or results by name.
-        output: The file; left out, ``report.html`` in the folder, or here for results in memory.
+        output: The file; by default ``report.html`` in the folder, or in the current one for
+            results in memory.
     """
     if isinstance(what, Compared):
         what = what.folder
@@ -172,13 +173,13 @@ def report(
         what = [what]
     if not isinstance(what, Mapping | Sequence):
         raise ConfigError(
-            f"a report is of a folder, a comparison or results of train, got {type(what).__name__}."
+            f"a report takes a folder, a comparison or results of train, got {type(what).__name__}."
         )
     named: Mapping[str, Any] = (
         what if isinstance(what, Mapping) else {str(i): r for i, r in enumerate(what, 1)}
     )
     if not named:
-        raise DataError("there is nothing to report: give a result at least.")
+        raise DataError("there is nothing to report: give at least one result.")
     for name, result in named.items():
         if not isinstance(result, Result):
             raise ConfigError(f"'{name}' must be a result of train, got {type(result).__name__}.")

@@ -95,10 +95,10 @@ class _Trial:
         return [
             ("trains", "three rounds end with finite numbers", self.trains),
             ("repeats", "the same seed gives the same bytes", self.repeats),
-            ("engines", "clients alone and many in a call agree", self.engines),
-            ("shapes", "uploads are as upload_like announces them", self.shapes),
-            ("resumes", "a stopped run ends as one that was not", self.resumes),
-            ("few", "some of the clients may be away", self.few),
+            ("engines", "clients computed alone and many at once agree", self.engines),
+            ("shapes", "uploads have the shapes that upload_like announces", self.shapes),
+            ("resumes", "a stopped and resumed run ends like an uninterrupted one", self.resumes),
+            ("few", "some of the clients may drop out", self.few),
         ]
 
     def config(self, name: str, **changes: Any) -> Config:
@@ -124,7 +124,7 @@ class _Trial:
         if math.isclose(one, many, rel_tol=TOLERANCE):
             return ""
         return (
-            f"the loss is {one:.6g} one client after the other and {many:.6g} many in a call; "
+            f"the loss is {one:.6g} one client at a time and {many:.6g} many at once; "
             "client must be pure and may not branch on a tensor's value"
         )
 
@@ -152,7 +152,7 @@ class _Trial:
             start(self.config("stopped"), _Leaving())
         except _Stop:
             resume(self.place / "stopped", trust=True)
-        return self._differ("first", "stopped", "a resumed run ends otherwise")
+        return self._differ("first", "stopped", "a resumed run ends differently")
 
     def few(self) -> str:
         start(self.config("few", participation={"number": 2}))
@@ -167,7 +167,9 @@ class _Trial:
     def _differ(self, one: str, other: str, said: str) -> str:
         for file in FILES:
             if (self.place / one / file).read_bytes() != (self.place / other / file).read_bytes():
-                return f"{said} ({file}); state must go in and come out, and nothing stay in self"
+                return (
+                    f"{said} ({file}); state must go in and come out, and nothing may stay in self"
+                )
         return ""
 
 

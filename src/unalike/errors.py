@@ -8,11 +8,11 @@ from multiprocessing import parent_process
 
 
 class UnalikeError(Exception):
-    """A mistake outside the program; the command line prints it alone and exits with code 2."""
+    """A mistake outside the program; the command line prints one sentence and exits with code 2."""
 
 
 class ConfigError(UnalikeError):
-    """A setting that is unknown, of the wrong type, out of range, or at odds with another."""
+    """A setting that is unknown, of the wrong type, out of range, or in conflict with another."""
 
 
 class DataError(UnalikeError):

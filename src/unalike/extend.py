@@ -1,8 +1,8 @@
-"""All that a method of one's own is made of, and meant to stay.
+"""Everything your own method needs; these names are meant to stay.
 
-A rule for the weights is a ``WeightRule``. Whatever else a method changes, it is a ``Method`` whose
+A rule for the weights is a ``WeightRule``. For anything else, write a ``Method`` whose
 ``change`` puts something into the ``Draft``: a penalty, a server optimizer, a filter, a codec, an
-algorithm with a client half and a server half, a wrapper around any algorithm, a stage before.
+algorithm with a client half and a server half, a wrapper around any algorithm, an earlier stage.
 """
 
 from unalike import rng, tree

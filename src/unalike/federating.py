@@ -35,25 +35,25 @@ def federate(
 ) -> Federation:
     """A federation made from data, read and scaled as ``unalike run`` reads a file.
 
-    Partition, split and each shift draw from streams of their own, so that another test share
-    leaves the partition as it was, and one more shift leaves the others.
+    The partition, the split and each shift draw from separate streams, so changing the test share
+    does not change the partition, and adding a shift does not change the others.
 
     Args:
         data: Arrays ``(x, y)`` or ``(x, y, groups)``, a pandas or polars frame, the name of a
             dataset, a PyTorch or Hugging Face dataset, or a mapping from clients' names to arrays
             ``(x, y)`` or PyTorch datasets.
         partitioner: Who gets which example: a name (``"iid"``), its table (``{"name":
-            "dirichlet", "alpha": 0.1}``), or what ``unalike.partitioner`` made; left out, the
+            "dirichlet", "alpha": 0.1}``), or what ``unalike.partitioner`` made; by default the
             clients that the data come with.
         shifts: Applied in this order, after the split: names, tables or objects.
-        label: The column to predict, of a frame.
-        client: The column that names each row's client, of a frame.
-        task: ``regression`` predicts the numbers that labels are; ``auto`` does so only where they
-            are plainly measurements.
+        label: The column to predict, if the data are a frame.
+        client: The column that names each row's client, if the data are a frame.
+        task: ``regression`` predicts the labels as numbers; ``auto`` does so only if they are
+            clearly measurements.
         validation: Share of each client's examples.
         test: Share of each client's examples.
-        new_clients: How many clients are held out whole.
-        adapt: Whether these have rows to learn from before they are tested.
+        new_clients: How many whole clients to hold out.
+        adapt: Whether held-out clients get rows to train on before they are tested.
         seed: The same seed gives the same federation.
 
     Example:

@@ -15,7 +15,7 @@ def write(path: Path, data: Data, *, durable: bool = True) -> None:
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         # A device or a pipe: the new file would take its place.
-        raise OSError(errno.EINVAL, "it is a device or a pipe and not a file", str(path))
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
     text = data.encode() if isinstance(data, str) else data
     parts = [text] if isinstance(text, bytes) else text
     temporary = path.with_name(f".{path.name}.tmp")

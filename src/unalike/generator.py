@@ -61,6 +61,7 @@ def refuse_draws(before: dict[str, Any], seeds: bool, when: str) -> None:
     drawn = drawn_since(before)
     if drawn and not (seeds and drawn == TORCH):
         raise RunError(
-            f"something drew from {drawn} in {when}, though the model did not when it was tried, "
-            "so the run cannot be repeated; draw in every forward pass, or with nn.Dropout."
+            f"something drew from {drawn} in {when}, although the model did not when it was "
+            "tried, so the run cannot be repeated; draw in every forward pass, or with "
+            "nn.Dropout."
         )

@@ -24,7 +24,8 @@ def load(key: str, file: str, attribute: str) -> Any:
     """Run the file and take what it defines; ``key`` is the table that names both."""
     if not callable(found := getattr(run(key, file), attribute, None)):
         raise ConfigError(
-            f"'{Path(file)}' has no function or class '{attribute}'; name it by {key}.attribute."
+            f"'{Path(file)}' has no function or class '{attribute}'; set {key}.attribute to its "
+            "name."
         )
     return found
 

@@ -34,7 +34,7 @@ from unalike.tree import Params
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """A finished training; in a notebook it shows its tests and how it got there."""
+    """A finished training; in a notebook it shows its tests and its progress over rounds."""
 
     summary: dict[str, Any]  # as summary.json: last and selected round, totals
     rounds: list[dict[str, Any]]  # as rounds.jsonl
@@ -59,7 +59,7 @@ class Result:
         return None if servers is None else _loaded(self._module, tree.row(servers, 0))
 
     def personal(self, client: str | int) -> nn.Module:
-        """The model that a client is judged by in the last round, by the client's name or number.
+        """A client's model in the last round, by the client's name or number.
 
         ``trained().personal(client)`` predicts with that of the selected round.
         """
@@ -75,7 +75,7 @@ class Result:
         return trained(described(self._made), of_models(chosen), task)
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The class of each row by the shared model of the selected round."""
+        """The class of each row, predicted by the shared model of the selected round."""
         return self.trained().predict(rows)
 
     def predict_proba(self, rows: Any) -> np.ndarray:

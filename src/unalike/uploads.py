@@ -102,6 +102,6 @@ class Sealed:
     def stack(self) -> Tree:
         """Not there."""
         raise RunError(
-            "the method asks for more than one sum of a round's updates, and that is all "
-            "secure aggregation tells; set deploy.secure_aggregation to false."
+            "the method needs more than one sum of a round's updates, and secure aggregation "
+            "reveals only one; set deploy.secure_aggregation to false."
         )

@@ -123,7 +123,7 @@ def test_two_seeds_decide_who_goes_on():
     found.results += [Result(m, 1, 2, 0, 0.5, {}, "") for m in kept]
     said = notes(found, 2)
     assert said[0].startswith(
-        "Dropped on the way, by validation scores of 2 seeds and without a test"
+        "Dropped along the way, by validation scores of 2 seeds and without a test"
     )
     assert "without a test: fedprox." in said[0]
 

@@ -192,7 +192,7 @@ def test_what_it_refuses() -> None:
     task, data = network_task("dense")
     for other, why in (
         ("median", "one for several clients"),
-        ("aaggff_d", "do not compare"),
+        ("aaggff_d", "cannot be compared"),
         ("fedaug", "augments the clients' examples"),
         ("finetune", "its own rounds"),
         (("topk", {"direction": "both"}), "mediator's model"),

@@ -151,21 +151,21 @@ def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
 REASONS = {
     ("scaffold", "fedprox"): "FedAvg's local objective",
     ("scaffold", "fedadam"): "step of FedAvg's server",
-    ("scaffold", "lg_fedavg"): "cuts the model of FedAvg's clients",
-    ("scaffold", "afl"): "change with the round",
+    ("scaffold", "lg_fedavg"): "splits the model of FedAvg's clients",
+    ("scaffold", "afl"): "change from round to round",
     ("scaffold", "median"): "mean of the clients' own",
     ("scaffold", "local_dp"): "mean of the clients' own",
-    ("superfed_mm", "lg_fedavg"): "cuts the model of FedAvg's clients",
+    ("superfed_mm", "lg_fedavg"): "splits the model of FedAvg's clients",
     ("superfed_mm", "fedprox"): "FedAvg's local objective",
     ("fednova", "scaffold"): "knows how far FedAvg's local steps go",
     ("fednova", "superfed_mm"): "knows how far FedAvg's local steps go",
-    ("fednova", "phase_shift"): "no step count tells",
-    ("fednova", "qfedavg"): "hold a step length",
+    ("fednova", "phase_shift"): "no step count says",
+    ("fednova", "qfedavg"): "include a step length",
     ("fednova", "krum"): "as they were sent",
     ("fedevg", "fedadam"): "step of FedAvg's server",
     ("fedevg", "aaggff_d"): "no model whose loss",
     ("fedevg", "phase_shift"): "no model whose drift",
-    ("fedevg", "propfair_loss"): "only a part of what its clients minimise",
+    ("fedevg", "propfair_loss"): "only part of what its clients minimise",
     ("local_only", "fedprox"): "trains alone",
     ("local_only", "phase_shift"): "trains alone",
     ("local_only", "dp"): "trains alone",
@@ -290,7 +290,7 @@ def test_traits(name: str) -> None:
 
 
 def test_traits_depend_on_settings() -> None:
-    """A warm start is a stage; distances that clients report change with the round."""
+    """A warm start is a stage; distances that clients report change from round to round."""
     warm = METHODS["lg_fedavg"](warm_start=2)
     assert Trait.BEGINS_WITH_A_STAGE in traits(warm, BARE, warm.change(BARE))
     every = METHODS["latent_disco"](refresh="every")
@@ -370,7 +370,7 @@ class OwnBase(Method):
 @pytest.mark.parametrize(
     ("own", "other", "why"),
     [
-        (OwnWeights(), "scaffold", "change with the round"),
+        (OwnWeights(), "scaffold", "change from round to round"),
         (OwnWeights(), "fedevg", "no model whose loss"),
         (OwnWeights(), "median", "everybody counts the same"),
         (OwnWeights(), "afl", "both set the weights"),
@@ -381,7 +381,7 @@ class OwnBase(Method):
         (OwnBase(), "superfed_mm", "each of them trains clients in its own way; keep one"),
         (OwnBase(), "fedprox", "local objective, which is replaced"),
         (OwnBase(), "fedadam", "there is no step of FedAvg's server"),
-        (OwnBase(), "lg_fedavg", "cuts the model"),
+        (OwnBase(), "lg_fedavg", "splits the model"),
         (OwnBase(), "local_only", "trains alone"),
     ],
 )

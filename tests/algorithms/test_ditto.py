@@ -178,7 +178,7 @@ def test_a_later_stage_hands_the_whole_model_over() -> None:
     ("methods", "why"),
     [
         ((("ditto", {"epochs": 3}),), "local.epochs is 1.5"),
-        (("ditto", "superfed_mm"), "gives every client a model of its own; keep one"),
+        (("ditto", "superfed_mm"), "gives every client its own model; keep one"),
         (("ditto", "finetune"), "both set the personal model; keep one"),
         (("ditto", "fedevg"), "no shared model"),
         (("ditto", "local_only"), "every client trains alone"),

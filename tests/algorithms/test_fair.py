@@ -68,7 +68,7 @@ FAIR = ["aaggff_d", "aaggff_s", "afl", "fedmgda", "propfair", "qfedavg", "term"]
 @pytest.mark.parametrize("rule", FAIR)
 def test_fair_rules_beside_scaffold_are_refused_with_the_reason(rule: str) -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match=r"one fixed mean .* that change with the round"):
+    with pytest.raises(ConfigError, match=r"one fixed mean .* that change from round to round"):
         composed(task, data, "scaffold", rule)
 
 

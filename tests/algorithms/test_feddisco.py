@@ -275,7 +275,7 @@ def test_counts_of_absent_classes():
     [
         ({"reference": [1.0, 0.0]}, "infinite"),
         ({"reference": [-1.0, 2.0]}, "at least 0"),
-        ({"reference": [0.0, 0.0], "discrepancy": "l1"}, "not only zeros"),
+        ({"reference": [0.0, 0.0], "discrepancy": "l1"}, "not all of them zero"),
         ({"a": -1.0}, "greater than or equal to 0"),
         ({"discrepancy": "js"}, "'kl', 'l1', 'l2' or 'cosine'"),
     ],

@@ -133,7 +133,7 @@ def test_who_is_absent_keeps_his_penalty() -> None:
     [
         ("median", "must stay the mean of the clients' own"),
         ("sign", "must stay the mean of the clients' own"),
-        ("term", "would do nothing in the end"),
+        ("term", "would have no effect in the end"),
         ("phase_shift", "in the round it happens"),
         ("fedadam", "no step of FedAvg's server"),
         ("scaffold", "both set the algorithm"),

@@ -406,7 +406,7 @@ def test_divergences_that_are_no_numbers_are_noted():
     broken[1] = torch.nan
     found = rule.weights((), cohort([10, 20, 30], survey=survey(broken)))
     assert found.p.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6])
-    assert "not finite, so they were weighted by sizes" in found.note
+    assert "not finite, so sizes were used as weights" in found.note
     assert rule.weights((), cohort([10, 20, 30], survey=survey(ONE_PART))).note == ""
 
 

@@ -153,7 +153,7 @@ def test_without_a_share_it_is_fedavg(how: str) -> None:
 
 def test_what_it_refuses() -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match="hand everybody's means around"):
+    with pytest.raises(ConfigError, match="pass on everybody's means"):
         drafted(task, data, "fedmix", topology=Ring())
     with pytest.raises(ConfigError, match="no noise"):
         drafted(task, data, "fedmix", ("dp", {"delta": 0.01}))

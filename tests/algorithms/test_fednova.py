@@ -173,7 +173,7 @@ def test_what_a_rule_remembers_and_logs_is_kept() -> None:
 @pytest.mark.parametrize("rule", ["qfedavg", "fedmgda"])
 def test_weights_of_no_average_are_refused(rule: str) -> None:
     """With the reason, whoever is named first."""
-    why = f"'fednova' cannot be combined with '{rule}': .*hold a step length"
+    why = f"'fednova' cannot be combined with '{rule}': .*include a step length"
     for pair in (("fednova", rule), (rule, "fednova")):
         with pytest.raises(ConfigError, match=why):
             composed(TASK, DATA, *pair)

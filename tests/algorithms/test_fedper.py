@@ -107,5 +107,5 @@ def test_a_model_without_a_head() -> None:
 @pytest.mark.parametrize("other", ["scaffold", "superfed_mm", "fedevg"])
 def test_it_cuts_fedavgs_clients(other: str) -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match="cuts the model of FedAvg's clients"):
+    with pytest.raises(ConfigError, match="splits the model of FedAvg's clients"):
         composed(task, data, "fedper", other)

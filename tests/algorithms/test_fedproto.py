@@ -175,7 +175,7 @@ def test_what_it_needs() -> None:
             data,
             ("fedproto", {"judge": "prototypes"}),
         )
-    with pytest.raises(ConfigError, match="no head after a body"):
+    with pytest.raises(ConfigError, match="no body before its head"):
         composed(MultiClass(Network(nn.Linear(2, 3))), data, "fedproto")
     with pytest.raises(ConfigError, match="needs a multi-class task"):
         composed(Binary(Network(body_and_head())), data, "fedproto")

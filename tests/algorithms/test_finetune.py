@@ -126,9 +126,9 @@ def test_privacy_is_counted_for_the_rounds_that_release_something() -> None:
         ((("finetune", {"rounds": 4}),), "is 4 of 4 rounds"),
         (
             ("finetune", "superfed_mm"),
-            "each of them gives every client a model of its own",
+            "each of them gives every client its own model",
         ),
-        (("finetune", "lg_fedavg"), "a part of theirs was never shared"),
+        (("finetune", "lg_fedavg"), "part of theirs was never shared"),
         (("finetune", "fedevg"), "no shared model"),
     ],
 )

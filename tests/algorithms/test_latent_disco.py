@@ -320,7 +320,7 @@ def test_two_first_stages_are_one_too_many():
     """A warm start and an encoder to be trained."""
     task, data = vae(), clients()
     warm = ("lg_fedavg", {"warm_start": 1, "shared": ["encoder."]})
-    with pytest.raises(ConfigError, match="each of them begins with a stage of its own; keep one"):
+    with pytest.raises(ConfigError, match="each of them begins with its own stage; keep one"):
         composed(task, data, warm, TWO_STAGE)
 
 
@@ -333,7 +333,7 @@ def test_architecture_is_read_from_shapes():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: p / "nowhere", "named as a trained model, but holds none"),
+        (lambda p: p / "nowhere", "should be a trained model but contains none"),
         (lambda p: _write(p / "text.safetensors", b"nonsense"), "not a safetensors file"),
         (lambda p: _save(p / "a.safetensors", {"w": torch.ones(1)}), "holds no autoencoder"),
         (

@@ -111,7 +111,7 @@ def test_models_without_a_head_after_a_body() -> None:
     allhead = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
     allhead.head = ("1.",)  # type: ignore[assignment]
     for module in (headless, allhead):
-        with pytest.raises(ConfigError, match="no head after a body"):
+        with pytest.raises(ConfigError, match="no body before its head"):
             composed(MultiClass(Network(module)), data, "moon")
 
 

@@ -163,8 +163,8 @@ def test_no_steps_in_the_end() -> None:
 def test_what_is_refused() -> None:
     task, data = network_task("dense")
     for methods, why in (
-        (("per_fedavg", "ditto"), "gives every client a model of its own"),
-        (("per_fedavg", "finetune"), "ends with a stage of its own|a model of its own"),
+        (("per_fedavg", "ditto"), "gives every client its own model"),
+        (("per_fedavg", "finetune"), "ends with its own stage|a model of its own"),
         (("per_fedavg", "fedprox"), "FedAvg's local objective"),
     ):
         with pytest.raises(ConfigError, match=why):

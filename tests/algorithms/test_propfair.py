@@ -30,8 +30,8 @@ def test_it_says_when_it_saturates() -> None:
     rule = PropFair(baseline=1.5)
     said = rule.weights((), cohort(N, loss=[1.2, 1.5, 40.0])).note
     assert said == (
-        "2 of 3 clients have a loss above 1.3, beyond which PropFair tells none apart; "
-        "raise method.baseline"
+        "2 of 3 clients have a loss above 1.3, beyond which PropFair treats all the same; raise "
+        "method.baseline"
     )
     assert rule.weights((), cohort(N, loss=[0.1, 1.2, 1.29])).note == ""
     task, data = network_task("dense")

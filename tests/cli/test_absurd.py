@@ -44,8 +44,8 @@ CASES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a number of 5,000 digits": (run(f"rounds = {DIGITS}\n"), "is not valid TOML"),
     "lists in lists": (run(f"plus = {DEEP}\n"), "nested too deeply"),
     "tables in tables": (run("a = " + "{b = " * 3000 + "1" + "}" * 3000), "nested too deeply"),
-    "a pipe": (fifo, "'pipe' is not a file that ends"),
-    "a device": (lambda place: ["run", "/dev/zero"], "is not a file that ends"),
+    "a pipe": (fifo, "'pipe' is not a regular file"),
+    "a device": (lambda place: ["run", "/dev/zero"], "is not a regular file"),
     "a huge file": (large, "is larger than any configuration"),
     "a folder's name of 300 letters": (
         run(SMALL, "--set", "run.folder=" + "x" * 300),

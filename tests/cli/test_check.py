@@ -66,7 +66,7 @@ def test_state_outside_of_the_state_is_found(unalike: Unalike) -> None:
     Path("bad.py").write_text(FORGETFUL)
     code, out, said = unalike("check", "bad.py")
     assert code == 2
-    assert "resumes  BROKEN: a resumed run ends otherwise" in out or "repeats  BROKEN" in out
+    assert "resumes  BROKEN: a resumed run ends differently" in out or "repeats  BROKEN" in out
     assert "Growing" in said
 
 

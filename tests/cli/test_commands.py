@@ -273,7 +273,7 @@ class TestView:
     def test_resuming_a_finished_run_shows_it_again(self, call: Call, finished: Path):
         before = (finished / "rounds.jsonl").read_bytes()
         shown = call("resume", str(finished))
-        assert "all rounds were done before" in shown
+        assert "all rounds were already done" in shown
         assert "refused client" not in shown  # that was told when it happened
         assert "Round 4" in shown
         assert (finished / "rounds.jsonl").read_bytes() == before

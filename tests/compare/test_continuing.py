@@ -221,7 +221,7 @@ def test_a_budget_is_not_measured_on_two_baselines(tmp_path, kind):
         'methods = ["scaffold", "fedavg", "fedprox"]',
         'methods = ["fedavg", "fedprox"]\nbaseline = "fedprox"',
     ):
-        with pytest.raises(RunError, match=f"get as many {kind} as another baseline uses"):
+        with pytest.raises(RunError, match=f"budget is the {kind} that another baseline uses"):
             place.create(tiny(budget + methods), folder, methods)
     assert files(folder, "compare.json", "compare.toml") == before
     place.create(
@@ -243,7 +243,7 @@ def test_a_baseline_of_one_name_and_other_settings_is_another(tmp_path):
     moved = [replace(c, id=f"{c.id}-x") if c.label == "fedavg" else c for c in made.cells]
     place.create(replace(made, cells=moved), folder, "")
     slow = [replace(c, config=c.config.model_copy(update={"rounds": 9})) for c in made.cells]
-    with pytest.raises(RunError, match="as another baseline uses"):
+    with pytest.raises(RunError, match="that another baseline uses"):
         place.create(replace(made, cells=[c for c in slow if c.label == "fedavg"]), folder, "")
 
 

@@ -179,7 +179,7 @@ def test_a_summary_that_lacks_something_is_named(tmp_path, changes, what):
         record(made, folder, made.cells[2])
     said = str(error.value)
     assert said.startswith(f"'{path}' {what}")
-    assert said.endswith("delete it, and it is made again.")
+    assert said.endswith("delete it, and it will be made again.")
     assert conduct(made, folder).failed == {made.cells[2].id: said}
 
 

@@ -321,7 +321,7 @@ def test_strangers_and_other_recipes_are_refused(keys: Path, tmp_path: Path) -> 
     ("change", "says"),
     [
         ({"topology": {"name": "star"}}, "use 'unalike serve'"),
-        ({"clock": {"kind": "simulated"}}, "peers have a real one"),
+        ({"clock": {"kind": "simulated"}}, "peers run in real time"),
         ({"attack": {"name": "sign_flip"}}, "for simulations"),
     ],
 )

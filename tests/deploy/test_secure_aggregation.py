@@ -238,9 +238,9 @@ class TestSealing:
             ({"weights": [1.0, 0.0, 0.0]}, "fewer than 3 sites"),
             ({"weights": [0.5, -0.5, 1.0]}, "not numbers of 0 or more"),
             ({"members": ["b", "c", "d"]}, "without this site"),
-            ({"members": ["a", "a", "b"]}, "not told as they should be"),
-            ({"steps": [-20, 3]}, "not those of the recipe's tensors"),
-            ({"steps": [-60]}, "larger than was agreed"),
+            ({"members": ["a", "a", "b"]}, "of members of a sum is malformed"),
+            ({"steps": [-20, 3]}, "do not match the recipe's tensors"),
+            ({"steps": [-60]}, "larger than agreed"),
         ],
     )
     def test_refuses(self, sites: dict[str, Sealing], changed: dict[str, Any], why: str) -> None:
@@ -273,4 +273,4 @@ def test_a_policy_may_insist_on_it(tmp_path: Path) -> None:
     made = Deployed(raw("fedavg", False), tmp_path)
     made.exchange.sites["west"] = made.site("west", Policy(secure_aggregation=True))
     made.course.advance(made.course.begin(), 0)
-    assert [site for site, why in made.heard if "wants secure aggregation" in why] == ["west"]
+    assert [site for site, why in made.heard if "requires secure aggregation" in why] == ["west"]

@@ -123,5 +123,5 @@ def test_natural_needs_groups(one_sentence):
 
 
 def test_one_class_is_no_classification(one_sentence):
-    with one_sentence(DataError, "all 6 labels are '3'", "two classes or more"):
+    with one_sentence(DataError, "all 6 labels are '3'", "at least two classes"):
         federate((np.zeros((6, 2)), [3] * 6), Dirichlet(clients=2))

@@ -77,7 +77,7 @@ def test_validation_rows_of_an_npz(tmp_path: Path, one_sentence) -> None:
     x, y = RNG.normal(size=(40, 3)), np.arange(40) % 2
     arrays = {"x_train": x[:30], "y_train": y[:30], "x_val": x[30:], "y_val": y[30:]}
     np.savez(tmp_path / "a.npz", **arrays, site=np.arange(30) % 2)
-    with one_sentence(DataError, "validation rows but does not say whose", "'site_val'"):
+    with one_sentence(DataError, "validation rows but does not say which client", "'site_val'"):
         read_npz(tmp_path / "a.npz", client="site")
     np.savez(tmp_path / "a.npz", **arrays, site=np.arange(30) % 2, site_val=np.arange(10) % 2)
     made = federate(read_npz(tmp_path / "a.npz", client="site"), Natural())
@@ -105,5 +105,5 @@ def test_decimal_commas(tmp_path: Path, one_sentence) -> None:
     path.write_text("crp;label\n1,5;a\n-0,25;b\n2;a\n")
     examples = Files(path=str(path), separator=";", decimal=",").load()
     assert examples.x[:, 0].tolist() == [1.5, -0.25, 2.0]
-    with one_sentence(DataError, "commas cannot separate the fields", "data.separator"):
+    with one_sentence(DataError, "commas cannot both separate the fields", "data.separator"):
         Files(path=str(path), decimal=",").load()

@@ -138,7 +138,7 @@ def test_a_column_that_no_training_row_has_is_refused(one_sentence):
         {"a": [1.0, 2.0] + [None] * 18, "who": ["x"] * 2 + ["y"] * 18, "label": [0, 1] * 10}
     )
     examples = from_frame(frame, "label", "who", missing="impute")
-    with one_sentence(DataError, "'a'", "rows that train", "drop it"):
+    with one_sentence(DataError, "'a'", "training rows", "drop it"):
         for seed in range(20):  # until x is held out
             federate(examples, Natural(), new_clients=1, seed=seed)
 

@@ -30,7 +30,7 @@ CONVOLUTIONAL = [name for name, model in MODELS.items() if issubclass(model, Con
         ("mobilenet", (3, 32, 32), "images (channels, height, width) of at least 33x33"),
         ("m5", (16_000,), "audio (channels, samples)"),
         ("m5", (1, 500), "audio (channels, samples) of at least 1100"),
-        ("stacked_lstm", (1, 28, 28), "sequences of symbols (length,)"),
+        ("stacked_lstm", (1, 28, 28), "sequences of tokens (length,)"),
         ("two_nn", (), "at least one feature, in an array of any shape"),
         ("logistic", (0,), "at least one feature, in an array of any shape"),
     ],
@@ -83,7 +83,7 @@ def test_softmax_of_one_output(name: str) -> None:
 
 def test_vocabulary_of_a_binary_task() -> None:
     """One output says nothing about the number of symbols."""
-    with pytest.raises(ConfigError, match="set vocabulary to the number of symbols"):
+    with pytest.raises(ConfigError, match="set vocabulary to the number of tokens"):
         MODELS["stacked_lstm"]().build((5,), 1)
     net = MODELS["stacked_lstm"](vocabulary=9).build((5,), 1)
     assert net(torch.full((2, 5), 8)).shape == (2, 1)

@@ -131,7 +131,7 @@ def test_damaged_and_unfinished_folders(folders: dict[str, Path], tmp_path: Path
     with pytest.raises(unalike.RunError, match="is damaged"):
         unalike.load(copy, "last")
     (copy / "summary.json").unlink()
-    with pytest.raises(unalike.RunError, match="has not ended; continue with: unalike resume"):
+    with pytest.raises(unalike.RunError, match="has not finished; continue with: unalike resume"):
         unalike.load(copy)
     with pytest.raises(unalike.RunError, match="there is no run folder"):
         unalike.load(tmp_path / "nowhere")

@@ -151,7 +151,9 @@ def test_mistakes_of_the_command(unalike: Unalike, folder: Path, tmp_path: Path)
     TABLE.drop("hospital").write_csv(tmp_path / "new.csv")
     new, place = str(tmp_path / "new.csv"), str(folder)
     assert "predict needs ROWS, a table" in mistake(unalike, "predict", place)
-    assert "do not say whose they are" in mistake(unalike, "predict", place, new, "--own")
+    assert "do not say which client they belong to" in mistake(
+        unalike, "predict", place, new, "--own"
+    )
     said = mistake(unalike, "predict", place, new, "--own", "--client", "north")
     assert "leave out --client" in said
     assert "must end in .csv or .parquet" in mistake(

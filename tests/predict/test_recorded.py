@@ -161,7 +161,7 @@ def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(unalike.load(folder, trust=True).predict(table)) == len(table)
     (copy,) = (folder / "code").iterdir()
     copy.write_text("raise SystemExit")
-    with pytest.raises(unalike.RunError, match="is not the model's file any more"):
+    with pytest.raises(unalike.RunError, match="is no longer the model's file"):
         unalike.load(folder, trust=True)
 
 

@@ -118,7 +118,7 @@ def test_runs_that_are_missing_are_told_with_their_reason(tmp_path):
     one, two = "dirichlet alpha=0.1", "dirichlet alpha=1"
     assert facts.gaps(Reader(folder).read(), {}) == [
         ("Failed: the loss is not finite.", f"FedAvg on {two}, seed 2; FedProx on {two}, seed 2"),
-        ("Begun, not finished.", f"SCAFFOLD on {one}, seed 2"),
+        ("Started, not finished.", f"SCAFFOLD on {one}, seed 2"),
         ("Not begun.", f"SCAFFOLD on {two}, seed 2"),
     ]
 

@@ -37,8 +37,8 @@ def test_many_runs_are_one_sentence_and_one_table(tmp_path: Path) -> None:
     read = study(tmp_path, 20, seeds=2)
     found = results(read)
     assert found.sentences == [
-        "60 runs, 60 of them finished: 2 methods under 20 conditions, 1 to 2 seeds each. What they "
-        "came to is in the first table of the results."
+        "60 runs, 60 of them finished: 2 methods under 20 conditions, 1 to 2 seeds each. The "
+        "first table of the results shows their outcome."
     ]
     (table,) = found.overview
     assert table.columns == ["condition", "fedavg", "fedprox"]

@@ -233,7 +233,7 @@ def test_a_comparison_whose_runs_have_only_begun_says_so(tmp_path):
     assert "Nothing has been evaluated yet." in in_short(folder)
     write_run(comparison.read(folder).cells[0].config, rounds=2)
     made = content(Reader(folder).read())
-    assert "No run has come to its result yet." in made.sections["answer"]
+    assert "No run has a result yet." in made.sections["answer"]
     assert not any("Nothing has been evaluated" in html for html in made.sections.values())
 
 

@@ -1,4 +1,4 @@
-"""Mean ranks and what is not told apart, drawn."""
+"""Mean ranks and what is not distinguishable, drawn."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_points_are_ranks_and_bars_are_groups(tmp_path):
     ]
     assert [(row["what"], row["low"], row["high"]) for row in bars] == [
         ("critical difference", 1.0, 2.5),
-        ("not told apart", 1.2, 1.8),
+        ("not distinguishable", 1.2, 1.8),
     ]
     assert save(chart, tmp_path / "ranks.svg").read_text().startswith("<svg")
     assert "Not told apart: it's [b], c." in chart.to_dict()["description"]

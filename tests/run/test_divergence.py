@@ -58,7 +58,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     wide = {"model": {"name": "mlp", "hidden": [5]}}
     with pytest.raises(ConfigError, match="of the shape this one has; name a run with the same"):
         experiment(parse({**RAW, **judged, **wide}))
-    with pytest.raises(ConfigError, match="only the clients have whole ones; leave it out"):
+    with pytest.raises(ConfigError, match="only the clients have whole models; leave it out"):
         experiment(parse({**RAW, **judged, "method": {"name": "local_only"}}))
-    with pytest.raises(ConfigError, match="is named as a trained model"):
+    with pytest.raises(ConfigError, match="should be a trained model"):
         experiment(parse({**RAW, "evaluation": {"reference": str(tmp_path / "no")}}))

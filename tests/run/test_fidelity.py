@@ -89,7 +89,7 @@ def test_an_extractor_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"evaluation": {"fidelity": True}}, "this method makes none; use it with fedevg"),
+        ({"evaluation": {"fidelity": True}}, "this method generates none; use it with fedevg"),
         (
             {
                 "evaluation": {"fidelity": True, "extractor": "nowhere.py:f"},

@@ -88,11 +88,11 @@ def test_only_the_last_are_turned() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"participation": {"late": 5, "joins": 2}}, "nobody would begin"),
+        ({"participation": {"late": 5, "joins": 2}}, "none would be there at the start"),
         ({"participation": {"late": 1, "joins": 9}}, "only 3 rounds"),
         ({"participation": {"joins": 3}}, "belong to late clients"),
         ({"participation": {"others": 0.1}}, "belong to late clients"),
-        ({"method": {"name": "phase_shift", "phases": 5}}, "queue of their own"),
+        ({"method": {"name": "phase_shift", "phases": 5}}, "their own queue"),
         ({"method": {"name": "pooled"}}, "one client"),
         ({"topology": {"name": "ring"}}, "star"),
         ({"method": {"name": "dp", "delta": 0.01}}, "privacy is counted"),

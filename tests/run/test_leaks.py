@@ -73,7 +73,7 @@ def test_an_update_can_be_boosted():
     ("examples", "message"),
     [
         (Examples(torch.zeros(4, 2), torch.zeros(4).long(), 2), "attack.target is 5, but the cl"),
-        (Examples(torch.zeros(4, 2).long(), torch.zeros(4).long(), 9), "are symbols; use another"),
+        (Examples(torch.zeros(4, 2).long(), torch.zeros(4).long(), 9), "are tokens; use another"),
     ],
 )
 def test_where_there_is_no_backdoor(examples, message):

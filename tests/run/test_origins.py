@@ -145,7 +145,7 @@ def test_the_flags_of_the_command(place: Path, unalike) -> None:
     assert "resume with --changed-code" in said
     assert unalike("resume", "out", "--changed-code")[0] == 0
     code, shown, _ = unalike("verify", "out")
-    assert (code, "'out' is whole: finished" in shown) == (0, True)
+    assert (code, "'out' is intact: finished" in shown) == (0, True)
     write_toml(place / "out" / "summary.json", {"rounds": 3})
     assert unalike("verify", "out")[0] == 2
 

@@ -90,7 +90,7 @@ class TestBeforeTheRun:
     methods: dict[str, tuple[str, str]] = {
         "change raises": (
             METHOD.format("def change(self, draft): raise KeyError('q')"),
-            "a method of your own fails: KeyError: 'q' (line ",
+            "your own method fails: KeyError: 'q' (line ",
         ),
         "change returns nothing": (
             METHOD.format("def change(self, draft): return None"),
@@ -102,7 +102,7 @@ class TestBeforeTheRun:
         ),
         "change sets an unknown field": (
             METHOD.format("def change(self, draft): return replace(draft, nothing=3)"),
-            "a method of your own fails: TypeError",
+            "your own method fails: TypeError",
         ),
         "the constructor raises": (
             METHOD.format("def __init__(self, **more): raise RuntimeError('x')"),

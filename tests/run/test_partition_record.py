@@ -62,5 +62,7 @@ def test_fedaug_warns_and_leaves_a_note(tmp_path: Path) -> None:
 
 def test_fedaug_warns_without_a_folder_too() -> None:
     federation = federate(Digits(), LimitLabel(t=3, f=0.1))
-    with pytest.warns(RunWarning, match="fedaug changes nothing: the EMD of every client is at"):
+    with pytest.warns(
+        RunWarning, match="fedaug changes nothing: the EMD of every client is already"
+    ):
         train(federation, "logistic", "fedaug", rounds=1)

@@ -159,7 +159,7 @@ class TestFinished:
         before = everything(finished)
         resume(finished)
         assert everything(finished) == before
-        assert "the checkpoint was taken away" in verify(finished)
+        assert "the checkpoint was removed" in verify(finished)
 
     @pytest.mark.parametrize("name", ["summary.json", "model.safetensors", "skew.json"])
     def test_a_result_is_made_again_from_the_checkpoint(self, name: str, finished: Path) -> None:

@@ -58,7 +58,7 @@ def test_two_processes_write_what_one_writes(tmp_path: Path) -> None:
     assert running.returncode == 0, said
     assert_same_run(whole(tmp_path / "one", LONG), place)
     again = started(tmp_path / "run.toml")  # of a finished run nothing is computed
-    assert "all rounds were done before" in again.communicate(timeout=240)[0]
+    assert "all rounds were already done" in again.communicate(timeout=240)[0]
     assert again.returncode == 0
 
 

@@ -165,7 +165,7 @@ def _evidence(
     led = f"no clear winner: {name} {led} on validation rows {told}, but"
     difference = leader.versus[section]
     if difference is None:
-        return False, f"{led} there is no {section} test to tell by; raise split.test."
+        return False, f"{led} there is no {section} test to compare on; raise split.test."
     if difference.low is None or difference.high is None:
         return False, f"{led} one seed says nothing about chance; give more --minutes or --seeds."
     shown = (
@@ -174,9 +174,9 @@ def _evidence(
         f"in {section} test {metric(found.metric).head}"
     )
     if outcome(difference, found.higher) == "win":
-        return True, f"{name}: against {base} it came to {shown} {told}."
+        return True, f"{name}: compared with {base} it scored {shown} {told}."
     return False, (
-        f"{led} against {base} it came to {shown}; stay with {BASELINE}, the simplest, or "
+        f"{led} compared with {base} it scored {shown}; stay with {BASELINE}, the simplest, or "
         "give more --minutes."
     )
 

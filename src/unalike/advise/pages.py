@@ -17,9 +17,9 @@ from unalike.tables.model import Cell, Table
 FAILED = Cell(None, "failed")
 REMEDIES = {TIME: "Give it more --minutes.", INTERRUPTED: "Start it again and let it finish."}
 CAVEAT = (
-    "Rounds, rates and methods were chosen on validation rows only, and every row counts the same; "
-    "intervals are widened to hold for fresh rows. Of the settings only local.lr was tuned: with "
-    "others tuned for these data (unalike tune), or another model, the order may change."
+    "Rounds, rates and methods were chosen on validation rows only, and every row counts the "
+    "same; intervals are widened to hold for fresh rows. Only local.lr was tuned: with other "
+    "settings tuned for these data (unalike tune), or with another model, the order may change."
 )
 
 
@@ -44,7 +44,7 @@ def _rates(found: Outcome) -> Table:
         cells[tried.index(taken)] = cells[tried.index(taken)]._replace(bold=True, mark="*")
         rows.append([words(method), whole(rounds), *cells])
     heads = ["method", "rounds", *(f"{rate:g}" for rate in tried)]
-    note = "*: the rate that was taken."
+    note = "*: the rate that was chosen."
     return Table(f"Validation {head(found.metric)} by local.lr", heads, rows, [note])
 
 
@@ -89,7 +89,7 @@ def _finals(lines: list[Finalist], rounds: int, metric: str) -> Table:
 
 
 def _differences(lines: list[Finalist], metric: str) -> Table:
-    """Differences to the baseline over the same seeds, with 95 % intervals."""
+    """Differences from the baseline over the same seeds, with 95 % intervals."""
     rows = [
         [
             words(f.method),
@@ -101,7 +101,7 @@ def _differences(lines: list[Finalist], metric: str) -> Table:
         for f in lines
         if any(f.versus.values())
     ]
-    title = f"Difference to {BASELINE} in test {head(metric)} [95 % interval]"
+    title = f"Difference from {BASELINE} in test {head(metric)} [95 % interval]"
     return Table(title, ["method", *lines[0].versus], rows)
 
 
@@ -117,14 +117,14 @@ def notes(found: Outcome, rounds: int) -> list[str]:
     if had < rounds:
         out.append(
             f"The advice rests on runs of {had} of {counted(rounds, 'round')}; with more "
-            "--minutes they come nearer, and the order may change."
+            "--minutes they would have more, and the order may change."
         )
     if dropped := found.dropped(reached):
         seeds = len({r.seed for r in found.rung(0)})
         out.append(
-            f"Dropped on the way, by validation scores of {counted(seeds, 'seed')} and "
+            f"Dropped along the way, by validation scores of {counted(seeds, 'seed')} and "
             f"without a test: {', '.join(dropped)}. The best of them may be as good as those "
-            "that stayed; compare one that you have reasons for."
+            "that stayed; if you have reason to prefer one, compare it."
         )
     return [*out, CAVEAT]
 

@@ -37,19 +37,21 @@ def _features(found: FeatureSkew) -> str:
 def _labels(skew: Skew) -> str:
     value, most = skew.emd, 2 - 2 / skew.classes  # the most that equal classes allow
     emd, end = cell("emd", value).text, cell("emd", most).text
-    found = f"EMD {emd}; with {skew.classes} equal classes it ends at {end}"
+    found = f"EMD {emd}; the maximum with {skew.classes} equal classes is {end}"
     if most < STRONG:
         return (
-            f"Label skew of {value / most:.0%} of the most ({found}); the bounds that studies "
-            "found are those of ten classes and do not apply."
+            f"Label skew of {value / most:.0%} of the maximum ({found}); the bounds that studies "
+            "found are for ten classes and do not apply."
         )
     if value < WEAK:
         meaning = f"below {WEAK:.1f}, where studies found little effect on FedAvg"
         return f"Weak label skew ({found}): {meaning}."
     if value < STRONG:
-        meaning = f"between {WEAK:.1f} and {STRONG:.1f}, where some datasets begin to suffer"
+        meaning = (
+            f"between {WEAK:.1f} and {STRONG:.1f}, where accuracy starts to fall on some datasets"
+        )
         return f"Moderate label skew ({found}): {meaning}."
-    meaning = f"from {STRONG:.1f} on FedAvg suffered on every dataset studied"
+    meaning = f"from {STRONG:.1f} on, FedAvg's accuracy fell on every dataset studied"
     return f"Strong label skew ({found}): {meaning}."
 
 

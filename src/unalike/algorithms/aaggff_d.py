@@ -35,7 +35,7 @@ class Memory(NamedTuple):
 
 
 class AAggFFD(WeightRule):
-    """Weights follow the clients' losses online, made for cohorts that are small samples."""
+    """Weights follow the clients' losses online; for cohorts that are small samples."""
 
     refuses = ONE_LEARNER
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})

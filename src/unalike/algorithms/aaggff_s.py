@@ -27,7 +27,7 @@ from unalike.settings import setting
 
 
 class AAggFFS(Method):
-    """Weights follow the clients' losses online, made for few clients that all take part."""
+    """Weights follow the clients' losses online; for a few clients that all take part."""
 
     slot: ClassVar[Slot] = "weights"
     refuses = ONE_LEARNER

@@ -134,7 +134,7 @@ class Apfl(Beside):
 
 
 class ApflMethod(Method):
-    """Every client mixes the shared model with one of its own, at a fixed or a learned share."""
+    """Every client mixes the shared model with its own, with a fixed or learned share."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})
@@ -142,7 +142,7 @@ class ApflMethod(Method):
 
     alpha: float = setting(
         0.25,
-        "share of the own model, or its first value; 0 is FedAvg, 1 training alone",
+        "share of the client's own model, or its initial value; 0 is FedAvg, 1 training alone",
         ge=0,
         le=1,
         source="the released commands of SuPerFed, which have it as a baseline; the text tries "

@@ -30,13 +30,13 @@ class Astraea(Method):
 
     slot: ClassVar[Slot] = "schedule"
     refuses = {
-        Trait.SENDS_NO_MODEL: "there is no model that a mediator could hand on",
+        Trait.SENDS_NO_MODEL: "there is no model that a mediator could pass on",
         Trait.MANY_SERVERS: "mediators choose among all clients, and one server must see them",
         Trait.FILTERS_UPDATES: "its updates are those of mediators, one for several clients",
-        Trait.ALTERS_DOWNLOADS: "clients that train later are sent their mediator's model, and not "
+        Trait.ALTERS_DOWNLOADS: "clients that train later receive their mediator's model, not "
         "the server's",
-        Trait.WEIGHTS_FOLLOW_LOSSES: "clients of a mediator receive different models, whose losses "
-        "do not compare",
+        Trait.WEIGHTS_FOLLOW_LOSSES: "clients of a mediator receive different models, whose "
+        "losses cannot be compared",
         Trait.ENDS_WITH_A_STAGE: "its augmentation belongs to its own rounds",
     }
     paper: ClassVar[str] = "Duan et al. 2019, arXiv 1907.01132"
@@ -49,15 +49,16 @@ class Astraea(Method):
     )
     alpha: float = setting(
         1.0,
-        "how far rare classes are augmented; 0: not, 1: until they are as frequent as the mean",
+        "how far rare classes are augmented; 0: not at all, 1: until they are as frequent as the "
+        "mean",
         ge=0,
         le=2,
-        source="our choice: what evens classes out; the text has it as a factor to be tuned",
+        source="our choice: it evens the classes out; in the text it is a factor to be tuned",
     )
     epoch: Literal["whole", "equal"] = setting(
         "whole",
-        "an epoch goes over augmented examples too, or over as many as FedAvg's",
-        source="text; 'equal' is what its critics ask of a fair comparison",
+        "an epoch includes augmented examples, or has as many examples as FedAvg's",
+        source="text; 'equal' is what its critics want for a fair comparison",
     )
     rotation: float = setting(15.0, "largest rotation in degrees", ge=0, source=_STRENGTH)
     shift: float = setting(0.1, "largest shift, share of a side", ge=0, le=1, source=_STRENGTH)
@@ -67,7 +68,7 @@ class Astraea(Method):
         0.05,
         "standard deviation of the noise that rows of a table get",
         ge=0,
-        source="our choice: as FedAug's; the text has images alone",
+        source="our choice: as FedAug's; the text only has images",
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -14,7 +14,7 @@ from unalike.parts.selection import BySize, Selected
 
 
 class BySizeMethod(SelectionMethod):
-    """Clients with more examples are asked more often, and count the same when they answer."""
+    """Clients with more examples are chosen more often, but count the same when they answer."""
 
     paper: ClassVar[str] = "Li et al. 2020, arXiv 1907.02189"
 

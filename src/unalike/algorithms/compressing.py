@@ -19,13 +19,14 @@ class Compressing(Method):
     refuses = {
         Trait.SENDS_NO_MODEL: "there is no update of a model to compress",
         Trait.NO_SERVER: "clients send models to their neighbours there, and it compresses "
-        "updates on their way to a server",
+        "updates for a server",
     }
 
     direction: Literal["up", "down", "both"] = setting(
         "up",
         "what is compressed: updates on their way up, models on their way down, or both",
-        source="our choice: downloads as they are, so that what is judged is what clients got",
+        source="our choice: downloads are not compressed, so that clients get exactly the model "
+        "that is tested",
     )
 
     def change(self, draft: Draft) -> Draft:

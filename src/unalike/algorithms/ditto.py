@@ -78,27 +78,29 @@ class Ditto(Wrapper):
 
 
 class DittoMethod(Method):
-    """A second model on every client, pulled to the shared one of the method it goes around."""
+    """A second model on every client, pulled towards the shared model of the wrapped method."""
 
     slot: ClassVar[Slot] = "personal model"
-    refuses = {Trait.SENDS_NO_MODEL: "there is no shared model to pull a client's own model to"}
+    refuses = {
+        Trait.SENDS_NO_MODEL: "there is no shared model to pull a client's own model towards"
+    }
     paper: ClassVar[str] = "Li et al. 2021, arXiv 2012.04221"
 
     pull: float = setting(
         1.0,
-        "strength of the pull to the shared model (lambda); 0 is training alone",
+        "strength of the pull towards the shared model (lambda); 0 is training alone",
         ge=0,
         source="text: the default of its experiments, and the one that SuPerFed's authors take",
     )
     epochs: int | None = setting(
         None,
-        "how many of the round's epochs the own model trains; left out: all of them",
+        "how many of the round's epochs the client's own model trains; unset: all of them",
         ge=1,
         source="authors' code: both models go over the same minibatches",
     )
     lr: float | None = setting(
         None,
-        "learning rate of the own model; left out: local.lr",
+        "learning rate of the client's own model; unset: local.lr",
         gt=0,
         source="our choice: as the shared model",
     )

@@ -35,12 +35,13 @@ class CentralDp(Method):
 
     slot: ClassVar[Slot] = "privacy"
     refuses = {
-        Trait.SETS_WEIGHTS: "its noise is measured for a plain mean in which everybody counts the "
-        "same",
-        Trait.FILTERS_UPDATES: "its noise is measured for a plain mean and for no other rule",
-        Trait.CHOOSES_COHORTS: "its epsilon is counted for cohorts that are uniform samples",
-        Trait.MANY_SERVERS: "one server that is trusted must see all updates",
-        Trait.MOVING_SERVER: "every client would be trusted with the updates of all others in turn",
+        Trait.SETS_WEIGHTS: "its noise is calibrated for a plain mean in which all clients count "
+        "the same",
+        Trait.FILTERS_UPDATES: "its noise is calibrated for a plain mean and for no other rule",
+        Trait.CHOOSES_COHORTS: "its epsilon assumes cohorts that are uniform samples",
+        Trait.MANY_SERVERS: "one trusted server must see all updates",
+        Trait.MOVING_SERVER: "every client in turn would have to be trusted with the updates of "
+        "all others",
     }
     paper: ClassVar[str] = "McMahan et al. 2018, arXiv 1710.06963"
 

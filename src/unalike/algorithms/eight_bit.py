@@ -13,16 +13,16 @@ from unalike.settings import setting
 
 
 class EightBitMethod(Compressing):
-    """Numbers of an update travel as one byte each, with a scale for every leaf."""
+    """The numbers of an update travel as one byte each, with a scale for every leaf."""
 
     slot: ClassVar[Slot] = "precision"
     paper: ClassVar[str] = "Alistarh et al. 2017, arXiv 1610.02132"
 
     rounding: Literal["stochastic", "nearest"] = setting(
-        "stochastic", "up or down by chance, without bias, or to the nearest", source="text"
+        "stochastic", "at random up or down, without bias, or to the nearest", source="text"
     )
     feedback: bool = setting(
-        False, REMEMBERED, source="text: rounding by chance has no bias to make up for"
+        False, REMEMBERED, source="text: random rounding has no bias to make up for"
     )
 
     def part(self, compression: Compression) -> Compression:

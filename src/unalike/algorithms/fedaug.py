@@ -17,7 +17,7 @@ from unalike.settings import setting
 _STRENGTH = "our choice: the text names it without its strength"
 _CHANCES = "our choice: the text gives no chances"
 
-_ROTATION_ALONE = "text: of the affine map it names the rotation alone"
+_ROTATION_ALONE = "text: it names only the rotation of the affine map"
 
 
 class FedAug(Method):
@@ -28,7 +28,7 @@ class FedAug(Method):
 
     target: float = setting(
         0.8,
-        "EMD every client is brought to",
+        "highest EMD that a client may have after augmentation",
         ge=0,
         lt=2,
         source="text: the EMD of the combined run",

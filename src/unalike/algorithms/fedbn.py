@@ -13,7 +13,7 @@ from unalike.traits import Trait
 
 
 class FedBn(Method):
-    """BatchNorm's layers stay on the client, scale and shift with their statistics."""
+    """BatchNorm's layers stay on the client: scale, shift and running statistics."""
 
     refuses = {Trait.OWN_CLIENT: "it keeps leaves of the model that FedAvg's clients train"}
     paper: ClassVar[str] = "Li et al. 2021, arXiv 2102.07623"
@@ -34,7 +34,7 @@ class FedBn(Method):
         others = replace(draft.private, names=frozenset())
         if all(map(others, network.norms)):
             return (
-                "method 'fedbn' has nothing to do: another method keeps all of BatchNorm's layers "
-                "on the client already; drop it."
+                "method 'fedbn' has nothing to do: another method already keeps all of "
+                "BatchNorm's layers on the client; drop it."
             )
         return ""

@@ -38,29 +38,29 @@ class Stale(Rescaled):
 
 
 class FedBuff(Method):
-    """The server steps with every K answers that arrive; slow clients answer with old models."""
+    """The server steps after every K answers; slow clients answer with old models."""
 
     slot: ClassVar[Slot] = "schedule"
     traits = frozenset({Trait.STEP_IN_WEIGHTS})
     refuses = {
         **FOR_UPDATES,
-        Trait.MOVING_SERVER: "the server holds the versions that clients still work on",
+        Trait.MOVING_SERVER: "the server keeps the versions that clients are still working on",
         Trait.ALTERS_DOWNLOADS: "its clients answer to downloads of different rounds",
-        Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",
-        Trait.WEIGHTS_FOLLOW_LOSSES: "losses of different versions of the model do not compare",
+        Trait.STEP_IN_WEIGHTS: "weights that include a step length are not those of an average",
+        Trait.WEIGHTS_FOLLOW_LOSSES: "losses of different versions of the model cannot be compared",
     }
     paper: ClassVar[str] = "Nguyen et al. 2022, arXiv 2106.06639"
 
     buffer: int = setting(10, "answers K in a step of the server", ge=1, source="text: K = 10")
     concurrency: int = setting(
-        20, "clients that work at any time", ge=1, source="our choice: twice the buffer"
+        20, "clients that are working at any time", ge=1, source="our choice: twice the buffer"
     )
     power: float = setting(
-        0.5, "a of the weight (1 + tau)^(-a); 0: age is of no account", ge=0, source="text: 1/2"
+        0.5, "a in the weight (1 + tau)^(-a); 0: age does not matter", ge=0, source="text: 1/2"
     )
     max_staleness: int = setting(
         20,
-        "answers older than that are thrown away",
+        "answers that are more steps old are discarded",
         ge=0,
         source="our choice: twice the buffer; the server keeps as many downloads",
     )
@@ -74,13 +74,15 @@ class FedBuff(Method):
         """It needs as many clients, and nobody is late."""
         if self.buffer + self.concurrency > draft.n_clients:
             return (
-                f"buffer = {self.buffer} and concurrency = {self.concurrency} of 'fedbuff' need as "
-                f"many clients together, but there are {draft.n_clients}; lower one of them."
+                f"buffer = {self.buffer} and concurrency = {self.concurrency} of 'fedbuff' need "
+                f"that many clients together, but there are {draft.n_clients}; lower one of them."
             )
         if draft.clock is not None and draft.clock.deadline is not None:
             return "method 'fedbuff' waits for nobody in particular; leave clock.deadline out."
         if draft.participation != Participation():
-            return "concurrency of 'fedbuff' says who takes part; leave participation out."
+            return (
+                "concurrency of 'fedbuff' already says how many take part; leave participation out."
+            )
         return unforeseen(draft)
 
     def _schedule(self, draft: Draft) -> Schedule:

@@ -26,7 +26,7 @@ class FedCvae(Generating):
         "sum",
         "squared errors of an example: their sum, or their mean",
         source="our choice: with the mean, as in the authors' code, the KL term outweighs the "
-        "reconstruction and all examples look alike",
+        "reconstruction and all examples look the same",
     )
 
     def generator(self, draft: Draft, adam: Adam) -> ConditionalVae:

@@ -25,12 +25,12 @@ Discrepancy = Literal["kl", "l1", "l2", "cosine"]
 
 
 class FedDisco(WeightRule):
-    """Clients whose labels are far from those of the test data weigh less."""
+    """Clients whose labels are far from those of the test data count less."""
 
     paper: ClassVar[str] = "Ye et al. 2023, arXiv 2305.19229"
 
     a: float = setting(0.5, "how much a discrepancy costs", ge=0, source="authors' code")
-    b: float = setting(0.1, "what every client is given on top", ge=0, source="authors' code")
+    b: float = setting(0.1, "what is added to every client's weight", ge=0, source="authors' code")
     discrepancy: Discrepancy = setting(
         "kl",
         "distance of a client's label distribution from the reference",
@@ -48,7 +48,7 @@ class FedDisco(WeightRule):
     )
     on_all_zero: AllZero = setting(
         "size",
-        "weights where the formula gives none: sizes, an error, or all to the least discrepancy",
+        "weights if the formula gives none: sizes, an error, or all to the smallest discrepancy",
         source="our choice: the authors' code ends with an error there",
     )
     survey_epsilon: float = setting(
@@ -58,10 +58,10 @@ class FedDisco(WeightRule):
     @model_validator(mode="after")
     def _a_distribution(self) -> Self:
         if self.reference and (min(self.reference) < 0 or sum(self.reference) <= 0):
-            raise ValueError("reference must hold shares of at least 0, and not only zeros")
+            raise ValueError("reference must have shares of at least 0, not all of them zero")
         if self.discrepancy == "kl" and self.reference and min(self.reference) == 0:
             raise ValueError(
-                "reference gives a class the share 0, to which the KL divergence is infinite; "
+                "reference gives a class the share 0, which makes the KL divergence infinite; "
                 'use discrepancy = "l1", "l2" or "cosine"'
             )
         return self

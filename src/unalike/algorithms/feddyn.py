@@ -110,7 +110,7 @@ class FedDyn(Stateless):
 
 
 class FedDynMethod(Method):
-    """A penalty on every client that makes the optima of all agree with that of the whole."""
+    """A penalty on every client that makes all clients' optima agree with the global one."""
 
     slot: ClassVar[Slot] = "algorithm"
     refuses = {
@@ -118,10 +118,10 @@ class FedDynMethod(Method):
         **dict.fromkeys(
             (Trait.SENDS_SOME_ENTRIES, Trait.WRITES_FEW_BITS), OWN_MEAN[Trait.ALTERS_UPLOADS]
         ),
-        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "the server must hear of every change of a client's "
+        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "the server must learn of every change of a client's "
         "penalty in the round it happens",
-        Trait.MANY_SERVERS: "each server would need the mean of all clients' changes, and hears "
-        "those of its own clients only",
+        Trait.MANY_SERVERS: "each server would need the mean of all clients' changes but only "
+        "hears its own clients",
     }
     paper: ClassVar[str] = "Acar et al. 2021, arXiv 2111.04263"
 

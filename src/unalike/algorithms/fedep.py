@@ -30,7 +30,7 @@ from unalike.settings import setting
 
 
 class FedEp(Method):
-    """Clients whose label mixture differs most from the pooled one weigh most."""
+    """Clients whose label mixture differs most from the pooled one count most."""
 
     slot: ClassVar[Slot] = "weights"
     paper: ClassVar[str] = "FedEP, entropy pooling of label distributions, arXiv 2410.07678"
@@ -48,14 +48,14 @@ class FedEp(Method):
     divergence: Divergence = setting(
         "kl",
         "Kullback-Leibler from the pooled mixture, or Jensen-Shannon between the two",
-        source="text; it names the other one as commonly used",
+        source="text; it calls the other one commonly used",
     )
     rho: float = setting(
         0.5, "mixture parts at most, as a share of the labels", gt=0, le=1, source="text"
     )
     epsilon: float = setting(
         0.01,
-        "the floor under every probability, and under divergences where the direction is inverse",
+        "floor under every probability, and under divergences if the direction is inverse",
         gt=0,
         source="our choice: the listing's own epsilon on the nodes",
     )
@@ -75,8 +75,8 @@ class FedEp(Method):
     )
     renormalise: bool = setting(
         True,
-        "let the weights of those that answered sum to one",
-        source="our choice: else the weights of those that answer sum to less than one",
+        "let the weights of the clients that answered sum to one",
+        source="our choice: otherwise the weights of the clients that answer sum to less than one",
     )
     variance_floor: float = setting(
         FLOOR,
@@ -132,8 +132,8 @@ class EntropyPool(Memoryless):
         logged = {"divergence": kl, "alpha": a}
         if not float(a.sum()) > 0:
             note = (
-                "the divergences of those that answered are zero or not finite, so they were "
-                "weighted by sizes"
+                "the divergences of the clients that answered are zero or not finite, so sizes "
+                "were used as weights"
             )
             return Weighed(cohort.share, state, note, logged)
         return Weighed(a / a.sum() if s.renormalise else a, state, logged=logged)

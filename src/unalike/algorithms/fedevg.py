@@ -105,7 +105,8 @@ class FedEvgMethod(Method):
     traits = frozenset({Trait.SENDS_NO_MODEL})
     refuses = {
         **NO_MODEL_SENT,
-        Trait.MANY_SERVERS: "servers would average synthetic examples, which gives no examples",
+        Trait.MANY_SERVERS: "servers would average synthetic examples, and an average is not an "
+        "example",
     }
     paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
 
@@ -114,12 +115,12 @@ class FedEvgMethod(Method):
     )
     energy: Of = setting(
         "joint",
-        "-f(x)[y], or -log sum_y exp f(x)[y], which knows no label",
+        "-f(x)[y], or -log sum_y exp f(x)[y], which ignores labels",
         source="text: algorithm 4.2; both are in eq. 4.8",
     )
     mixture: Mixture = setting(
         "signed",
-        "a client's say in an example: exp(sign(-E)), or exp(-E) as in a mixture of densities",
+        "a client's weight for an example: exp(sign(-E)), or exp(-E) as in a mixture of densities",
         source="text: algorithms 4.1 and 4.2; exp(-E) is eq. 4.13",
     )
     chain: int = setting(
@@ -127,8 +128,8 @@ class FedEvgMethod(Method):
     )
     chain_start: Start = setting(
         "persistent",
-        "where a chain starts: the client's copy of the set, which keeps where it ends (PCD), the "
-        "minibatch (CD), or Gaussian noise (noisy CD)",
+        "where a chain starts: the client's copy of the set, which then keeps its end point "
+        "(PCD), the minibatch (CD), or Gaussian noise (noisy CD)",
         source="text",
     )
     chain_step: float = setting(1.0, "their step size (gamma)", ge=0, source="text")
@@ -170,9 +171,9 @@ class FedEvgMethod(Method):
 
     judge: Literal["server", "own"] = setting(
         "server",
-        "clients' own rows are judged by a classifier of the synthetic set, or by the classifiers "
-        "that the clients train and then keep",
-        source="text: the synthetic set is what is judged",
+        "what is tested on clients' own rows: a classifier trained on the synthetic set, or the "
+        "classifiers that the clients train and keep",
+        source="text: it evaluates the synthetic set",
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -30,8 +30,8 @@ class FedMgda(WeightRule):
     refuses = {
         **FOR_UPDATES,
         Trait.SENDS_NO_MODEL: "it compares the directions of models' updates, and none are sent",
-        Trait.STEPS_ON_SERVER: "another step than a multiple of the common direction may raise a "
-        "client's loss",
+        Trait.STEPS_ON_SERVER: "a step that is not a multiple of the common direction may raise "
+        "a client's loss",
     }
     needs: ClassVar[frozenset[str]] = frozenset({"gram"})
     scaled: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class FedMgda(WeightRule):
         "how far weights may be from the centre; 1: anywhere",
         ge=0,
         le=1,
-        source="our choice: the least of 0.1, 0.5 and 1, which AAggFF's authors tune over",
+        source="our choice: the smallest of 0.1, 0.5 and 1, which AAggFF's authors tune over",
     )
     centre: Literal["size", "equal"] = setting(
         "size",

@@ -52,14 +52,14 @@ class FedMix(FedAvg):
 
 
 class FedMixMethod(Method):
-    """Clients train on their examples mixed with means of everybody's, which are sent once."""
+    """Clients train on their examples mixed with means of all clients' examples, sent once."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER})
     refuses = {
-        Trait.ALTERS_UPLOADS: "the means of examples that its clients share have no noise, so "
-        "that nothing would be hidden",
-        Trait.MANY_SERVERS: "one server must hand everybody's means around",
+        Trait.ALTERS_UPLOADS: "its clients share means of examples without noise, so nothing "
+        "would be hidden",
+        Trait.MANY_SERVERS: "one server must pass on everybody's means",
         Trait.ENDS_WITH_A_STAGE: "the means belong to its own rounds",
     }
     paper: ClassVar[str] = "Yoon et al. 2021, arXiv 2107.00233"
@@ -78,7 +78,7 @@ class FedMixMethod(Method):
     )
     parts: int = setting(
         1,
-        "means that every client sends, each of as many of its examples",
+        "number of means that every client sends, each over an equal part of its examples",
         ge=1,
         source="text: the mean of all examples of a client",
     )
@@ -100,7 +100,7 @@ class FedMixMethod(Method):
         """Symbols have no means."""
         if x.is_floating_point():
             return ""
-        return "method 'fedmix' mixes features, and those of the data are symbols; use numbers."
+        return "method 'fedmix' mixes features, and those of the data are tokens; use numbers."
 
     def _collecting(self, draft: Draft) -> Draft:
         d, size = draft, (draft.task, draft.n_clients, draft.classes, draft.shape)

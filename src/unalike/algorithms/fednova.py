@@ -40,8 +40,8 @@ class FedNova(Method):
         **FOR_UPDATES,
         Trait.ALTERS_UPLOADS: "its weights follow local steps, and so would the noise on updates",
         Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, and no others",
-        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "no step count tells how much work is in such an upload",
-        Trait.STEP_IN_WEIGHTS: "weights that hold a step length are not those of an average",
+        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "no step count says how much work is in such an upload",
+        Trait.STEP_IN_WEIGHTS: "weights that include a step length are not those of an average",
     }
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
 
@@ -51,7 +51,10 @@ class FedNova(Method):
         source="text; step counts are what the authors' code takes with a proximal term",
     )
     server_lr: float = setting(
-        1.0, "step of the server; 1: all of it", gt=0, source="text: the whole step, as FedAvg's"
+        1.0,
+        "step of the server; 1: the whole update",
+        gt=0,
+        source="text: the whole step, as FedAvg's",
     )
 
     def change(self, draft: Draft) -> Draft:

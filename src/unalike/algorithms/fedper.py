@@ -19,7 +19,7 @@ class Cut(Method):
     """A method that keeps some layers on the client."""
 
     slot: ClassVar[Slot] = "private"
-    refuses = {Trait.OWN_CLIENT: "it cuts the model of FedAvg's clients in two"}
+    refuses = {Trait.OWN_CLIENT: "it splits the model of FedAvg's clients in two"}
     name: ClassVar[str]
 
     personal: Literal["head"] | list[str] = setting(
@@ -51,8 +51,8 @@ class Cut(Method):
             )
         if all(map(draft.private, network.weights)):
             return (
-                f"method '{self.name}' leaves nothing to share, since every layer of the model "
-                "stays on the client; name fewer layers, or choose a model with hidden layers."
+                f"method '{self.name}' leaves nothing to share: every layer of the model stays "
+                "on the client; name fewer layers, or choose a model with hidden layers."
             )
         return ""
 

@@ -138,7 +138,7 @@ class FedProto(Stateless):
 
 
 class FedProtoMethod(Method):
-    """Clients share what each class looks like to them, and keep their models."""
+    """Clients share what each class looks like to them and keep their models."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.SENDS_NO_MODEL, Trait.OWN_MODELS})
@@ -164,12 +164,12 @@ class FedProtoMethod(Method):
         "examples",
         "a prototype is the mean by examples of the class (text), or the plain mean over the "
         "clients that have it (authors' code); another method's weights come first",
-        source="text: eq. 6 less its further division by the number of clients, which would draw "
-        "all prototypes to 0",
+        source="text: eq. 6 without its second division by the number of clients, which would "
+        "pull all prototypes to 0",
     )
     judge: Literal["head", "prototypes"] = setting(
         "head",
-        "clients are judged by the head that they train, or by the nearest prototype",
+        "clients predict with the head they train, or by the nearest prototype",
         source="our choice: the head has probabilities; the text names the nearest prototype",
     )
 
@@ -189,8 +189,8 @@ class FedProtoMethod(Method):
         if self.judge == "head" or head == wanted:
             return ""
         return (
-            "method.judge = 'prototypes' puts prototypes in the place of a head that is one linear "
-            "layer with a bias, and this model's is not; set method.judge = 'head'."
+            "method.judge = 'prototypes' replaces a head that is one linear layer with a bias by "
+            "prototypes, and this model has no such head; set method.judge = 'head'."
         )
 
     def _make(self, draft: Draft) -> FedProto:

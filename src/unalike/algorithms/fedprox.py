@@ -25,21 +25,19 @@ class FedProx(Method):
     """A proximal term keeps local models near the global one."""
 
     slot: ClassVar[Slot] = "objective"
-    refuses = {
-        Trait.OWN_CLIENT: "its pull is a part of FedAvg's local objective, which is replaced"
-    }
+    refuses = {Trait.OWN_CLIENT: "its pull is part of FedAvg's local objective, which is replaced"}
     paper: ClassVar[str] = "Li et al. 2020, arXiv 1812.06127"
 
     mu: float = setting(
         0.01,
-        "strength of the pull, or its first value",
+        "strength of the pull, or its initial value",
         ge=0,
         source="the released commands of SuPerFed and FLTK's code, which have it as a baseline; "
         "the text tunes it per dataset",
     )
     adaptive: bool = setting(
         False,
-        "raise mu when the loss rises, else lower it",
+        "raise mu when the loss rises, otherwise lower it",
         source="our choice: a fixed mu is the same objective in every round",
     )
     step: float = setting(

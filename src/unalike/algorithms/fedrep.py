@@ -27,9 +27,9 @@ class FedRep(Cut):
 
     body_epochs: int | None = setting(
         None,
-        "how many of the round's epochs the body trains after the head; left out: all of them",
+        "how many of the round's epochs the body trains after the head; unset: all of them",
         ge=1,
-        source="our choice: as many as the head, whatever local.epochs is; the text has one",
+        source="our choice: as many as the head, for any local.epochs; the text has one",
     )
     averaging: Literal["size", "uniform"] = AVERAGING
 

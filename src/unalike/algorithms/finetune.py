@@ -82,7 +82,7 @@ class Alone(Stateless):
 
 WHOLE_MODEL = {
     Trait.SENDS_NO_MODEL: "there is no shared model that clients could continue with",
-    Trait.KEEPS_LEAVES: "clients would have to continue with a whole model, and a part of theirs "
+    Trait.KEEPS_LEAVES: "clients would have to continue with a whole model, but part of theirs "
     "was never shared",
     Trait.MANY_SERVERS: "all clients continue with one model",
 }
@@ -97,19 +97,19 @@ class FineTune(Method):
 
     rounds: int = setting(
         1,
-        "how many of the rounds, the last ones",
+        "how many of the last rounds",
         ge=1,
-        source="our choice: one, so that the shared model has nearly all",
+        source="our choice: one, so that the shared model gets nearly all of them",
     )
     epochs: float | None = setting(
         None,
-        "epochs in each of them; left out: local.epochs",
+        "epochs in each of them; unset: local.epochs",
         gt=0,
         source="our choice: as before",
     )
     lr: float | None = setting(
         None,
-        "learning rate in them, without decay; left out: local.lr with its decay",
+        "learning rate in them, without decay; unset: local.lr with its decay",
         gt=0,
         source="our choice: as before",
     )
@@ -154,6 +154,6 @@ def no_round_left(rounds: int, draft: Draft, name: str, setting: str) -> str:
     if rounds < draft.rounds:
         return ""
     return (
-        f"method.{setting} of '{name}' is {rounds} of {draft.rounds} rounds, so that none is left "
+        f"method.{setting} of '{name}' is {rounds} of {draft.rounds} rounds, which leaves none "
         "for the shared model; lower it or raise rounds."
     )

@@ -30,9 +30,9 @@ class Krum(Method):
 
     attackers: int = setting(
         1,
-        "how many answers of a round may be lies",
+        "how many answers of a round may be false",
         ge=0,
-        source="our choice, to be set: the least that needs a defence",
+        source="our choice, to be set: the fewest that need a defence",
     )
     select: int = setting(
         1, "updates averaged: 1 is Krum, more is Multi-Krum", ge=1, source="text: Krum itself"
@@ -53,7 +53,7 @@ class Krum(Method):
         if self.select > n - f:
             return (
                 f"method.select = {self.select} is more than the {n - f} of {n} answers that are "
-                f"honest for certain; choose at most {n - f}."
+                f"certainly honest; choose at most {n - f}."
             )
         return ""
 

@@ -30,7 +30,7 @@ from unalike.traits import Trait
 
 
 class LatentDisco(Method):
-    """Clients whose data are far from normal in a VAE's latent space weigh less."""
+    """Clients whose data are far from normal in a VAE's latent space count less."""
 
     slot: ClassVar[Slot] = "weights"
     paper: ClassVar[str] = "Latent-space discrepancy weights, on FedDisco's rule (arXiv 2305.19229)"
@@ -43,19 +43,19 @@ class LatentDisco(Method):
     )
     b: float = setting(
         0.0,
-        "what every client is given on top",
+        "what is added to every client's weight",
         ge=0,
         source="authors' code; the text has none",
     )
     refresh: Literal["two_stage", "every", "after_warmup"] = setting(
         "two_stage",
-        "distances from a VAE trained before, renewed every so many rounds, or taken once after a "
-        "warm-up",
+        "distances from a VAE trained beforehand, measured again every few rounds, or measured "
+        "once after a warm-up",
         source="authors' code: it made the published results",
     )
     every: int = setting(
         1,
-        "rounds between two distances, if every",
+        "rounds between two measurements, if every",
         ge=1,
         only={"refresh": "every"},
         source="our choice: as often as possible; the text has no such mode",
@@ -69,10 +69,10 @@ class LatentDisco(Method):
     )
     encoder: str = setting(
         "",
-        "safetensors file or folder of a finished VAE run, if two_stage; if empty, the first stage "
-        "is run as well",
+        "safetensors file or folder of a finished VAE run, if two_stage; if empty, the first "
+        "stage runs too",
         only={"refresh": "two_stage"},
-        source="our choice: the first stage is run unless there is one",
+        source="our choice: the first stage runs unless a finished one is named",
     )
     embed: Embed = setting(
         "sample", "latent variables: sampled, or their means", source="authors' code"
@@ -80,7 +80,7 @@ class LatentDisco(Method):
     w1: Distance = setting(
         "exact",
         "distance from N(0, 1) itself, or from draws of it",
-        source="our choice: nothing is drawn; the authors' million draws come within 0.001",
+        source="our choice: nothing is drawn; the authors' million draws are within 0.001 of it",
     )
     draws: int = setting(
         1_000_000,
@@ -99,7 +99,7 @@ class LatentDisco(Method):
     normalise: bool = setting(False, "divide distances by their sum", source="authors' code")
     on_all_zero: AllZero = setting(
         "size",
-        "weights where the formula gives none: sizes, an error, or all to the least distance",
+        "weights if the formula gives none: sizes, an error, or all to the smallest distance",
         source="our choice: the authors' code drops such a run, which favours the others",
     )
 

@@ -27,7 +27,7 @@ class LgFedAvg(Method):
     """The body of the network stays on the client, only the head is shared."""
 
     slot: ClassVar[Slot] = "private"
-    refuses = {Trait.OWN_CLIENT: "it cuts the model of FedAvg's clients in two"}
+    refuses = {Trait.OWN_CLIENT: "it splits the model of FedAvg's clients in two"}
     paper: ClassVar[str] = "Liang et al. 2020, arXiv 2001.01523"
 
     shared: Literal["head", "body"] | list[str] = setting(
@@ -42,28 +42,28 @@ class LgFedAvg(Method):
     )
     local: Local = setting(
         "plain",
-        "what the representation also learns: nothing, the labels by an auxiliary head, the "
-        "features by a decoder, which way up an image is, or to hide protected attributes from "
-        "an adversary",
-        source="text: the plain method is that of its tables but the last",
+        "what the representation also learns: nothing more, the labels with an auxiliary head, "
+        "the features with a decoder, which way up an image is, or to hide protected attributes "
+        "from an adversary",
+        source="text: all but the last of its tables use the plain method",
     )
     local_weight: float = setting(
         1.0,
-        "weight of that loss; of an adversary's, how strongly the representation hides",
+        "weight of that loss; for an adversary, how strongly the representation hides",
         ge=0,
         source="our choice: the text gives none; the authors' code has 0.03 and 30 for adversaries",
     )
     step: Step = setting(
         "joint",
-        "private and shared part step together on a batch (authors' code), or the private one "
-        "first (text), or an auxiliary network first, as adversaries alternate",
+        "on each batch the private and shared parts step together (authors' code), the private "
+        "one first (text), or an auxiliary network first, as in alternating adversarial training",
         source="authors' code, which is back-propagation; the text lists one update after another",
     )
     warm_start: int = setting(
         0,
-        "how many of the rounds are first FedAvg on the whole model",
+        "how many of the first rounds are FedAvg on the whole model",
         ge=0,
-        source="text; the authors' code begins with a model of FedAvg",
+        source="text; the authors' code starts from a FedAvg model",
     )
 
     def change(self, draft: Draft) -> Draft:
@@ -100,8 +100,8 @@ class LgFedAvg(Method):
             )
         elif all(n.startswith(network.head) for n in leaves):
             return (
-                "method 'lg_fedavg' cuts a model between its body and its head, and this one is "
-                "all head; choose a model with hidden layers, such as mlp."
+                "method 'lg_fedavg' splits a model into body and head, and this one is all head; "
+                "choose a model with hidden layers, such as mlp."
             )
         if self.local != "plain" and (why := self._unfit(draft)):
             return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
@@ -122,8 +122,8 @@ class LgFedAvg(Method):
         """Why there can be no warm start."""
         if self.warm_start >= draft.rounds:
             return (
-                f"method.warm_start of 'lg_fedavg' is {self.warm_start} of {draft.rounds} rounds, "
-                "so that no round would be LG-FedAvg's; lower it or raise rounds."
+                f"method.warm_start of 'lg_fedavg' is {self.warm_start} of {draft.rounds} "
+                "rounds, which leaves none for LG-FedAvg itself; lower it or raise rounds."
             )
         if Trait.MANY_SERVERS in draft.topology.traits:
             return (

@@ -18,7 +18,7 @@ from unalike.settings import setting
 
 
 class LocalDp(Method):
-    """Updates are clipped and every client adds noise before sending: the server is not trusted."""
+    """Updates are clipped and every client adds noise, so the server need not be trusted."""
 
     slot: ClassVar[Slot] = "privacy"
     paper: ClassVar[str] = "Truex et al. 2020, arXiv 2006.03637"

@@ -69,7 +69,7 @@ ONE_LEARNER: Mapping[Trait, str] = {
 }
 FOR_UPDATES: Mapping[Trait, str] = {
     Trait.MANY_SERVERS: "its weights are for updates, and servers average models",
-    Trait.FILTERS_UPDATES: "its weights belong to the updates as they were sent, and hold the "
+    Trait.FILTERS_UPDATES: "its weights belong to the updates as they were sent and include the "
     "length of the step",
 }
 NO_MODEL_SENT: Mapping[Trait, str] = {
@@ -82,12 +82,13 @@ OWN_MEAN: Mapping[Trait, str] = {
         (Trait.FILTERS_UPDATES, Trait.ALTERS_UPLOADS),
         "the server's sum must stay the mean of the clients' own",
     ),
-    Trait.WEIGHTS_CHANGE: "it moves every client along one fixed mean of all gradients, so weights "
-    "that change with the round would do nothing in the end",
+    Trait.WEIGHTS_CHANGE: "it moves every client along one fixed mean of all gradients, so "
+    "weights that change from round to round would have no effect in the "
+    "end",
 }
 COUNTS_ALIKE: Mapping[Trait, str] = {
-    Trait.SETS_WEIGHTS: "everybody counts the same here, so its weights would be ignored",
-    Trait.NO_SERVER: "clients hear models there, and it compares updates",
+    Trait.SETS_WEIGHTS: "all clients count the same here, so its weights would be ignored",
+    Trait.NO_SERVER: "clients receive models there, and it compares updates",
 }
 BETWEEN_CLIENTS = (
     Trait.OWN_CLIENT,
@@ -211,7 +212,7 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
             if method.slot and method.slot == earlier.slot:
                 yield f"{both} both set the {method.slot}; keep one of them."
             for trait in _ONCE & one.traits & two.traits:  # the later one would undo the earlier
-                yield f"{both} are too many: each of them {trait}; keep one of them."
+                yield f"{both} cannot be combined: each of them {trait}; keep one of them."
     for one in parties:
         yield from filter(None, (one.refusal(other) for other in parties if other is not one))
     yield from filter(None, (method.objection(draft) for _, method in named))
@@ -272,8 +273,8 @@ def forgotten(draft: Draft, method: str) -> str:
     if not draft.compression.forgets:
         return ""
     return (
-        f"method '{method}' cannot have a part of what it sums lost on the way; set "
-        "feedback = true of the compression beside it."
+        f"method '{method}' cannot lose part of what it sums; set feedback = true in the "
+        "compression method."
     )
 
 
@@ -283,7 +284,7 @@ def headless(draft: Draft, method: str) -> str:
     if network.head and comes_last(network, network.head):
         return ""
     return (
-        f"method '{method}' compares what goes into the model's head, and this model has no head "
-        "after a body; choose one with hidden layers, or give the module an attribute "
-        "head = ('layer.',)."
+        f"method '{method}' compares the inputs of the model's head, and this model has no body "
+        "before its head; choose one with hidden layers, or give the module an attribute head = "
+        "('layer.',)."
     )

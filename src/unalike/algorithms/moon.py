@@ -98,7 +98,7 @@ class Moon(Beside):
 
 
 class MoonMethod(Method):
-    """Local representations are drawn to the shared model's, away from the client's last ones."""
+    """Local representations move towards the shared model's, away from the client's last ones."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER})

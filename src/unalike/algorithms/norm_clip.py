@@ -23,7 +23,7 @@ from unalike.tree import Tree
 
 
 class NormClip(Method):
-    """No update is longer than a bound, so nobody can push the model far in one round."""
+    """No update is longer than a bound, so no client can push the model far in one round."""
 
     slot: ClassVar[Slot] = "defence"
     refuses = {Trait.NO_SERVER: COUNTS_ALIKE[Trait.NO_SERVER]}

@@ -101,7 +101,7 @@ class PerFedAvg(Wrapper):
 
 
 class PerFedAvgMethod(Method):
-    """A shared model that is good after a step on a client's data; clients take it in the end."""
+    """A shared model that is good after one step on a client's data; clients take it at the end."""
 
     slot: ClassVar[Slot] = "algorithm"
     traits = frozenset({Trait.FEDAVG_SERVER})
@@ -109,21 +109,21 @@ class PerFedAvgMethod(Method):
 
     alpha: float = setting(
         0.01,
-        "learning rate of the step ahead; 0 is FedAvg",
+        "learning rate of the look-ahead step; 0 is FedAvg",
         ge=0,
         source="text: the value of the experiments",
     )
     gradients: Kind = setting(
         "hessian_free",
         "the Hessian by a difference of gradients, or left out",
-        source="text: the better one of its two approximations",
+        source="text: the better of its two approximations",
     )
     delta: float = setting(
         0.001,
         "length of the difference",
         gt=0,
         only={"gradients": "hessian_free"},
-        source="our choice: small, and above what single precision loses",
+        source="our choice: small, but large enough for single precision",
     )
     minibatches: Literal["fresh", "same"] = setting(
         "fresh",
@@ -132,9 +132,9 @@ class PerFedAvgMethod(Method):
     )
     adapt: int = setting(
         1,
-        "how many of the rounds, the last ones, are steps of all clients from the shared model",
+        "how many of the last rounds are steps of all clients from the shared model",
         ge=0,
-        source="text: models are judged after one step",
+        source="text: models are tested after one step",
     )
     averaging: Literal["size", "uniform"] = AVERAGING
 

@@ -118,7 +118,8 @@ class PhaseShiftMethod(Method):
     slot: ClassVar[Slot] = "schedule"
     traits = frozenset({Trait.SEVERAL_ROUNDS_IN_UPLOAD})
     refuses = {
-        Trait.SENDS_NO_MODEL: "there is no model whose drift a client in mid-phase could correct",
+        Trait.SENDS_NO_MODEL: "there is no model whose drift a client could correct between its "
+        "uploads",
         Trait.MANY_SERVERS: "one server must know the examples behind the newest model",
     }
     paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"
@@ -139,11 +140,11 @@ class PhaseShiftMethod(Method):
     optimizer: Literal["keep", "reset"] = setting(
         "keep",
         "momentum through drift corrections",
-        source="our choice, as FLTK's code does; the text is silent",
+        source="our choice, as in FLTK's code; the text does not say",
     )
     eval_model: Literal["central", "virtual_mean"] = setting(
         "central",
-        "what is judged: the server's model, or all in flight",
+        "what is tested: the server's model, or the mean of all clients' current models",
         source="our choice: the model that a user would get",
     )
 

@@ -10,7 +10,7 @@ from unalike.traits import Trait
 
 
 class Pooled(Method):
-    """One client holds all training data; tests stay per client."""
+    """One client holds all training data; tests are still per client."""
 
     slot: ClassVar[Slot] = "algorithm"
     refuses = dict.fromkeys(

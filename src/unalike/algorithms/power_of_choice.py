@@ -17,7 +17,7 @@ from unalike.traits import Trait
 
 
 class PowerOfChoiceMethod(SelectionMethod):
-    """Of some candidates those with the highest loss are asked: faster, but biased towards them."""
+    """Of several candidates those with the highest loss are chosen: faster, but biased."""
 
     refuses = {Trait.SENDS_NO_MODEL: "there is no model whose loss clients could report"}
     paper: ClassVar[str] = "Cho et al. 2020, arXiv 2010.01243"

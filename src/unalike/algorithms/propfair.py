@@ -28,14 +28,14 @@ _RELEASED = "the released code of AAggFF, which has it as a baseline"
 
 
 class PropFair(WeightRule):
-    """Clients count by one over what is left between their loss and a baseline."""
+    """Clients count inversely to the distance of their loss from a baseline."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    baseline: float = setting(3.0, "the loss that counts as worthless (M)", gt=0, source=_MIDDLE)
     floor: float = setting(
-        0.2, "least M - F: clients beyond it count as if at it", gt=0, source=_RELEASED
+        0.2, "smallest M - F: clients beyond it count as if at it", gt=0, source=_RELEASED
     )
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
@@ -46,8 +46,8 @@ class PropFair(WeightRule):
         note = ""
         if beyond:
             note = (
-                f"{beyond} of {n} clients have a loss above {self.baseline - self.floor:g}, beyond "
-                "which PropFair tells none apart; raise method.baseline"
+                f"{beyond} of {n} clients have a loss above {self.baseline - self.floor:g}, "
+                "beyond which PropFair treats all the same; raise method.baseline"
             )
         return Weighed(p / p.sum(), state, note)
 
@@ -72,17 +72,17 @@ class Bargain:
 
 
 class PropFairLoss(Method):
-    """PropFair on the clients: each minimises the logarithm of what is left to a baseline."""
+    """PropFair on the clients: each minimises the logarithm of its distance from a baseline."""
 
     slot: ClassVar[Slot] = "objective"
     refuses = {
-        Trait.SENDS_NO_MODEL: "the loss of a classifier is only a part of what its clients minimise"
+        Trait.SENDS_NO_MODEL: "the loss of a classifier is only part of what its clients minimise"
     }
     paper: ClassVar[str] = _PAPER
 
-    baseline: float = setting(3.0, "the loss that is worth nothing (M)", gt=0, source=_MIDDLE)
+    baseline: float = setting(3.0, "the loss that counts as worthless (M)", gt=0, source=_MIDDLE)
     floor: float = setting(
-        0.2, "least M - l: a loss beyond it is only divided by M", gt=0, source=_RELEASED
+        0.2, "smallest M - l: a loss beyond it is only divided by M", gt=0, source=_RELEASED
     )
 
     def change(self, draft: Draft) -> Draft:

@@ -14,7 +14,7 @@ from unalike.settings import setting
 
 
 class RandomMaskMethod(Compressing):
-    """Entries of an update at random places travel, and the seed that drew the places."""
+    """Random entries of an update travel, with the seed that chose them."""
 
     slot: ClassVar[Slot] = "sparsity"
     paper: ClassVar[str] = "Konecny et al. 2016, arXiv 1610.05492"

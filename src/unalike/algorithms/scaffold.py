@@ -94,8 +94,8 @@ class ScaffoldMethod(Method):
     slot: ClassVar[Slot] = "algorithm"
     refuses = {
         **OWN_MEAN,
-        Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates, and "
-        "hears those of its own clients only",
+        Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates "
+        "but only hears its own clients",
     }
     paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv 1910.06378"
 
@@ -123,8 +123,8 @@ class ScaffoldMethod(Method):
         """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
         if draft.topology.local and self.averaging == "size":
             return (
-                "method 'scaffold' needs weights that keep the plain mean where there is no "
-                "server; leave averaging = 'size' out."
+                "method 'scaffold' without a server needs weights that keep the plain mean; "
+                "leave averaging = 'size' out."
             )
         return forgotten(draft, "scaffold") or plain_sgd(draft, "scaffold")
 

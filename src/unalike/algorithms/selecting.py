@@ -26,6 +26,6 @@ def unforeseen(draft: Draft) -> str:
     if draft.guarantee is None:
         return ""
     return (
-        "epsilon is counted for cohorts that are drawn beforehand, and here they follow from sizes "
-        "or losses or speeds; drop differential privacy or the method that selects clients."
+        "epsilon assumes cohorts that are drawn beforehand, and here they depend on sizes, "
+        "losses or speeds; drop differential privacy or the method that selects clients."
     )

@@ -14,7 +14,7 @@ from unalike.traits import Trait
 
 
 class SignMethod(Compressing):
-    """Numbers of an update travel as one bit each: their sign, and one mean size for every leaf."""
+    """The numbers of an update travel as one bit each: their sign, with one mean for every leaf."""
 
     slot: ClassVar[Slot] = "precision"
     traits = frozenset({Trait.WRITES_FEW_BITS})  # also beside a method that writes signs

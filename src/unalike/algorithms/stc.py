@@ -17,7 +17,7 @@ from unalike.traits import Trait
 
 
 class Stc(Compressing):
-    """The largest entries travel as signs times their mean size, their places in a Golomb code."""
+    """The largest entries travel as signs and one mean, their positions in a Golomb code."""
 
     slot: ClassVar[Slot] = "sparsity"
     traits = frozenset({Trait.WRITES_FEW_BITS})  # also beside a method that writes signs

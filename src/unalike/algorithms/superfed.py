@@ -45,7 +45,7 @@ class SuPerFed(Beside):
     start: int = 0  # the first round in which the two ends are mixed
     mu: float = 0.01
     nu: float = 1.0
-    at: float = 0.5  # the point of the line a client is judged by
+    at: float = 0.5  # the point of the line that a client uses
     by_layer: bool = False  # whether every layer has a lambda of its own
 
     def client_init(self, w: Params, key: Key) -> Any:
@@ -99,7 +99,7 @@ class SuPerFed(Beside):
 
 
 class SuPerFedMM(Method):
-    """Each client trains a line between the shared model and a second one of its own."""
+    """Each client trains a line between the shared model and a second model of its own."""
 
     by_layer: ClassVar[bool] = False
     slot: ClassVar[Slot] = "algorithm"
@@ -115,19 +115,19 @@ class SuPerFedMM(Method):
     )
     mu: float = setting(
         0.01,
-        "pull of the federated end to the download",
+        "pull of the federated end towards the download",
         ge=0,
         source="text and authors' commands",
     )
     nu: float = setting(
         1.0,
-        "push of the two ends to right angles",
+        "push of the two ends towards a right angle",
         ge=0,
         source="authors' commands; the text gives none per dataset",
     )
     at: float = setting(
         0.5,
-        "point of the line a client is judged by",
+        "point of the line that a client uses",
         ge=0,
         le=1,
         source="our choice: fixed beforehand; the authors take each client's best on its test rows",
@@ -142,15 +142,15 @@ class SuPerFedMM(Method):
     def objection(self, draft: Draft) -> str:
         """Statistics of models in between belong to neither end."""
         why = (
-            f"method 'superfed_{'lm' if self.by_layer else 'mm'}' trains random points between two "
-            "models, and the running statistics of those fit no model that is judged; set "
-            "run.buffers = 'drop', or choose a model without BatchNorm."
+            f"method 'superfed_{'lm' if self.by_layer else 'mm'}' trains random points between "
+            "two models, whose running statistics fit no model that is tested; set run.buffers "
+            "= 'drop', or choose a model without BatchNorm."
         )
         return why if draft.task.network.buffers else ""
 
 
 class SuPerFedLM(SuPerFedMM):
-    """SuPerFed-MM with a place of its own between the two models for every layer."""
+    """SuPerFed-MM with a separate point between the two models for every layer."""
 
     by_layer: ClassVar[bool] = True
 
@@ -163,7 +163,7 @@ class SuPerFedLM(SuPerFedMM):
     )
     nu: float = setting(
         2.0,
-        "push of the two ends to right angles",
+        "push of the two ends towards a right angle",
         ge=0,
         source="authors' commands; the text gives none per dataset",
     )

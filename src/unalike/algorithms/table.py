@@ -56,7 +56,7 @@ from unalike.algorithms.trimmed_mean import TrimmedMean
 
 
 class FedAvgMethod(Method):
-    """Local descent, then averaging by examples: the baseline of all."""
+    """Local descent, then averaging by examples: the baseline of all methods."""
 
     paper = "McMahan et al. 2017, arXiv 1602.05629"
 

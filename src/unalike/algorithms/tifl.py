@@ -16,7 +16,7 @@ from unalike.settings import setting
 
 
 class Tifl(SelectionMethod):
-    """A round asks clients of one tier of speed, so that fast ones do not wait for slow ones."""
+    """A round uses clients of one speed tier, so that fast ones do not wait for slow ones."""
 
     paper: ClassVar[str] = "Chai et al. 2020, arXiv 2001.09249"
 

@@ -86,9 +86,8 @@ def _refuse(data: Federation) -> None:
     """Say what no tournament could be judged on, before anything is written."""
     if data.n_clients < 2:
         raise DataError(
-            "there is only one client, and methods differ by what clients share; name the column "
-            "that tells clients apart with --client, or draw some with "
-            "--set partition.name=dirichlet."
+            "there is only one client, and methods differ by what clients share; name the client "
+            "column with --client, or draw clients with --set partition.name=dirichlet."
         )
     if not data.sizes(VALIDATION)[: data.n_clients].any():
         raise DataError(
@@ -122,7 +121,7 @@ def _around(path: Path, label: str | None, client: str | None, parted: bool) -> 
         return {"data": data, "partition": {"name": "natural"}}
     if not parted:
         raise ConfigError(
-            f"nothing says which client a row of '{path}' belongs to; name the column with "
+            f"it is not clear which client a row of '{path}' belongs to; name the column with "
             "--client, or draw clients with --set partition.name=dirichlet."
         )
     return {"data": data}

@@ -38,7 +38,7 @@ def compare(
     if place.is_comparison(target):
         if overrides or folder or scale:
             raise ConfigError(
-                f"'{target}' is a comparison that was begun: continue it without --set, "
+                f"'{target}' is a comparison that has been started: continue it without --set, "
                 "--folder and --scale."
             )
         go_on(target, processes)

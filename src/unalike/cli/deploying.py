@@ -27,7 +27,7 @@ def make_keys(
     keys = _deploy("keys")
     place = Path(folder)
     if not names:
-        raise ConfigError("name whom certificates are for: 'server' with --host, or sites.")
+        raise ConfigError("say whom the certificates are for: 'server' with --host, or sites.")
     if days < 1:
         raise ConfigError(f"days must be 1 or more, got {days}.")
     keys.make_authority(place)
@@ -75,7 +75,7 @@ def serve(
     try:
         serving.serve(config, sites, place, desk, _say, seconds=seconds)
     except KeyboardInterrupt:
-        desk.end("it was stopped, and continues when it is started again", failed=False)
+        desk.end("it was stopped and continues when it is started again", failed=False)
         raise KeyboardInterrupt(
             "stopped; the same command continues from the last round that was saved"
         ) from None

@@ -74,7 +74,9 @@ def _show_file(console: Console) -> None:
             names = ", ".join(sorted(choices[key]))
             default = f"; {DEFAULTS[key]['name']} unless named" if key in DEFAULTS else ""
             console.print(Text(f"name = one of {names}{default}\n"))
-    console.print("seed and rounds stand at the top of the file; the settings that go with a name:")
+    console.print(
+        "seed and rounds are at the top of the file; to see the settings that go with a name:"
+    )
     console.print("unalike list NAME")
 
 

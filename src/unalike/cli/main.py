@@ -28,9 +28,9 @@ def run(
     engine: str | None = None,
     distributed: Flag = False,
 ) -> None:
-    """Train as a TOML file says and write a run folder.
+    """Train what a TOML file describes and write a run folder.
 
-    A file may be as short as this; `unalike list settings` shows what else it may hold.
+    A file may be as short as this; `unalike list settings` shows all settings.
 
     ```toml
     rounds = 50
@@ -60,8 +60,8 @@ def run(
     engine
         Short for --set engine.kind=ENGINE: auto, sequential or vectorized.
     distributed
-        Share the clients with the other processes that torchrun or Slurm started; the same
-        command continues a run that was cut short.
+        Share the clients with the other processes that torchrun or Slurm started; the same command
+        continues an interrupted run.
     """
     from unalike.cli.training import train
 
@@ -71,7 +71,7 @@ def run(
 
 @app.command
 def resume(folder: str, *, trust: Flag = False, changed_code: Flag = False) -> None:
-    """Continue a run that was stopped or killed; it ends as if it had never been.
+    """Continue a run that was stopped or killed; it ends as if it had never stopped.
 
     ```sh
     unalike resume runs/fedavg-digits-dirichlet-seed0
@@ -82,9 +82,9 @@ def resume(folder: str, *, trust: Flag = False, changed_code: Flag = False) -> N
     folder
         The folder of a run or of a comparison.
     trust
-        Run the Python files that the folder names, whoever started it.
+        Run the Python files that the folder names, even if somebody else started the run.
     changed_code
-        Continue with such files, and with unalike, as they are now.
+        Continue although these files, or unalike itself, have changed.
     """
     if is_comparison(folder):
         from unalike.cli.comparing import go_on as go_on_comparing
@@ -98,7 +98,7 @@ def resume(folder: str, *, trust: Flag = False, changed_code: Flag = False) -> N
 
 @app.command
 def verify(folder: str) -> None:
-    """Check that a folder is whole: every file is what the run wrote.
+    """Check that a folder is intact: every file is what the run wrote.
 
     ```sh
     unalike verify runs/fedavg-digits-dirichlet-seed0
@@ -107,8 +107,8 @@ def verify(folder: str) -> None:
     Parameters
     ----------
     folder
-        The folder of a run or of a comparison, or of a coordinator, site or peer, whose log of
-        messages is checked.
+        The folder of a run or a comparison; or of a coordinator, site or peer, whose audit log is
+        checked.
     """
     is_comparison(folder)
     from unalike.cli.training import check
@@ -135,7 +135,7 @@ def compare(
     unalike compare runs/mine
     ```
 
-    A file holds what `unalike run` reads, and what is varied:
+    A file holds what `unalike run` reads, plus what to vary:
 
     ```toml
     [compare]
@@ -147,16 +147,16 @@ def compare(
     Parameters
     ----------
     target
-        A preset, a TOML file, or the folder of a comparison that was stopped.
+        A preset, a TOML file, or the folder of a comparison to continue.
     folder
-        Where the runs and tables go; if left out, runs/compare- and the name.
+        Where the runs and tables go; by default runs/compare- and the name.
     scale
-        Which values of the file to use: small or paper for the presets.
+        Which scale of the file to use: small or paper for the presets.
     processes
-        Cells that run at a time; 0: one for each core, or one in all on a GPU.
+        How many cells run at a time; 0: one per core, or a single one on a GPU.
     distributed
-        Share the cells with the other processes that torchrun or Slurm started, which see the
-        same folder; the same command continues a comparison that was cut short.
+        Share the cells with the other processes that torchrun or Slurm started, which must see the
+        same folder; the same command continues an interrupted comparison.
     list_
         Show the presets.
     """
@@ -185,7 +185,7 @@ def advise(
     seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 5,
     folder: str | None = None,
 ) -> None:
-    """Recommend a method for partitioned data, by their skew and a small tournament on them.
+    """Recommend a method for your clients, from their skew and a small tournament.
 
     ```sh
     unalike advise first.toml
@@ -197,16 +197,16 @@ def advise(
     target
         A configuration that names data and partition, or a file of data.
     label
-        The column to predict, with a table.
+        The column to predict, if the data are a table.
     client
-        The column (or key of an NPZ file) that says whose row it is.
+        The column (or key of an NPZ file) that names each row's client.
     minutes
-        How long the tournament may take; it ends then with what is known, and uses them: rounds
-        first, then more seeds of the last rung.
+        How long the tournament may take. It uses all of this time: first for rounds, then for more
+        seeds of the last rung.
     seeds
-        Repetitions of the last rung at least.
+        At least this many repetitions of the last rung.
     folder
-        Where the runs and the advice go; if left out, runs/advise- and the name.
+        Where the runs and the advice go; by default runs/advise- and the name.
     """
     from pathlib import Path
 
@@ -219,9 +219,9 @@ def advise(
 
 @app.command
 def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> None:
-    """Search the ranges that a TOML file states for the best settings, on validation data only.
+    """Search the ranges in a TOML file for the best settings, on validation data only.
 
-    A file holds what `unalike run` reads, and what is searched:
+    A file holds what `unalike run` reads, plus what to search:
 
     ```toml
     [tune]
@@ -241,7 +241,7 @@ def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> Non
     file
         The configuration with its section [tune].
     folder
-        Where trials and result go; if left out, runs/tune- and the name.
+        Where the trials and the result go; by default runs/tune- and the name.
     """
     from unalike.cli.tuning import tune as search
 
@@ -262,7 +262,7 @@ def report(folder: str, *, output: str | None = None) -> None:
     folder
         The folder of a run, of a comparison, or one that holds runs.
     output
-        The file to write; if left out, report.html in the folder.
+        The file to write; by default report.html in the folder.
     """
     from unalike.cli.reporting import write
 
@@ -286,7 +286,7 @@ def watch(
     folder
         The folder of a run, of a comparison, or one that holds runs.
     port
-        Where to serve it; 0 takes any that is free.
+        The port to serve it on; 0: any free one.
     """
     from unalike.cli.reporting import serve
 
@@ -303,7 +303,7 @@ def skew(
     classes: int = 10,
     plot: str | None = None,
 ) -> None:
-    """Measure the skew of a configuration's partition, or find partitions of a wanted skew.
+    """Measure the skew of a partition, or find partitions with a given skew.
 
     ```sh
     unalike skew first.toml --plot partition.svg
@@ -316,7 +316,7 @@ def skew(
     file
         The configuration whose data and partition are measured.
     target
-        An EMD to reach: lists every setting of every sampler that does.
+        An EMD to reach: lists the settings of every sampler that reach it.
     clients
         Number of clients, with --target.
     classes

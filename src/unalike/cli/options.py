@@ -11,6 +11,6 @@ Overrides = Annotated[
         name=["--set"],
         consume_multiple=True,
         negative=(),
-        help="Settings over the file's, as key=value; several may follow.",
+        help="Settings that override the file's, as key=value; several may follow.",
     ),
 ]

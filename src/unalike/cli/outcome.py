@@ -21,7 +21,9 @@ def conclude(console: Console, folder: Path) -> None:
     console.print()
     console.print(terminal(list(outcomes(summary)), console.width))
     if summary["selected"] is None:
-        console.print(f"no round was selected: {summary['selected_on']} is defined in none")
+        console.print(
+            f"no round was selected: {summary['selected_on']} is undefined in all of them"
+        )
     else:
         console.print(f"selected on {summary['selected_on']}; test rows take no part in it")
     total = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_across"]
@@ -35,8 +37,8 @@ def conclude(console: Console, folder: Path) -> None:
         )
     if "exploded" in summary:
         console.print(
-            f"training diverged in round {summary['exploded']}: its loss is a thousand times that "
-            "of a model that knows nothing"
+            f"training diverged in round {summary['exploded']}: its loss is more than a thousand "
+            "times that of an untrained guess"
         )
     if summary["noted"]:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
@@ -74,4 +76,4 @@ def _private(promise: dict[str, Any]) -> str:
     if promise["epsilon"] is None:
         return "updates were clipped without noise: no differential privacy"
     spent = f"epsilon = {promise['epsilon']:.3g} at delta = {promise['delta']:g} after all rounds"
-    return spent if promise["epsilon"] <= 10 else f"{spent}: too large to promise anything"
+    return spent if promise["epsilon"] <= 10 else f"{spent}: too large to be a useful promise"

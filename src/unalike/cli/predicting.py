@@ -30,7 +30,7 @@ def predict(
 ) -> None:
     """Write the predictions as a table, and say which model they are of."""
     if own and client is not None:
-        raise ConfigError("--own takes each row's own client; leave out --client.")
+        raise ConfigError("--own uses each row's own client; leave out --client.")
     if out is not None and not out.endswith((".csv", ".parquet")):
         raise ConfigError(f"--out '{out}' must end in .csv or .parquet.")
     trained = load(run, which, trust=trust)

@@ -26,21 +26,21 @@ def keys(
     unalike keys consortium north south west --peers     # for a run without a coordinator
     ```
 
-    The first call makes the authority, whose key never leaves the folder. Hand each site
+    The first call makes the authority, whose key never leaves the folder. Give each site
     authority.pem and its own .pem and .key, and nothing else. The same call again makes new keys.
 
     Parameters
     ----------
     folder
-        Where the authority is, or will be.
+        The folder of the authority; made if it does not exist.
     names
         'server', or names of sites.
     host
-        Under which names and addresses sites reach the coordinator.
+        The names and addresses under which sites reach the coordinator.
     days
         How long the new certificates are valid.
     peers
-        Make certificates with which sites are dialled, too, as `unalike peer` needs them.
+        Make certificates that are valid as servers too, as `unalike peer` needs them.
     """
     from unalike.cli.deploying import make_keys
 
@@ -65,7 +65,7 @@ def serve(
     unalike serve winner.toml --sites north south      # a trial on this machine, nothing encrypted
     ```
 
-    The file is one that `unalike run` reads; what it says of data and partition is not used.
+    The file is one that `unalike run` reads; what it says about data and partition is ignored.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ def serve(
     sites
         The names of all sites, as in their certificates.
     at
-        The address to listen on. Without keys it must be one of this machine's own. With
-        flower:127.0.0.1:8000 Flower's SuperLink carries the messages.
+        The address to listen on. Without keys it must be a local one. With flower:127.0.0.1:8000
+        Flower's SuperLink carries the messages.
     keys
         The folder with authority.pem, server.pem and server.key.
     folder
-        Of the run; if left out, runs/serve- and the name of the file.
+        The folder of the run; by default runs/serve- and the name of the file.
     seconds
-        That a site has for an answer; who is late takes no part in the round.
+        How many seconds a site has to answer; late sites take no part in the round.
     """
     from unalike.cli.deploying import serve as coordinate
 
@@ -114,21 +114,21 @@ def join(
     Parameters
     ----------
     name
-        Of this site, as in its certificate.
+        The name of this site, as in its certificate.
     data
-        The file of this site's rows: CSV, TSV, Parquet or NPZ.
+        The file with this site's rows: CSV, TSV, Parquet or NPZ.
     at
-        The coordinator's address, or with Flower unix: and the socket that its node looks for.
+        The coordinator's address or, with Flower, unix: and the socket that its node uses.
     label
-        The column to predict, with a table.
+        The column to predict, if the data are a table.
     keys
         The folder with authority.pem and this site's .pem and .key.
     policy
-        A TOML file with what this site agrees to; `unalike list policy` shows what it may say.
+        A TOML file with what this site agrees to; `unalike list policy` shows its settings.
     folder
-        Where this site keeps its state and its audit log; if left out, sites/NAME.
+        Where this site keeps its state and its audit log; by default sites/NAME.
     dry_run
-        A recipe: show what it would send, and connect to nobody.
+        A recipe: show what it would send, without connecting.
     """
     from unalike.cli.deploying import join as take_part
 
@@ -158,33 +158,33 @@ def peer(
     unalike peer north ring.toml --data north.csv --label outcome --peers peers.toml --dry-run
     ```
 
-    The recipe's topology says who hears whom; recipe and list of peers are the same at all of them.
-    The same command again continues a run that was stopped.
+    The recipe's topology says who hears whom; the recipe and the list of peers must be the same
+    everywhere. The same command continues a run that was stopped.
 
     Parameters
     ----------
     name
-        Of this peer, as in its certificate and in the list.
+        The name of this peer, as in its certificate and in the list.
     file
-        The recipe; what it says of data and partition is not used.
+        The recipe; what it says about data and partition is ignored.
     data
-        The file of this peer's rows: CSV, TSV, Parquet or NPZ.
+        The file with this peer's rows: CSV, TSV, Parquet or NPZ.
     peers
         A TOML file with the address of every peer, one line each: north = "north.example.org:9432"
     label
-        The column to predict, with a table.
+        The column to predict, if the data are a table.
     keys
         The folder with authority.pem and this peer's .pem and .key.
     at
         The address to listen on, if it is not the one in the list: 0.0.0.0:9432 behind a router.
     policy
-        A TOML file with what this peer agrees to; `unalike list policy` shows what it may say.
+        A TOML file with what this peer agrees to; `unalike list policy` shows its settings.
     folder
-        Where this peer keeps its state, its model and its audit log; if left out, peers/NAME.
+        Where this peer keeps its state, its model and its audit log; by default peers/NAME.
     seconds
-        That this peer waits for its neighbours in a round; who is late is left out.
+        How many seconds this peer waits for its neighbours in a round; late ones are left out.
     dry_run
-        Show what would be sent, and connect to nobody.
+        Show what would be sent, without connecting.
     set_
         Changes to how the file is read, such as missing=impute.
     """

@@ -53,5 +53,5 @@ def _watched(act: Callable[[View], Path]) -> None:
     finally:
         view.end()
     if not view.begun:
-        console.print("all rounds were done before; the files are as the run wrote them")
+        console.print("all rounds were already done; the files are as the run wrote them")
     conclude(console, folder)

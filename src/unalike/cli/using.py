@@ -28,8 +28,8 @@ def predict(
     unalike predict runs/mine photos/
     ```
 
-    Rows are filled, encoded and scaled as those were that trained. What differs is said: columns
-    that are missing, text that no training row had.
+    Rows are filled, encoded and scaled like the training rows. Differences are reported: missing
+    columns, text that no training row had.
 
     Parameters
     ----------
@@ -38,15 +38,15 @@ def predict(
     rows
         A table (.csv, .tsv, .parquet), an NPZ file with x, or a folder of images.
     client
-        Predict with the model of this client, by name or number; if left out, with the shared one.
+        Predict with the model of this client, by name or number; by default with the shared one.
     own
-        Predict each row with the model of the client that the data name for it.
+        Predict each row with the model of the client that the data give for it.
     probabilities
         Add the probability of each class.
     round_
-        The round whose model is used: the one that validation rows selected, or the last.
+        The round whose model is used: the one selected on validation rows, or the last.
     out
-        The table to write (.csv or .parquet); if left out, CSV on standard output.
+        The table to write (.csv or .parquet); by default CSV on standard output.
     trust
         Run the Python file of a model that somebody else wrote.
     """
@@ -79,11 +79,11 @@ def export(
     to
         torch: a state dict and an exported program; safetensors: the tensors; onnx: ONNX.
     client
-        The model of this client, by name or number; if left out, the shared one.
+        The model of this client, by name or number; by default the shared one.
     round_
-        The round whose model is written: the one that validation rows selected, or the last.
+        The round whose model is written: the one selected on validation rows, or the last.
     out
-        The folder to write to; if left out, export in the run's folder.
+        The folder to write to; by default export in the run folder.
     trust
         Run the Python file of a model that somebody else wrote.
     """
@@ -94,7 +94,7 @@ def export(
 
 @app.command
 def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None:
-    """Check a method of your own: that it trains, repeats, resumes, and keeps to its shapes.
+    """Check your own method: does it train, repeat, resume and keep its shapes?
 
     ```sh
     unalike check mymethod.py
@@ -106,7 +106,7 @@ def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None
     file
         The Python file.
     name
-        Its class; if left out, every method that the file defines.
+        Its class; by default every method that the file defines.
     """
     from unalike.cli.checking import check as check_method
 
@@ -115,7 +115,7 @@ def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None
 
 @app.command
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    """Print what lets a shell complete commands and options.
+    """Print a script that lets a shell complete commands and options.
 
     ```sh
     unalike completion bash > ~/.local/share/bash-completion/completions/unalike
@@ -125,6 +125,6 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     Parameters
     ----------
     shell
-        The shell that is to complete them.
+        The shell to write it for.
     """
     print(app.generate_completion(shell=shell))

@@ -47,7 +47,7 @@ class View:
         if self.introduce:
             self._introduce(made, skew, folder)
         if done == self.rounds:
-            self._say(f"all {done} rounds were done before")
+            self._say(f"all {done} rounds were already done")
         elif done:
             self._say(f"resuming after round {done} of {self.rounds}")
         self.progress.start()
@@ -72,7 +72,7 @@ class View:
         if skew.get("apart"):
             mmd, apart = (cell(name, skew[name]).text for name in ("mmd", "apart"))
             which = f"{apart} client{'s' * (apart != '1')} beyond chance"
-            self._say(f"features differ, too: MMD {mmd} at equal labels, {which}")
+            self._say(f"features differ too: MMD {mmd} at equal labels, {which}")
         for outcome in made.federation.outcomes:
             self._say(str(outcome))
         if made.federation.unused:
@@ -144,5 +144,5 @@ def _read(examples: Examples) -> str:
     )
     return (
         f"read {many} examples{test}, each {each}, with a number to predict ({low:.4g} to "
-        f"{high:.4g}); rows are dealt and counted by {examples.classes} ranges of it"
+        f"{high:.4g}); rows are split and counted by {examples.classes} ranges of it"
     )

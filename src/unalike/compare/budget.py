@@ -161,8 +161,8 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     usual = getattr(standard.total(rounds), kind)
     if not usual and amount is None:
         raise ConfigError(
-            f"the baseline uses no {kind}, so it sets no budget for the others; name another "
-            f"compare.baseline or an amount, compare.budget.{kind}."
+            f"the baseline uses no {kind}, so it cannot set a budget for the others; name "
+            f"another compare.baseline or an amount, compare.budget.{kind}."
         )
     most = budget.longest * config.rounds
     if amount is not None:

@@ -156,8 +156,8 @@ def _build(config: Config, data: Federation, budget: Budget) -> None:
     stages, _ = program(config, task(config, data.examples), Shape.of(data))
     if budget.kind != "rounds" and sum(stage.rounds for stage in stages) != config.rounds:
         raise ConfigError(
-            f"the {budget.kind} of a run whose stages each have all {config.rounds} rounds are not "
-            "known beforehand; compare it at equal rounds, or set method.encoder."
+            f"the {budget.kind} of a run whose stages each have all {config.rounds} rounds "
+            "cannot be computed beforehand; compare it at equal rounds, or set method.encoder."
         )
 
 

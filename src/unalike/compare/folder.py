@@ -132,7 +132,7 @@ def _same(made: Comparison, folder: Path) -> None:
     if old.budget != made.budget:
         why = "with another budget"
     if made.budget.kind != "rounds" and made.budget.amount is None and not _measured(old, made):
-        why = f"in which all get as many {made.budget.kind} as another baseline uses"
+        why = f"whose budget is the {made.budget.kind} that another baseline uses"
     for cell in made.cells:
         key = _key(cell.config)
         if before.get(cell.id, key) != key or not _begun_so(key, cell, made, folder):

@@ -41,7 +41,7 @@ def record(made: Comparison, folder: Path, cell: Cell) -> dict[str, Any]:
         return _record(made, folder, cell, summary)
     except (AttributeError, KeyError, TypeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
-        raise RunError(f"'{path}' {what}: delete it, and it is made again.") from None
+        raise RunError(f"'{path}' {what}: delete it, and it will be made again.") from None
 
 
 def collect(made: Comparison, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:

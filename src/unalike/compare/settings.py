@@ -20,7 +20,7 @@ class Judging(Settings):
     """What is compared and how it is judged."""
 
     title: str = Field(default="", description="heading of the tables")
-    question: str = Field(default="", description="what the comparison is to answer")
+    question: str = Field(default="", description="the question the comparison should answer")
     metric: str = Field(
         default="auto",
         description="what is compared; auto: accuracy, rmse of a regression, loss of an "
@@ -29,9 +29,10 @@ class Judging(Settings):
     section: Literal["local", "global", "new", "adapted", "settled", "late", "common", "oracle"] = (
         Field(
             default="local",
-            description="test: clients' own, the global one, new clients, these after local "
-            "steps, clients that were there from the start or joined late, or clients' own at "
-            "points between shared and own models (common, oracle)",
+            description="which test: clients' own rows, the global test, new clients, new "
+            "clients after local steps, clients that were there from the start or "
+            "joined late, or clients' own rows at points between the shared and "
+            "their own models (common, oracle)",
         )
     )
     statistic: Literal["mean", "weighted_mean", "median", "min", "max", "worst10", "best10"] = (
@@ -42,13 +43,15 @@ class Judging(Settings):
     )
     best_on_test: bool = Field(
         default=False,
-        description="one more column: every run's best evaluated round by the very rows that judge "
-        "it, as many sources report; too good by chance, so it is in no test and no verdict",
+        description="one more column: every run's best evaluated round on the test rows "
+        "themselves, as many papers report it; too good by chance, so no test and no "
+        "verdict uses it",
     )
     test: Literal["moderated", "t", "hall", "wilcoxon"] = Field(
         default="moderated",
-        description="test of paired differences: a t-test whose variances learn from each other, "
-        "Student's t, the same guarded against skew (Hall 1992), or Wilcoxon's signed ranks",
+        description="test of paired differences: a t-test whose variance estimates borrow from "
+        "each other, Student's t, the same corrected for skewness (Hall 1992), or "
+        "Wilcoxon's signed ranks",
     )
     rows: Literal["fresh", "these"] = Field(
         default="fresh",
@@ -58,13 +61,13 @@ class Judging(Settings):
     margin: float = Field(
         default=0.0,
         ge=0,
-        description="differences within it are called equal, in the metric's own unit: 0.01 is one "
-        "point of accuracy; at 0 only the same runs are equal",
+        description="differences within it are called equal, in the metric's own unit: 0.01 is "
+        "one point of accuracy; at 0 only identical runs are equal",
     )
     target: float | None = Field(
         default=None,
-        description="value of the metric whose first round is compared; if none, 95 % of the "
-        "baseline's best under the same seed",
+        description="value of the metric to reach; the first round that reaches it is compared; "
+        "unset: 95 % of the baseline's best under the same seed",
     )
 
 
@@ -81,14 +84,14 @@ class CompareSettings(Judging):
     )
     seeds: Any = Field(default=10, description="how many, counted from the file's seed, or a list")
     sweep: dict[str, Any] = Field(
-        default_factory=dict, description="any setting with the values it takes"
+        default_factory=dict, description="any setting with the values it should take"
     )
     baseline: str = Field(
         default="", description="the method all are compared with; if empty, the first"
     )
     budget: Any = Field(
         default="rounds",
-        description="what all methods get the same of: rounds, samples or bytes (as much as the "
+        description="what is equal for all methods: rounds, samples or bytes (as much as the "
         "baseline uses in its rounds), or a table with the amount and `longest`",
     )
 

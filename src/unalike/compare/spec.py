@@ -264,8 +264,8 @@ def _no_conflict(
         for key in flat(settings.sweep):
             if overlap(key, variant.sets):
                 raise ConfigError(
-                    f"'compare.sweep' varies '{key}', which {kind} '{variant.label}' sets itself; "
-                    "drop one of them."
+                    f"'compare.sweep' varies '{key}', which {kind} '{variant.label}' sets "
+                    "itself; drop one of them."
                 )
     if budget.kind != "rounds" or budget.amount is None:
         return

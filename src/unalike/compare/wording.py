@@ -17,15 +17,15 @@ from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
 BEST_ON_TEST = (
-    "Best on test: the mean over seeds of every run's best evaluated round, chosen by the test "
-    "rows themselves, as the source reports it. It is too good by chance, is there to be set "
-    "beside printed numbers, and enters no test and no verdict."
+    "Best on test: the mean over seeds of every run's best evaluated round, chosen on the test "
+    "rows themselves, as the source reports it. It is too good by chance; it is shown for "
+    "comparison with published numbers, and no test and no verdict uses it."
 )
 NAMED = 3  # of many things in a sentence; the others are counted
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",
     "t": "a paired t-test",
-    "hall": "a paired t-test guarded against skew",
+    "hall": "a paired t-test corrected for skewness",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
 
@@ -40,7 +40,7 @@ def sentence(verdict: Verdict) -> str:
             "while cells are missing."
         )
     if verdict.standing == "one seed":
-        return f"{leader} leads; no test, since one seed says nothing about chance."
+        return f"{leader} leads; no test, because one seed says nothing about chance."
     if verdict.standing == "equal" or verdict.p is None:
         return "no difference: all methods have the same mean."
     if verdict.standing == "best":
@@ -60,7 +60,7 @@ def gamma(found: Gamma) -> str:
     spread = "" if found.std is None else f" ± {found.std:.4f}"
     over = "one seed" if found.n == 1 else f"{found.n} seeds"
     return (
-        f"Γ = {found.mean:.4f}{spread} over {over}: the lowest training loss of {TOGETHER} less "
+        f"Γ = {found.mean:.4f}{spread} over {over}: the lowest training loss of {TOGETHER} minus "
         f"that of {ALONE}, clients weighted by their examples."
     )
 
@@ -138,10 +138,10 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
     if not any(line.versus for line in lines):
         begun = any(line.label == made.baseline for line in lines)
         why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
-        return [f"{spread}; no test, since {why}.", *_shared(made, analysis)]
+        return [f"{spread}; no test, because {why}.", *_shared(made, analysis)]
     over = "methods" if len(made.conditions) == 1 else "methods and conditions"
     out = [
-        f"{spread}. Differences to {made.baseline} under the same seed are judged by "
+        f"{spread}. Differences from {made.baseline} under the same seed are tested by "
         f"{PROCEDURES[judging.test]}; their p-values and intervals are Holm-corrected over "
         f"{over} ({analysis.tests}).",
         *_shared(made, analysis),
@@ -162,8 +162,8 @@ def _shared(made: Comparison, analysis: Analysis) -> list[str]:
     """What intervals are about, since all seeds use the same rows."""
     if made.judging.rows == "these":
         return [
-            "Intervals and tests are about these rows alone: seeds split the same ones again and "
-            "again, so other rows may say otherwise."
+            "Intervals and tests are about these rows alone: all seeds split the same rows, so "
+            "other rows may say otherwise."
         ]
     out = []
     if ratios := sorted({decimal(r.ratio, 2) for r in analysis.reuse if r.ratio}):
@@ -174,7 +174,10 @@ def _shared(made: Comparison, analysis: Analysis) -> list[str]:
         )
     if fixed := sorted({r.fixed for r in analysis.reuse if r.fixed}):
         rows = " or ".join(map(whole, fixed))
-        out.append(f"All seeds share a test set of {rows} rows, whose own chance is in intervals.")
+        out.append(
+            f"All seeds share a test set of {rows} rows; the intervals include the chance "
+            "in those rows."
+        )
     if made.judging.section == POOLED and any(r == (0.0, None) for r in analysis.reuse):
         out.append(
             f"All seeds share one test set, and for {metric(made.judging.metric).title} the chance "
@@ -190,8 +193,8 @@ def _results(made: Comparison) -> str:
     size = f"{100 * margin if metric(name).share else margin:g}{points}"
     equal = f"equal: within ±{size}; " if margin else ""
     return (
-        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing is shown. Least found: the true "
-        "difference that 80 of 100 such comparisons would find."
+        f"win, loss: corrected p < {ALPHA:g}; {equal}open: nothing has been shown. "
+        "Least found: the true difference that 80 of 100 such comparisons would find."
     )
 
 
@@ -207,16 +210,16 @@ def goal(made: Comparison) -> str:
 def speed(made: Comparison) -> str:
     """What the speeds are, and what they claim."""
     return (
-        f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds, less is "
-        "faster. A run that missed the target counts with all that it spent (≥), and nobody is "
-        "called faster who missed it under a seed."
+        f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds; less "
+        "is faster. A run that missed the target counts with all that it spent (≥), and a "
+        "method that missed it under any seed is never called faster."
     )
 
 
 def ranked(found: Ranks, conditions: int) -> str:
     """What mean ranks over the conditions say."""
     return (
-        f"Mean ranks over {conditions} conditions, 1 the best: those of two methods differ if they "
+        f"Mean ranks over {conditions} conditions, 1 is best: two methods differ if their ranks "
         f"are {decimal(found.apart, 2)} apart (Nemenyi); Friedman's {p_value(found.p)}."
     )
 

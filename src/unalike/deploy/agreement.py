@@ -81,7 +81,7 @@ def read_hello(m: Message) -> Hello:
     try:
         told = Hello.model_validate(m.note)
     except ValidationError:
-        raise MessageError("the hello of a site does not follow its schema.") from None
+        raise MessageError("a site's hello does not follow the schema.") from None
     if told.version != release():
         raise MessageError(
             f"the site has version {told.version} of unalike and the coordinator {release()}; "
@@ -108,14 +108,14 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
             if a != b:
                 raise RunError(
                     f"sites '{names[0]}' and '{name}' have different data: {what} {a} and {b}; "
-                    "prepare their files alike."
+                    "prepare their files in the same way."
                 )
     columns = _columns(hellos)
     classes = len(class_names) or max(h.classes for h in hellos.values())
     if classes == 1:
         raise RunError(
-            f"all labels of all sites are '{(*class_names, '0')[0]}'; classification needs two "
-            "classes or more."
+            f"all labels of all sites are '{(*class_names, '0')[0]}'; classification needs at "
+            "least two classes."
         )
     starts = accumulate((hellos[n].rows for n in names), initial=0)
     # The numbers that a simulation gives natural clients of these names.
@@ -158,7 +158,7 @@ def _columns(hellos: Mapping[str, Hello]) -> tuple[Column, ...]:
             odd = next(iter(sorted(set(like) ^ set(other))), ("their order", ""))
             raise RunError(
                 f"sites '{names[0]}' and '{name}' have different columns, such as '{odd[0]}'; "
-                "prepare their files alike."
+                "prepare their files in the same way."
             )
     found = []
     for own in zip(*each.values(), strict=True):

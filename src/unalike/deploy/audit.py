@@ -106,7 +106,10 @@ def check(path: Path) -> str:
             except (ValueError, KeyError, TypeError):
                 before = None
             if before != last or not line.endswith("\n"):
-                raise RunError(f"'{path}' was changed or cut off: line {number} does not follow.")
+                raise RunError(
+                    f"'{path}' was changed or cut off: line {number} does not match "
+                    "the line before it."
+                )
             last = hashlib.sha256(line[:-1].encode()).hexdigest()
     return last
 
@@ -116,6 +119,6 @@ def proven(path: Path) -> str:
     last = check(path)
     lines = path.read_bytes().count(b"\n")
     return (
-        f"'{path}' is whole: {lines} messages, each line with the digest of the one before; keep "
-        f"the last one's, {last[:16]}, to see later that none was cut off"
+        f"'{path}' is intact: {lines} messages, each line with the digest of the one before; "
+        f"note the last one, {last[:16]}, to check later that none was cut off"
     )

@@ -63,7 +63,7 @@ class Desk:
                 raise MessageError("a site begins with 'hello'.")
             told = read_hello(m)
             if self._hellos.setdefault(site, told) != told:
-                raise MessageError("the data of this site are not what they were before.")
+                raise MessageError("this site's data have changed since it joined.")
             self._sessions[site] += 1
             if self._asked.pop(site, None) is not None:
                 self._answers[site] = AGAIN

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from unalike.deploy.messages import Message
 
-AGAIN = "it joined again before it had answered"
+AGAIN = "it joined again before it answered"
 
 
 class Exchange(Protocol):

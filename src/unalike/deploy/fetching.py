@@ -67,7 +67,7 @@ class Fetching:
                 if m.note.get("held") is True:
                     return m, "", at
                 if at > t:
-                    return None, f"it is in round {at + 1} already", at
+                    return None, f"it is already in round {at + 1}", at
                 waits = waits or at >= t - 1  # it is back
             except MessageError as error:
                 return None, str(error), at

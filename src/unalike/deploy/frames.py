@@ -102,14 +102,14 @@ def read(pieces: Iterable[bytes], limit: int = LIMIT) -> Arrived:
     """
     source = _Source(pieces, limit)
     if source.take(len(MAGIC)) != MAGIC:
-        raise Damaged("the bytes are not a message of this version of unalike.")
+        raise Damaged("the bytes are not a message from this version of unalike.")
     checksum, told, counted = source.take(4), source.take(DIGEST), source.take(4)
     note = source.take(_length(counted, "big"))
     measured = source.take(8)
     table = source.take(_length(measured, "little"))
     rest = b"".join([told, counted, note, measured, table])
     if checksum != _checksum(rest):
-        raise Damaged("a message was damaged on its way.")
+        raise Damaged("a message was damaged in transit.")
     try:
         head = Head.model_validate_json(note)
     except (ValidationError, RecursionError, ValueError):
@@ -161,10 +161,12 @@ def _tensors(source: "_Source", entries: dict[str, _Entry], told: bytes) -> dict
             raise MessageError("the tensors of a message cannot be read.") from None
         source.into(memory(found[name]), digest)
     if source.more() or digest.digest() != told:
-        raise Damaged("a message was damaged on its way.")
+        raise Damaged("a message was damaged in transit.")
     for name, x in found.items():
         if x.dtype == torch.bool and bool((x.view(torch.uint8) > 1).any()):
-            raise MessageError(f"a message holds truth values in '{name}' that are none.")
+            raise MessageError(
+                f"a message holds values in '{name}' that are neither true nor false."
+            )
     return found
 
 
@@ -191,7 +193,7 @@ class _Source:
         """Fill some memory."""
         while len(target):
             if not self.more():
-                raise Damaged("a message was cut off on its way.")
+                raise Damaged("a message was cut off in transit.")
             some = self._rest[: len(target)]
             target[: len(some)] = some
             if digest is not None:

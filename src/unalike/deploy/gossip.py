@@ -193,10 +193,10 @@ class Gossip:
         ids, stats = m.note.get("ids"), m.note.get("stats")
         clients = set((self.home == i).nonzero()[:, 0].tolist())
         if not isinstance(ids, list) or not ids or not set(map(str, ids)) <= set(map(str, clients)):
-            raise MessageError("it speaks for clients that are not its own.")
+            raise MessageError("it answers for clients that are not its own.")
         wanted = {"examples", "steps", *self.recipe.needs} - {"gram", "sqnorm"}
         if not isinstance(stats, dict) or len(stats) > 64 or not wanted <= stats.keys():
-            raise MessageError("its statistics are not those that the recipe declares.")
+            raise MessageError("its statistics are not the ones that the recipe declares.")
         model = fitted(m.tensors, self.like, "a model")
         try:
             numbers = {str(k): torch.tensor(v, dtype=torch.float32) for k, v in stats.items()}
@@ -206,7 +206,7 @@ class Gossip:
             if v.shape != (len(ids),) or not bool(torch.isfinite(v).all()):
                 raise MessageError("its statistics are not one finite number for each client.")
         if bool((numbers["examples"] < 1).any()):
-            raise MessageError("it claims to be of no examples.")
+            raise MessageError("it claims to have no examples.")
         return Told(model, torch.tensor([int(x) for x in ids]), numbers)
 
     def _heeded(

@@ -64,7 +64,7 @@ def refuse_exposed(link: str, table: Path = Path("/proc/net/tcp")) -> None:
     """Raise unless a SuperLink can be reached from this machine alone."""
     why = "Flower's control interface takes code from anyone who reaches it"
     if not loopback(link):
-        raise ConfigError(f"'{link}' is not an address of this machine alone, and {why}.")
+        raise ConfigError(f"'{link}' is not a local address, and {why}.")
     port = f":{int(link.rpartition(':')[2]):04X}"
     for version in (table, table.with_name(f"{table.name}6")):
         for line in version.read_text().splitlines()[1:] if version.exists() else ():
@@ -72,8 +72,9 @@ def refuse_exposed(link: str, table: Path = Path("/proc/net/tcp")) -> None:
             inside = local[6:9] == "7F:" or local.startswith(f"{'0' * 24}01000000")
             if state == "0A" and local.endswith(port) and not inside:
                 raise ConfigError(
-                    f"the SuperLink at '{link}' listens on other addresses, too, and {why}; start "
-                    "it with --host 127.0.0.1 and let sites in through a proxy for /v1/fleet/."
+                    f"the SuperLink at '{link}' also listens on other addresses, and {why}; "
+                    "start it with --host 127.0.0.1 and let sites in through a proxy for "
+                    "/v1/fleet/."
                 )
 
 
@@ -155,9 +156,9 @@ class Carrier:
         """A node says whose it is."""
         site = decode(raw).head.sender
         if self.known.get(node, site) != site:
-            raise MessageError(f"it says that it is '{site}', and is '{self.known[node]}'.")
+            raise MessageError(f"it says it is '{site}' but is '{self.known[node]}'.")
         if site in self.site.values():
-            raise MessageError(f"another node is '{site}' already.")
+            raise MessageError(f"another node is already '{site}'.")
         self.desk.hello(site, raw)
         self.site[node] = site
 

@@ -68,7 +68,7 @@ def _refuse_named(examples: Examples, told: Collection[str]) -> None:
         if c.role == "levels" and many and c.name not in told:
             raise DataError(
                 f"column '{c.name}' has {len(c.levels)} different texts in {len(examples)} rows: "
-                "they may name persons, and all sites would be told them; leave it out with "
+                "they may name persons, and all sites would learn them; leave it out with "
                 f"--set 'drop=[\"{c.name}\"]', or allow it in the policy with "
                 f'tell = ["{c.name}"].'
             )
@@ -77,7 +77,7 @@ def _refuse_named(examples: Examples, told: Collection[str]) -> None:
 def refuse_simulated(config: Config) -> None:
     """Raise one sentence if a configuration asks for what only a simulation has."""
     if config.shift:
-        raise ConfigError("[[shift]] changes data, which real sites have as they are; remove it.")
+        raise ConfigError("[[shift]] changes data, which is for simulations; remove it.")
     if config.attack.name != "none":
         raise ConfigError("[attack] makes clients lie, which is for simulations; remove it.")
     if config.split.new_clients:
@@ -96,8 +96,8 @@ def refuse_simulated(config: Config) -> None:
     for section in (config.model, config.method, *config.plus):
         if section.name in OWN_CODE:
             raise ConfigError(
-                "the recipe names Python code of its own, which does not travel; use a built-in "
-                "model and method."
+                "the recipe names its own Python code, which cannot be sent to sites; use a "
+                "built-in model and method."
             )
 
 
@@ -115,8 +115,8 @@ def join(examples: Examples, welcome: Message) -> Joined:
         raise MessageError("the welcome of the coordinator is incomplete.") from None
     if note.get("digest") != digest(note["config"]):
         raise MessageError(
-            "the coordinator has another version of unalike, or its recipe was changed on the way; "
-            f"this is version {release()}."
+            "the coordinator has another version of unalike, or its recipe was changed in "
+            f"transit; this is version {release()}."
         )
     refuse_simulated(config)
     if not 0 <= number < clients or not 0 <= first <= first + len(examples) <= rows:
@@ -139,7 +139,8 @@ def join(examples: Examples, welcome: Message) -> Joined:
     federation = dealt(examples)
     if not federation.sizes(TRAIN)[0]:
         raise DataError(
-            "none of this site's rows trains; mark some as 'train', or leave them free."
+            "none of this site's rows is for training; mark some as 'train', or leave the column "
+            "empty."
         )
     return Joined(welcome.head.run, number, clients, config, federation, dealt)
 

@@ -46,7 +46,8 @@ class Keeping:
         found = self._state()
         if found.round > t:
             raise RunError(
-                f"round {t + 1} is asked for, and this site has finished round {found.round + 1}."
+                f"the coordinator asks for round {t + 1}, but this site has finished round "
+                f"{found.round + 1}."
             )
         if found.round < t:
             return found.kept
@@ -98,6 +99,6 @@ class Keeping:
             )
         except (SafetensorError, KeyError, ValueError, OSError) as error:
             raise RunError(
-                f"'{path}' is damaged ({error}); restore it from a copy, or delete it to begin "
-                "this site anew."
+                f"'{path}' is damaged ({error}); restore it from a copy, or delete it to start "
+                "this site again."
             ) from None

@@ -57,7 +57,7 @@ def issue(
     """
     if peer and not _PLAIN.fullmatch(name):
         raise ConfigError(
-            f"'{name}' cannot be the name of a peer; use letters, digits, '-' and '.' alone."
+            f"'{name}' cannot be the name of a peer; use only letters, digits, '-' and '.'."
         )
     if not name or len(name) > 64 or name in (AUTHORITY,) or "/" in name:
         raise ConfigError(f"'{name}' cannot be the name of a site; use up to 64 letters.")

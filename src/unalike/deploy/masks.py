@@ -51,14 +51,16 @@ class Deal(NamedTuple):
         """The same, if a site may take part in it."""
         whole = len(self.members) == len(self.weights) == len(self.keys)
         if not whole or list(self.members) != sorted(set(self.members)):
-            raise MessageError("the members of a sum are not told as they should be.")
+            raise MessageError("the list of members of a sum is malformed.")
         if site not in self.members or self.keys[self.members.index(site)] != public:
-            raise MessageError("a sum was proposed without this site, or with a key not its own.")
+            raise MessageError(
+                "a sum was proposed without this site, or with a key that is not its own."
+            )
         if not all(math.isfinite(w) and w >= 0 for w in self.weights):
             raise MessageError("the weights of a sum are not numbers of 0 or more.")
         if sum(w > 0 for w in self.weights) < FEWEST:
             raise MessageError(
-                f"a sum of fewer than {FEWEST} sites would tell too much of each of them."
+                f"a sum of fewer than {FEWEST} sites would reveal too much about each of them."
             )
         return self
 
@@ -113,7 +115,7 @@ def whole(up: Tree, weight: float, steps: Sequence[int]) -> np.ndarray:
     for x, step in zip(tree.leaves(up), steps, strict=True):
         scaled = np.rint(np.ldexp(weight * x.detach().cpu().double().numpy().ravel(), -step))
         if len(scaled) and not np.abs(scaled).max() < 2**31:  # also if one is not a number
-            raise MessageError("numbers of an update are larger than was agreed for the sum.")
+            raise MessageError("an update has numbers larger than agreed for the sum.")
         parts.append(scaled.astype(np.int64).astype(np.uint32))
     return np.concatenate(parts) if parts else np.zeros(0, np.uint32)
 

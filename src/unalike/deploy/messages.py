@@ -99,7 +99,7 @@ def fitted(tensors: dict[str, Tensor], like: Tree, what: str) -> Tree:
     if tensors.keys() != wanted.keys():
         odd = sorted(tensors.keys() ^ wanted.keys())[0]
         raise MessageError(
-            f"{what} has not the tensors that the recipe declares: '{odd}' "
+            f"{what} does not have the tensors that the recipe declares: '{odd}' "
             f"{'is missing' if odd in wanted else 'is not among them'}."
         )
     for name, x in tensors.items():

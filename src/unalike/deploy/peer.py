@@ -117,7 +117,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         if asked.kind == "fetch":
             return self._fetched(caller, asked)
         if self.site is None or not (self._ready or asked.kind == "learn"):
-            raise NotJoined("this peer has not met all the others yet.")
+            raise NotJoined("this peer is not connected to all the others yet.")
         if asked.kind == "learn":
             return self.own(asked)
         me = self.agreed.names.index(self.name)
@@ -128,12 +128,12 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         serves = isinstance(t, int) and self.server_of(me, t) == who
         if asked.kind in ("begin", "train", "refuse") and (serves or self.moves):
             return self.own(asked)
-        raise MessageError(f"'{asked.kind}' is not for '{caller}' to ask of '{self.name}'.")
+        raise MessageError(f"'{asked.kind}' is not something '{caller}' may ask '{self.name}' for.")
 
     def _fetched(self, caller: str, asked: Message) -> Message:
         what, t, wait = (asked.note.get(k) for k in ("what", "round", "wait"))
         if what not in ("tell", "state") or not isinstance(t, int):
-            raise MessageError("a fetch names what it wants, and of which round.")
+            raise MessageError("a fetch must name what it wants and the round.")
         found = self.shelf.get(str(what), t, caller, POLL if wait else 0.0)
         item = Item({}, {}) if found is None else found
         note = {**item.note, "held": found is not None, "round": self.shelf.round}
@@ -179,14 +179,14 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._do(site, message("begin", run, 0, self.name, note={"stage": 0}))
         if len(site.program) > 1:
             raise ConfigError(
-                "the method has several stages, and each begins with a model that all share, which "
-                "peers do not have; run it with 'unalike serve'."
+                "the method has several stages, each of which starts from a model that all "
+                "share, and peers have none; run it with 'unalike serve'."
             )
         assert site.recipe is not None, "it has begun"
         self.recipe: Recipe = site.recipe
         if isinstance(self.recipe.schedule, Choosing):
             raise ConfigError(
-                "the method chooses its clients by what they reported, which no peer sees of all; "
+                "the method chooses clients by what all of them reported, which no peer sees; "
                 "run it with 'unalike serve'."
             )
         self.n, self.me = len(self.names), self.agreed.names.index(self.name)
@@ -226,7 +226,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             if missing := sorted(set(self.names) - found.keys()):
                 if time.monotonic() > end:
                     raise RunError(
-                        f"peer '{missing[0]}' did not come within {self.arrive:g} seconds."
+                        f"peer '{missing[0]}' did not connect within {self.arrive:g} seconds."
                     )
                 if not said:
                     self.say(f"waiting for {', '.join(missing)}")
@@ -246,8 +246,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             if isinstance(m, str) or m.kind == "refusal":
                 why = m if isinstance(m, str) else m.note.get("why")
                 raise RunError(
-                    f"peer '{name}' did not answer the survey ({why}), and the method cannot do "
-                    "without it; see to the peer and start again."
+                    f"peer '{name}' did not answer the survey ({why}), and the method needs it; "
+                    "repair the peer and start again."
                 )
             got[names.index(name)] = m.tensors
         found = {}
@@ -257,7 +257,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             rows = torch.zeros(self.n, *like.shape, dtype=like.dtype)
             for i, tensors in got.items():
                 if key not in tensors or tensors[key].shape != like.shape:
-                    raise RunError(f"peer '{names[i]}' answered the survey in another form.")
+                    raise RunError(f"peer '{names[i]}' answered the survey in the wrong form.")
                 rows[i] = tensors[key]
             found[q.name] = rows
         return found
@@ -319,13 +319,13 @@ def refuse(config: Config, addresses: Mapping[str, str]) -> None:
     refuse_simulated(config)
     if config.topology.name == "star":
         raise ConfigError(
-            "topology 'star' has a coordinator in its middle: use 'unalike serve', or choose "
-            "another topology, such as ring."
+            "topology 'star' has a coordinator: use 'unalike serve', or choose another topology, "
+            "such as ring."
         )
     if config.topology.settings.get("cloud"):
         raise ConfigError(
-            "topology.cloud puts one more server in the middle, which peers do without; leave it "
-            "out: the numbers are the same."
+            "topology.cloud adds a central server, which peers do not need; leave it out: the "
+            "numbers are the same."
         )
     if config.deploy.secure_aggregation:
         raise ConfigError(
@@ -333,7 +333,9 @@ def refuse(config: Config, addresses: Mapping[str, str]) -> None:
             "it to false."
         )
     if config.clock.kind != "none":
-        raise ConfigError("the clock is simulated, and peers have a real one; set clock.kind none.")
+        raise ConfigError(
+            "the clock is simulated, and peers run in real time; set clock.kind = 'none'."
+        )
 
 
 def run_of(config: Config, names: tuple[str, ...]) -> str:

@@ -23,7 +23,7 @@ def take_part(peer: Peer) -> Path:
     """All rounds, or those that are left; returns the folder with this peer's model and records."""
     with alone(peer.folder), _sentences(peer):
         peer.meet()
-        peer.say(f"met {len(peer.names) - 1} other peers; this is client {peer.me}")
+        peer.say(f"connected to {len(peer.names) - 1} other peers; this is client {peer.me}")
         assert peer.site is not None, "it has met the others"
         guard, remote = guard_of(peer.config, peer.site.program), _remote(peer)
         if peer.moves:
@@ -52,7 +52,7 @@ def _sentences(peer: Peer) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"peer '{peer.name}' cannot write to '{peer.folder}' ({error.strerror}); make room, "
-            "then start it again: it continues where it was."
+            "then start it again: it continues where it stopped."
         ) from None
 
 
@@ -80,7 +80,7 @@ def _gossiping(peer: Peer, gossip: Gossip) -> Any:
         peer.shelf.move(t)
         played = gossip.advance(t)
         if played.after > t + 1:
-            peer.say(f"the others are in round {played.after + 1} already; continuing there")
+            peer.say(f"the others are already in round {played.after + 1}; continuing there")
             t = played.after
             continue
         record: dict[str, Any] = {"round": t + 1, "clients": played.clients}
@@ -105,7 +105,7 @@ def _in_turn(peer: Peer, turns: Turns) -> Any:
             continue  # it was played before this peer was stopped
         found = turns.play(t)
         if found is None:
-            peer.say(f"round {t + 1} was this peer's turn, and the others went on without it")
+            peer.say(f"round {t + 1} was this peer's turn, and the others continued without it")
             continue
         state, done = found
         names = [peer.agreed.names[i] for i in done.ids.tolist()]

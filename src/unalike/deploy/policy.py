@@ -16,16 +16,21 @@ class Policy(Settings):
     """The limits of a site; everything is allowed that is not limited."""
 
     survey: bool = Field(default=True, description="answer questions about the data's distribution")
-    evaluate: bool = Field(default=True, description="judge models on one's own rows and tell how")
-    max_rounds: int = Field(default=0, ge=0, description="rounds to train in at most; 0: any")
+    evaluate: bool = Field(
+        default=True, description="test models on the site's rows and send the metrics"
+    )
+    max_rounds: int = Field(default=0, ge=0, description="most rounds to train in; 0: no limit")
     tell: list[str] = Field(
-        default=[], description="text columns whose levels are told though they are many"
+        default=[], description="text columns whose levels may be sent although there are many"
     )
     secure_aggregation: bool = Field(
-        default=False, description="train only where updates are told as sums of several sites'"
+        default=False,
+        description="train only if the coordinator sees sums of several sites' updates",
     )
     min_noise: float = Field(
-        default=0.0, ge=0, description="least noise multiplier of local differential privacy"
+        default=0.0,
+        ge=0,
+        description="smallest noise multiplier of local differential privacy that is accepted",
     )
 
     def check(self, question: Message) -> None:
@@ -42,15 +47,15 @@ class Policy(Settings):
         """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
         if self.secure_aggregation and not sealed:
             raise MessageError(
-                "this site's policy wants secure aggregation (secure_aggregation), and the recipe "
-                "has none."
+                "this site's policy requires secure aggregation (secure_aggregation), and the "
+                "recipe has none."
             )
         for stage in program:
             noise = max((getattr(c, "noise", 0.0) for c in stage.recipe.channel), default=0.0)
             if noise < self.min_noise:
                 raise MessageError(
-                    f"this site's policy wants a noise multiplier of {self.min_noise:g} at least "
-                    f"(min_noise), and the recipe has {noise:g}."
+                    "this site's policy requires a noise multiplier of at least "
+                    f"{self.min_noise:g} (min_noise), and the recipe has {noise:g}."
                 )
 
 

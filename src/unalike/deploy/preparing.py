@@ -152,7 +152,7 @@ def _kept(pending: Pending, n: Tensor, ones: Tensor) -> tuple[Tensor, Tensor, Te
         if column.role == "number":
             if not int(n[here]):
                 raise RunError(
-                    f"column '{column.name}' is empty in all rows that train, so there is nothing "
+                    f"column '{column.name}' is empty in all training rows, so there is nothing "
                     "to fill it with; leave it out at every site."
                 )
             continue

@@ -56,7 +56,7 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
             yield f"to each neighbour, each round of {stage.rounds}:"
             yield from _listed(tree.row(recipe.algorithm.tells(tree.stack([told])), 0))
         elif config.deploy.secure_aggregation:
-            yield f"upload, each round of {stage.rounds}, masked: only the sum is seen"
+            yield f"upload, each round of {stage.rounds}, masked: the coordinator sees only the sum"
             numbers += ["the length of the update", "a power of two for each tensor"]
             yield from _listed(like.wire)
         else:
@@ -66,11 +66,11 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
             yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
         yield f"  and numbers: {', '.join(numbers)}, and how much was computed"
     if config.topology.name != "star":
-        yield "verdicts: to nobody; they stay in this peer's own records"
+        yield "test results: to nobody; they stay in this peer's own records"
         yield "never: rows, labels, personal models, what this peer keeps between rounds"
         return
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
-    yield f"verdicts, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"
+    yield f"test results, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"
     yield "never: rows, labels, personal models, what this site keeps between rounds"
 
 

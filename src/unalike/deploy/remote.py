@@ -83,7 +83,7 @@ class Remote:
         if silent:
             raise RunError(
                 f"site '{silent[0]}' did not answer the survey ({self.why.get(silent[0], '')}), "
-                "and the method cannot do without it; see to the site and resume."
+                "and the method needs it; repair the site and resume."
             )
         answers = {}
         for q in questions:
@@ -91,7 +91,7 @@ class Remote:
             first = rows[0]
             for i, row in enumerate(rows):
                 if row is None or first is None or row.shape != first.shape:
-                    raise RunError(f"site '{self.names[i]}' answered the survey in another form.")
+                    raise RunError(f"site '{self.names[i]}' answered the survey in the wrong form.")
             answers[q.name] = torch.stack([r for r in rows if r is not None])
         return answers
 
@@ -153,7 +153,7 @@ class Remote:
             except (RuntimeError, ValueError, IndexError):  # a code that is none
                 raise MessageError("an upload cannot be decoded.") from None
         elif asked["reply"] and self.sums is not None:
-            fitted(m.tensors, (), "an upload whose sum is asked for later")
+            fitted(m.tensors, (), "an upload whose sum is requested later")
             self.sums.read(m)
         stats = numbers(m.note.get("stats"), "the statistics of an upload")
         wanted = self._numbers if asked["reply"] else self._numbers - {"norm"}
@@ -166,7 +166,7 @@ class Remote:
             )
         work = numbers(m.note.get("work"), "the work of an upload")
         if work.keys() != set(Work._fields) or min(work.values()) < 0:
-            raise MessageError("the work of an upload is not told as it should be.")
+            raise MessageError("the work of an upload is malformed.")
 
     def refuse(self, ids: Sequence[int]) -> None:
         """Sites go back to what they had before the round."""
@@ -179,7 +179,7 @@ class Remote:
         got = {i: _verdicts(m) for i, m in self.ask("evaluate", notes, each)}
         sections = dict.fromkeys(s for v in got.values() for s in v)
         if not sections:
-            raise RunError("no site judged the model, so there is nothing to record; resume later.")
+            raise RunError("no site tested the model, so there is nothing to record; resume later.")
         found = {
             s: self._side_by_side({i: v[s] for i, v in got.items() if s in v}) for s in sections
         }

@@ -95,7 +95,7 @@ class Sealing:
             raise MessageError(f"this site holds no update of round {proposal.round + 1}.")
         deal = proposal.deal(self.run).checked(self.site, self.secrets.public)
         if len(deal.steps) != len(tree.leaves(self._up)):
-            raise MessageError("the steps of a sum are not those of the recipe's tensors.")
+            raise MessageError("the steps of a sum do not match the recipe's tensors.")
         for name, proof in zip(proposal.members, proposal.proofs, strict=True):
             self._prove(name, proof)
         weight = deal.weights[deal.members.index(self.site)]
@@ -108,12 +108,12 @@ class Sealing:
         """What takes this site's own mask away, for one sum of a round."""
         deal, number = self._deal, question.note.get("round")
         if deal is None or (deal.round, deal.attempt) != (number, question.note.get("attempt")):
-            raise MessageError("this site has no part in the sum that is to be opened.")
+            raise MessageError("this site has no part in the sum to be unmasked.")
         before = json.loads(self.path.read_bytes()) if self.path.exists() else {}
         if before.get("round") == deal.round and before.get("group") != deal.group():
             raise MessageError(
-                f"this site has opened another sum of round {deal.round + 1}, and two would tell "
-                "single updates."
+                f"this site has already unmasked another sum of round {deal.round + 1}, and two "
+                "would reveal single updates."
             )
         write(self.path, json.dumps({"round": deal.round, "group": deal.group()}))
         own = bytearray(self.secrets.own(deal))
@@ -122,7 +122,7 @@ class Sealing:
     def _read(self, question: Message) -> Proposal:
         raw = question.tensors.get("['proposal']")
         if raw is None or raw.dtype != torch.uint8:
-            raise MessageError("a sum was asked for without a proposal.")
+            raise MessageError("a sum was requested without a proposal.")
         try:
             return Proposal.model_validate_json(raw.numpy().tobytes())
         except (ValidationError, ValueError, RecursionError):
@@ -135,5 +135,5 @@ class Sealing:
         said = statement(self.run, name, proof.public)
         certificate, signature = proof.certificate.encode(), bytes.fromhex(proof.signature)
         if not vouched(self.identity.authority, certificate, name, said, signature):
-            raise MessageError(f"the key that was told for site '{name}' is not signed by it.")
+            raise MessageError(f"the key given for site '{name}' is not signed by it.")
         self._known.add((name, proof))

@@ -118,18 +118,19 @@ def serve(
     refuse_simulated(config)
     if config.topology.name != "star":
         raise ConfigError(
-            f"topology '{config.topology.name}' has no coordinator in its middle; serve runs star."
+            f"topology '{config.topology.name}' has no coordinator; unalike serve runs topology "
+            "'star'."
         )
     if config.deploy.secure_aggregation and len(names) < FEWEST:
         raise ConfigError(
-            f"deploy.secure_aggregation needs {FEWEST} sites at least: of two, each would know the "
-            "other's update from the sum and its own."
+            f"deploy.secure_aggregation needs {FEWEST} sites or more: with two, each could "
+            "subtract its own update from the sum."
         )
     with alone(folder):
         run = _known(folder, config, names)
         hellos = desk.arrivals(arrive)
         if missing := sorted(set(names) - set(hellos)):
-            raise RunError(f"site '{missing[0]}' did not come within {arrive:g} seconds.")
+            raise RunError(f"site '{missing[0]}' did not connect within {arrive:g} seconds.")
         agreed = agree(hellos, config.seed)
         desk.welcome({name: welcome(agreed, name, config, run) for name in names})
         try:
@@ -137,7 +138,7 @@ def serve(
         except OSError as error:
             raise RunError(
                 f"the coordinator cannot write to '{folder}' ({error.strerror}); make room, then "
-                "serve again: it continues after the last round that was saved."
+                "serve again: it continues after the last saved round."
             ) from None
     return folder
 
@@ -269,7 +270,7 @@ def _told_sizes(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> 
                 raise MessageError(answer if isinstance(answer, str) else answer.note.get("why"))
             found[site] = int(fitted(answer.tensors, like, "an answer")["rows"])
         except MessageError as error:
-            raise RunError(f"site '{site}' did not tell how many rows train: {error}") from None
+            raise RunError(f"site '{site}' did not say how many rows train: {error}") from None
         if not 1 <= found[site] <= agreed.rows_of[site]:
             raise RunError(f"site '{site}' claims to train on {found[site]} rows.")
     return torch.tensor([found[name] for name in agreed.names])
@@ -335,7 +336,7 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
         for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
             if isinstance(answer, str) or answer.kind == "refusal":
                 why = answer if isinstance(answer, str) else answer.note.get("why")
-                raise RunError(f"site '{site}' did not tell what scaling and filling take: {why}")
+                raise RunError(f"site '{site}' did not send what scaling and filling need: {why}")
             try:
                 got[site] = fitted(answer.tensors, like, "an answer")
             except MessageError as error:

@@ -86,7 +86,7 @@ class Site:
                 self.policy.check(question)
             return self._handlers[question.kind](question)
         except KeyError:
-            return self._refused(question, f"a site is not asked '{question.kind}'.")
+            return self._refused(question, f"a site cannot be asked '{question.kind}'.")
         except UnalikeError as error:
             return self._refused(question, str(error))
 
@@ -223,7 +223,7 @@ class Site:
 
     def _sealed(self) -> Sealing:
         if self.sealing is None:
-            raise MessageError("updates of this run are told one by one; nothing is summed.")
+            raise MessageError("updates of this run are sent one by one; nothing is summed.")
         return self.sealing
 
     def _keys(self, question: Message) -> Message:
@@ -262,7 +262,7 @@ class Site:
         x, noise = (under(question.tensors, part)[""] for part in ("x", "noise"))
         e, task = self.federation.examples, self._begun().algorithm.task
         if x.shape[1:] != e.x.shape[1:] or x.dtype != e.x.dtype or len(noise) != len(x):
-            raise MessageError("the rows to judge are not of the form of this site's own.")
+            raise MessageError("the rows to test on do not have the form of this site's own.")
         with torch.no_grad():
             w = self.examiner.model(downs, 0)
             return self._said(question, tensors={"out": task.outputs(w, x, noise)})
@@ -273,14 +273,14 @@ class Site:
         told, named = under(question.tensors, "model"), tree.named(down)
         same = question.note.get("same", {})
         if not isinstance(same, dict) or not set(map(str, same.values())) <= named.keys():
-            raise MessageError("a model is said to be in a download that does not hold it.")
+            raise MessageError("a download is said to contain a model but does not.")
         told |= {name: named[at] for name, at in same.items()}
         model = fitted(told, self.w0, "the model") if told else None
         return tree.map(lambda x: x[None], down), [model]
 
     def _refuse_alone(self) -> None:
         if self.sealing is not None:
-            raise MessageError("updates of this run are summed, so no single model is told.")
+            raise MessageError("updates of this run are summed, so no single model is sent.")
 
     def _flying(self, question: Message) -> Message:
         self._refuse_alone()

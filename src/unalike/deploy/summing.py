@@ -69,7 +69,7 @@ class Sums:
         found = m.note.get("exponents")
         whole = isinstance(found, list) and len(found) == len(tree.leaves(self.like))
         if not whole or not all(type(e) is int and abs(e) < LARGEST for e in found or ()):
-            raise MessageError("the sizes of an update are not told as they should be.")
+            raise MessageError("the sizes of an update are malformed.")
         return list(found or ())
 
     def total(self, ids: Tensor, p: Tensor) -> Tree:
@@ -118,7 +118,7 @@ def refuse_single(recipe: Recipe, loop: Loop, w: Params) -> None:
     why = _reason(recipe, loop, w)
     if why:
         raise ConfigError(
-            f"deploy.secure_aggregation shows the coordinator a sum of updates alone, and {why}; "
+            f"deploy.secure_aggregation shows the coordinator only a sum of updates, and {why}; "
             "choose another method, or set it to false."
         )
 

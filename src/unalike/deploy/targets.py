@@ -48,7 +48,7 @@ def ranged(examples: Examples, told: dict[str, Tensor]) -> Examples:
     """Examples whose targets are in the ranges of all sites."""
     edges, count = told["['edges']"].double().numpy(), int(told["['ranges']"])
     if edges.ndim != 1 or not 2 <= count <= len(edges) + 1 or not len(edges) <= count:
-        raise MessageError("the ranges of the target are not told as they should be.")
+        raise MessageError("the ranges of the target are malformed.")
     ranges = np.searchsorted(edges, examples.y.numpy(), side="left").clip(max=count - 1)
     names = [f"at most {edge:.4g}" for edge in edges] + [f"above {edges[-1]:.4g}"]
     return replace(

@@ -65,7 +65,7 @@ class Turns:
                 m = self.fetching.reachable("state", r, name)
                 found = None if m is None else m.tensors
             if found is None:
-                self.peer.say(f"round {r + 1} of '{name}' is lost; going on without it")
+                self.peer.say(f"round {r + 1} of '{name}' is lost; continuing without it")
                 continue
             try:
                 state: State = fitted(found, like, "the server's state")
@@ -75,7 +75,7 @@ class Turns:
             return r, state._replace(survey=self.peer.survey)
         if t >= self.peer.n:  # everybody had a turn, so there is a state somewhere
             raise RunError(
-                "no peer that can be reached has the state of the run; start those that are gone, "
-                "then this one again."
+                "no reachable peer has the state of the run; start the missing peers, then this "
+                "one again."
             )
         return -1, self.blank._replace(survey=self.peer.survey)

@@ -61,7 +61,7 @@ def work(
         except OSError as error:
             raise RunError(
                 f"site '{name}' cannot write to '{folder}' ({error.strerror}); make room, then "
-                "join again: it continues with the state that it has."
+                "join again: it continues with the state it has."
             ) from None
 
 
@@ -119,4 +119,4 @@ def _answered(
     try:
         line.call("Answer", told, LIMIT, TRANSFER)
     except MessageError as error:  # too late, or the coordinator has another question by now
-        say(f"an answer was turned away: {error}")
+        say(f"an answer was refused: {error}")

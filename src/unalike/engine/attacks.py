@@ -61,7 +61,7 @@ class _Attack(Attack):
     def attackers(self, n: int, seed: int) -> Tensor:
         """A uniform draw from the attack's own stream."""
         if n < 2:
-            raise ConfigError("there is a single client, who cannot be an attacker; drop [attack].")
+            raise ConfigError("the only client cannot be an attacker; drop [attack].")
         count = round(self.share * n) if self.number is None else self.number
         if not 1 <= count < n:
             said = f"share = {self.share:g}" if self.number is None else f"number = {self.number}"
@@ -110,13 +110,13 @@ class _Flipping(_Attack):
 
 
 class LabelFlip(_Flipping):
-    """Attackers train on wrong labels: all classes reversed, or one class named as another."""
+    """Attackers train on wrong labels: all classes reversed, or one class labelled as another."""
 
 
 class SignFlip(_Attack):
-    """Attackers send their update with the sign reversed, enlarged."""
+    """Attackers send their update with the sign reversed, and longer."""
 
-    scale: float = Field(default=4.0, gt=0, description="how many times longer than the honest one")
+    scale: float = Field(default=4.0, gt=0, description="factor on the honest update")
 
     def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
         """-scale u."""
@@ -136,10 +136,12 @@ class Noise(_Attack):
 
 
 class ModelReplacement(_Flipping):
-    """Attackers train on wrong labels and boost the update, to replace the model by theirs."""
+    """Attackers train on wrong labels and boost the update to replace the model with theirs."""
 
     scale: float | None = Field(
-        default=None, gt=0, description="boost; left out: answers over attackers, so that they win"
+        default=None,
+        gt=0,
+        description="boost; unset: the number of answers over that of attackers, so that they win",
     )
 
     def forge(self, up: Tree, boost: Tensor, key: Key) -> Tree:
@@ -148,17 +150,19 @@ class ModelReplacement(_Flipping):
 
 
 class Backdoor(_Attack):
-    """Attackers put a trigger on some rows and call them the target; the rest they learn well."""
+    """Attackers put a trigger on some rows and label them as the target; they learn the rest."""
 
-    target: int = Field(default=0, ge=0, description="the class that the trigger is to bring about")
+    target: int = Field(default=0, ge=0, description="the class that the trigger should produce")
     rows: float = Field(
         default=0.5, gt=0, le=1, description="share of an attacker's training rows with the trigger"
     )
     size: int = Field(
-        default=3, ge=1, description="pixels of the square's side, or how many features of a table"
+        default=3,
+        ge=1,
+        description="side of the square in pixels, or number of features of a table",
     )
-    value: float = Field(default=1.0, description="of the trigger's pixels or features")
-    scale: float = Field(default=1.0, gt=0, description="how many times longer the update is sent")
+    value: float = Field(default=1.0, description="value of the trigger's pixels or features")
+    scale: float = Field(default=1.0, gt=0, description="factor on the update")
 
     def poison(self, examples: Examples, rows: Tensor) -> Examples:
         """The trigger and the target's label; which rows depends on their numbers alone."""
@@ -170,8 +174,8 @@ class Backdoor(_Attack):
             )
         if not examples.x.is_floating_point() or examples.y.ndim > 1:
             raise ConfigError(
-                f"attack 'backdoor' puts a trigger on images or tables, and the examples of "
-                f"'{examples.name}' are symbols; use another attack."
+                "attack 'backdoor' puts a trigger on images or tables, and the examples of "
+                f"'{examples.name}' are tokens; use another attack."
             )
         keys = rng.fold_in(rng.key(0), rows)
         some = rows[vmap(lambda k: rng.uniform(k, 1))(keys)[:, 0] < self.rows]

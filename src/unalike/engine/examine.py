@@ -103,8 +103,8 @@ class Examiner:
             self.pooled = None
         if self.pooled is not None and not len(self.pooled.order):
             raise ConfigError(
-                "there is nothing to test on: no client has a test row and the data have no test "
-                "set of their own; raise split.test or use fewer clients."
+                "there is nothing to test on: no client has a test row and the data have no "
+                "separate test set; raise split.test or use fewer clients."
             )
         self.probe: Probe | None = None
         if exam.adversary:
@@ -285,7 +285,7 @@ class Examiner:
     def _weights(self, downs: Tree, ids: Tensor, which: str = "personal") -> Params:
         of = getattr(self.algorithm, which)
         own = vmap(of)(tree.row(downs, self.home[ids]), self.kept(ids))
-        assert own is not None, "a client has a model of its own, or is judged by the server's"
+        assert own is not None, "a client is tested with its own model or with the server's"
         return own
 
     def model(self, downs: Tree, i: int, shared: Params | None = None) -> Params:

@@ -22,7 +22,7 @@ class Faults:
 
     drop: float = 0.0  # the client never answers
     straggle: float = 0.0  # it does only part of its work
-    least_work: float = 0.1  # the least share a straggler does
+    least_work: float = 0.1  # the smallest share of the work that a straggler does
     garbage: float = 0.0  # it answers with nonsense
     kind: Garbage = "nan"
 

@@ -82,8 +82,8 @@ class Graphs:
         self._refused = True
         self.clear()
         warnings.warn(
-            "a local step of this model or method cannot be recorded as a CUDA graph, so steps run "
-            "one by one, which is slower; engine.graphs = false hides this "
+            "a local step of this model or method cannot be recorded as a CUDA graph, so steps "
+            "are launched one by one, which is slower; engine.graphs = false hides this "
             f"({getattr(self._record, 'why', 'it needs the host')})",
             RunWarning,
             stacklevel=2,

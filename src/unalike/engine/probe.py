@@ -41,8 +41,8 @@ class Probe:
             )
         if not task.network.head:
             raise ConfigError(
-                "evaluation.adversary looks at what goes into the model's head: give the module "
-                "an attribute head = ('layer.',)."
+                "evaluation.adversary looks at the input of the model's head: give the module an "
+                "attribute head = ('layer.',)."
             )
         self.attributes, beside = len(protected), getattr(task, "beside", None)
         self.against = beside.of if isinstance(beside, Fair) else None

@@ -43,7 +43,7 @@ class Torchrun:
         missing = [name for name in needed if name not in os.environ]
         if missing:
             raise ConfigError(
-                f"--distributed needs processes that know of one another ({missing[0]} is not "
+                f"--distributed needs processes that know of each other ({missing[0]} is not "
                 "set); start them with: torchrun --nproc-per-node 2 -m unalike run FILE "
                 "--distributed."
             )

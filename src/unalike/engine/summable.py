@@ -19,7 +19,7 @@ def needs_more(recipe: Recipe, w: Params, key: Key) -> str:
     """Why a sum is not enough; empty if it is."""
     algorithm = recipe.algorithm
     if isinstance(recipe.schedule, Mediated):
-        return "clients begin where single others arrived"
+        return "clients start where single other clients ended"
     if recipe.filters:
         return f"{type(recipe.filters[0]).__name__} looks at every single update"
     if measured := sorted(recipe.needs & MEASURED.keys()):
@@ -27,7 +27,7 @@ def needs_more(recipe: Recipe, w: Params, key: Key) -> str:
     if not all(isinstance(member, InPlace) for member in recipe.channel):
         return "compressed updates do not add up"
     if algorithm.flying(algorithm.client_init(w, key)) is not None:
-        return "models that are on their way are collected from single sites"
+        return "models in transit are collected from single sites"
     server = algorithm.server_init(w, key)
     zero = tree.map(torch.zeros_like, algorithm.upload_like(algorithm.broadcast(server)))
     p = torch.full((TRIED,), 1 / TRIED, dtype=torch.float64)

@@ -219,7 +219,7 @@ class _Call(NamedTuple):
             new = self.step(carry, self.data.shown(x, y, root, now, self.batches), given)
         found, form = _parted(new)
         if form != self.form or any(map(_unlike, found, flat)):
-            raise Untraceable("what it hands on has another form than what it was handed")
+            raise Untraceable("its output has another form than its input")
         return found, sum(passes)
 
 
@@ -262,7 +262,7 @@ def _program(
         program = Program(loop, read, passes)
         found = program([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
         if not _near(carry, wanted, [x[0] for x in found]):
-            raise Untraceable("its trace gives other numbers")
+            raise Untraceable("its trace gives different numbers")
     return program
 
 
@@ -277,7 +277,7 @@ def _traced(f: Callable[..., list[Tensor]], args: tuple[Tensor, ...]) -> fx.Grap
         if torch.Tag.dynamic_output_shape in op.tags and not _by_numbers(node):
             raise Untraceable(f"the shape of {op} depends on values")
         if op is torch.ops.aten._local_scalar_dense.default:
-            raise Untraceable("it reads a number out of a tensor, as a branch by value does")
+            raise Untraceable("it reads a number out of a tensor, as a branch on a value does")
         if op._schema.is_mutable:
             raise Untraceable(f"{op} changes a tensor in place")
         if "rnn" in str(op):  # the fused layer keeps nothing for its backward pass outside a tape

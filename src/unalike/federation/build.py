@@ -61,7 +61,7 @@ def federate(
     if examples.classes == 1 and examples.ranges is None:  # a site of several may have only one
         raise DataError(
             f"all {len(examples)} labels are '{(*examples.class_names, '0')[0]}'; classification "
-            "needs two classes or more."
+            "needs at least two classes."
         )
     labels = Labels(examples.strata, examples.classes, examples.groups, examples.group_names)
     owner, names, marks = partitioner.assign(labels, stream(seed, PARTITION))

@@ -147,7 +147,7 @@ class Federation:
         return tuple(map(group, (TRAIN, VALIDATION, TEST, ADAPT)))
 
     def sizes(self, part: int) -> np.ndarray:
-        """How many examples of one part each client (the new ones too) holds."""
+        """How many examples of one part each client holds, including new clients."""
         return np.bincount(self.owner[self.part == part], minlength=self.n_clients + self.n_new)
 
     @cached_property
@@ -159,13 +159,13 @@ class Federation:
         return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
 
     def marked(self, words: Sequence[str]) -> "Federation":
-        """The federation with one mark more for each client; an empty word is none."""
+        """The federation with one more mark for each client; an empty word is none."""
         had = self.marks or ((),) * (self.n_clients + self.n_new)
         new = ((*mine, word) if word else mine for mine, word in zip(had, words, strict=True))
         return replace(self, marks=tuple(new))
 
     def pooled(self) -> "Rows":
-        """All training rows as one client's: what the pooled upper bound trains on."""
+        """All training rows as one client's: the data of the pooled upper bound."""
         mine = self.rows(TRAIN)
         last = int(mine.start[self.n_clients])
         return Rows(mine.order[:last], np.array([0, last]))

@@ -80,7 +80,7 @@ class FeatureSkew:
 def measure_features(federation: Federation, seed: int = 0) -> FeatureSkew:
     """The feature skew of a federation's training rows, as the models see them.
 
-    Symbols (text) have no distance, so they are not measured.
+    Tokens (text) have no distance, so they are not measured.
     """
     rng, n = stream(seed, FEATURES), federation.n_clients
     found = FeatureSkew(np.full(n, np.nan), np.full(n, np.nan), federation.sizes(TRAIN)[:n])

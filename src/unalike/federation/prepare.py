@@ -93,7 +93,7 @@ def _median(values: np.ndarray, name: str) -> np.ndarray:
     present = values[~np.isnan(values)]
     if not len(present):
         raise DataError(
-            f"column '{name}' is empty in all rows that train, so there is nothing to fill it "
+            f"column '{name}' is empty in all training rows, so there is nothing to fill it "
             "with; drop it."
         )
     return np.array([np.median(present)])

@@ -66,8 +66,8 @@ def reachable(sampler: str, clients: int, classes: int) -> tuple[float, float]:
 
 def _coprime(clients: int, classes: int) -> str:
     return (
-        f"no fewer labels than all {classes} can be dealt evenly to {clients} client(s); use a "
-        f"number of clients that has a divisor in common with {classes}, such as {classes}"
+        f"no fewer labels than all {classes} can be split evenly among {clients} client(s); use "
+        f"a number of clients that has a divisor in common with {classes}, such as {classes}"
     )
 
 

@@ -76,8 +76,8 @@ TESTS = {
     "adapted": "new clients after local steps",
     "settled": "own test data of clients that were there from the start",
     "late": "own test data of clients that joined late",
-    "common": "clients' own test data, at the common point that validation data choose",
-    "oracle": "clients' own test data, at each client's best point on these very data",
+    "common": "clients' own test data, at the common point chosen on validation data",
+    "oracle": "clients' own test data, at each client's best point on these same data",
 }
 SECTIONS = {"train": "training data", "validation": "validation data", **TESTS}
 POOLED = "global"  # judged as one set of rows, so there is no spread over clients

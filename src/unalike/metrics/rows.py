@@ -73,7 +73,7 @@ def check_rows(
     if wrong.any():
         raise DataError(
             f"label {labels[wrong][0].item()} of client {int(owner[wrong][0])} is not a class "
-            f"from 0 to {classes - 1}; drop the rows that are to be ignored."
+            f"from 0 to {classes - 1}; drop the rows that should be ignored."
         )
     finite = torch.isfinite(logits)
     finite = finite if binary else finite.all(1)

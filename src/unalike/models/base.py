@@ -33,7 +33,8 @@ class Model(Settings, ABC):
     init: Literal["glorot", "torch"] = Field(
         default="glorot",
         description="how weights are drawn from the seed: Glorot-normal with zero biases, or as "
-        "PyTorch draws linear and convolutional layers, uniform within 1/sqrt(inputs), biases too",
+        "PyTorch initialises linear and convolutional layers: uniform within "
+        "1/sqrt(inputs), including biases",
     )
 
     def options(self) -> dict[str, Any]:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class StackedLSTM(Model):
-    """A stacked LSTM over symbols: embedding, LSTM layers | one layer."""
+    """A stacked LSTM over tokens: embedding, LSTM layers | one layer."""
 
     name: ClassVar[str] = "stacked_lstm"
-    takes: ClassVar[str] = "sequences of symbols (length,)"
+    takes: ClassVar[str] = "sequences of tokens (length,)"
     axes: ClassVar[int | None] = 1
 
     vocabulary: int | None = Field(
-        default=None, ge=1, description="number of symbols; as many as classes unless given"
+        default=None, ge=1, description="number of tokens; as many as classes unless given"
     )
-    embedding: int = Field(default=8, ge=1, description="size of a symbol's embedding")
+    embedding: int = Field(default=8, ge=1, description="size of a token's embedding")
     hidden: int = Field(default=256, ge=1, description="units of every LSTM layer")
     layers: int = Field(default=2, ge=1, description="LSTM layers")
     bias: bool = Field(default=False, description="whether LSTM and linear layers have biases")
@@ -42,8 +42,8 @@ class StackedLSTM(Model):
 
         if self.vocabulary is None and classes == 1:
             raise ConfigError(
-                f"{self.name} cannot take the size of its vocabulary from a task with one output: "
-                "set vocabulary to the number of symbols."
+                f"{self.name} cannot take the size of its vocabulary from a task with one "
+                "output: set vocabulary to the number of tokens."
             )
         features = nn.Sequential(
             nn.Embedding(self.vocabulary or classes, self.embedding),

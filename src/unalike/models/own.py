@@ -1,4 +1,4 @@
-"""A network of the user's own, named by its Python file."""
+"""The user's own network, named by its Python file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +17,7 @@ class OwnModel(Model):
     """Your own nn.Module: a function or class (shape, classes) in a Python file."""
 
     name: ClassVar[str] = "module"
-    takes: ClassVar[str] = "whatever it was written for"
+    takes: ClassVar[str] = "any input that it was written for"
 
     file: str = Field(description="path of the Python file")
     attribute: str = Field(

@@ -1,9 +1,8 @@
-"""Networks that come trained, through the libraries that keep them, from weights on disk.
+"""Pre-trained networks from other libraries, with weights from disk.
 
 EfficientNet-B0 (Tan and Le 2019) from timm, DistilBERT (Sanh et al. 2019) from transformers, each
-with AAggFF's head (Hahn et al. 2024). Nothing is fetched: ``weights`` names what is on the disk.
-With ``run.init = "given"`` training begins with them; anything else would draw them anew, and is
-refused.
+with AAggFF's head (Hahn et al. 2024). Nothing is downloaded: ``weights`` names files on disk.
+``run.init = "given"`` starts from them; without it they would be drawn at random, which is refused.
 """
 
 from importlib import import_module
@@ -52,7 +51,7 @@ class DistilBert(Model):
     """DistilBERT of transformers, its first token | two layers."""
 
     name: ClassVar[str] = "distilbert"
-    takes: ClassVar[str] = "sequences of symbols (length,)"
+    takes: ClassVar[str] = "sequences of tokens (length,)"
     axes: ClassVar[int | None] = 1
 
     weights: str = Field(
@@ -93,8 +92,8 @@ def _library(module: str, model: str) -> Any:
 
 def _missing(model: str, path: Path) -> ConfigError:
     return ConfigError(
-        f"model '{model}' has no weights at '{path}'; fetch them where there is a network and name "
-        "their place by model.weights."
+        f"model '{model}' has no weights at '{path}'; fetch them on a machine with a network and "
+        "give their path as model.weights."
     )
 
 

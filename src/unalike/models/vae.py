@@ -1,4 +1,4 @@
-"""The beta-VAE (Higgins et al. 2017) whose latent space measures how unlike clients are."""
+"""The beta-VAE (Higgins et al. 2017) whose latent space measures how much clients differ."""
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ class BetaVAE(Model):
     )
     latent: int = Field(default=2, ge=1, description="number of latent variables")
     beta: float = Field(
-        default=1.0, ge=0, description="weight of the KL term in training; a test always takes 1"
+        default=1.0, ge=0, description="weight of the KL term in training; always 1 in a test"
     )
     judge: Literal["sample", "mean"] = Field(
         default="sample", description="latent variables in a test: sampled, or their means"

@@ -40,18 +40,18 @@ class Augmentation(Settings):
 
 
 class Images(Augmentation):
-    """Pictures are shifted, mirrored and, if asked for, recoloured."""
+    """Images are shifted, mirrored and, if asked for, recoloured."""
 
     crop: int = Field(
-        default=4, ge=0, description="most pixels that a picture moves; what was not there is 0"
+        default=4, ge=0, description="most pixels that an image moves; the border is filled with 0"
     )
-    flip: bool = Field(default=True, description="mirror every second picture")
+    flip: bool = Field(default=True, description="mirror half of the images, at random")
     jitter: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="brightness, contrast and, of three channels, saturation: factors within "
-        "1 ± jitter",
+        description="brightness, contrast and, with three channels, saturation: factors within 1 "
+        "± jitter",
     )
     noise: float = Field(default=0.0, ge=0, description="standard deviation of added noise")
 
@@ -75,13 +75,13 @@ class Images(Augmentation):
 
 
 class Text(Augmentation):
-    """Some symbols are replaced by others from the same example."""
+    """Some tokens are replaced by others from the same example."""
 
-    drop: float = Field(default=0.1, ge=0, lt=1, description="chance that a symbol is replaced")
+    drop: float = Field(default=0.1, ge=0, lt=1, description="probability that a token is replaced")
 
     def misfit(self, shape: tuple[int, ...], whole: bool) -> str:
         """A row of symbols."""
-        return "" if whole and len(shape) == 1 else "alters sequences of symbols"
+        return "" if whole and len(shape) == 1 else "alters sequences of tokens"
 
     def __call__(self, x: Tensor, key: Key) -> Tensor:
         """Each sequence of [n, T]."""
@@ -92,9 +92,11 @@ class Text(Augmentation):
 
 
 class Audio(Augmentation):
-    """Sounds begin earlier or later, are louder or softer, and noisier."""
+    """Sounds start earlier or later, become louder or softer, and get noise."""
 
-    shift: float = Field(default=0.1, ge=0, lt=1, description="most of a sound's length it moves")
+    shift: float = Field(
+        default=0.1, ge=0, lt=1, description="most that a sound moves, as a share of its length"
+    )
     gain: float = Field(default=0.1, ge=0, lt=1, description="loudness: a factor within 1 ± gain")
     noise: float = Field(default=0.005, ge=0, description="standard deviation of added noise")
 

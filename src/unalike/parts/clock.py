@@ -46,7 +46,7 @@ class Clock:
     speed: Rate = Rate(1000.0)  # examples a second
     down: Rate = Rate(1e6)  # bytes a second
     up: Rate = Rate(1e6)
-    latency: float = 0.0  # seconds of a message
+    latency: float = 0.0  # seconds that a message takes at least
     jitter: float = 0.0
     deadline: float | None = None  # seconds after which a round ends
 

@@ -45,7 +45,7 @@ def _drawn(kind: Kind, chance: float, degree: int, seed: int, n: int, number: in
 
     fits = degree < n and (degree % 2 == 0 if kind == "small_world" else degree * n % 2 == 0)
     if kind != "erdos_renyi" and not fits:
-        even = "be even" if kind == "small_world" else "or that number be even"
+        even = "be even" if kind == "small_world" else "or that number must be even"
         raise ConfigError(
             f"there is no graph in which each of {n} clients has {degree} neighbours; "
             f"topology.degree must be below the number of clients, and {even}."

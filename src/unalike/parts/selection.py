@@ -97,7 +97,7 @@ class Tiers:
         """A tier with equal chances, then a uniform sample of it."""
         if seen.seconds is None:
             raise ConfigError(
-                "tiers are made of the clients' speeds; set clock.kind = 'simulated'."
+                "tiers are based on the clients' speeds; set clock.kind = 'simulated'."
             )
         groups = seen.seconds.argsort(stable=True).tensor_split(self.tiers)
         now = rng.fold_in(key, t)

@@ -138,7 +138,7 @@ class Decentralized(Unhosted):
         """Rules for weights that would not be asked."""
         if self.weights == "rule":
             return MappingProxyType({})
-        why = "topology.weights = 'metropolis' takes the place of its weights"
+        why = "topology.weights = 'metropolis' replaces its weights"
         return dict.fromkeys((Trait.SETS_WEIGHTS, Trait.SCALES_WEIGHTS), why)
 
     def home(self, n: int) -> Tensor:
@@ -193,8 +193,8 @@ class Torus(Decentralized):
             said = f"topology.rows = {rows}" if self.rows else "a torus"
             ways = f"rows may be {', '.join(map(str, sizes))}" if sizes else "use topology 'ring'"
             raise ConfigError(
-                f"{said} does not fit {n} clients, who must fill at least 3 rows and 3 columns; "
-                f"{ways}."
+                f"{said} does not fit {n} clients, which must fill at least 3 rows and 3 "
+                f"columns; {ways}."
             )
         place = torch.arange(n).reshape(rows, -1)
         around = [place.roll(s, d).flatten() for s in (1, -1) for d in (0, 1)]

@@ -126,8 +126,8 @@ class ClassBalance:
         skewed = apart > self.target + 1e-12
         if not skewed.any():
             return (
-                f"fedaug changes nothing: the EMD of every client is at most {self.target:g} "
-                "already; lower its target"
+                "fedaug changes nothing: the EMD of every client is already at most "
+                f"{self.target:g}; lower its target"
             )
         lacks = (counts == 0).sum(axis=1)
         closest = 2 * lacks / classes
@@ -137,10 +137,10 @@ class ClassBalance:
         changed = skewed & (apart > closest + 1e-9)
         effect = "" if changed.any() else "changes nothing and "
         return (
-            f"fedaug {effect}leaves {stuck.sum()} of {len(counts)} clients above its target EMD of "
-            f"{self.target:g}: they lack {lacks[stuck].sum()} classes, of which they have no "
-            "example to vary; give every client one of each class, as partition.keep_one = true "
-            "does where a partitioner has it"
+            f"fedaug {effect}leaves {stuck.sum()} of {len(counts)} clients above its target EMD "
+            f"of {self.target:g}: they lack {lacks[stuck].sum()} classes, and there is no "
+            "example to vary; give every client one of each class, for example with "
+            "partition.keep_one = true"
         )
 
     def effect(self, counts: np.ndarray) -> dict[str, Any]:

@@ -37,11 +37,11 @@ SHOWN = 10  # classes that a line names
 
 @dataclass(frozen=True, repr=False)
 class Trained:
-    """The models of a run, with what makes new rows theirs.
+    """The models of a run, with what they need to read new rows.
 
     Rows may be the path of a table, NPZ file or folder of images, a pandas or polars frame, or an
-    array. Without a client it is the shared model that answers; where only the clients hold whole
-    models, or there are several servers, it is the mean of what all of them say.
+    array. Without a client the shared model predicts; if only the clients hold whole models, or if
+    there are several servers, the prediction is the mean over all of their models.
     """
 
     clients: tuple[str, ...]
@@ -91,11 +91,11 @@ class Trained:
         return replace(self, client=number, shares=shared)
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The class of each row, as the labels were written; or the number itself."""
+        """The class of each row, written like the labels; or the number itself."""
         return self.named(self.logits(rows))
 
     def named(self, outputs: Tensor) -> np.ndarray:
-        """What the network's outputs say, in the words or the unit of the labels."""
+        """The network's outputs as labels, or in the unit of the labels."""
         said = self.task.predictions(outputs)
         return self.classes_[said] if self.task.classifies else said
 
@@ -104,14 +104,14 @@ class Trained:
         return self.task.probabilities(self.logits(rows))
 
     def score(self, rows: Any, labels: Any) -> float:
-        """The share of rows that are given the right class; R^2 of numbers."""
+        """The share of rows with the right class; R^2 for a regression."""
         said = self.predict(rows)
         if self.task.classifies:
             return float((said.astype(str) == np.asarray(labels).astype(str)).mean())
         return float(errors(said, np.asarray(labels))["r2"])
 
     def logits(self, rows: Any) -> Tensor:
-        """What the network says of each row, before it becomes probabilities."""
+        """The network's output for each row, before it becomes probabilities."""
         return self.outputs(self.read(rows).x)
 
     def read(self, rows: Any) -> NewRows:
@@ -120,7 +120,7 @@ class Trained:
         return found._replace(x=found.x.to(getattr(torch, self.shape.dtype)))
 
     def outputs(self, x: Tensor) -> Tensor:
-        """What the network says of rows that were read."""
+        """The network's outputs for rows that have been read."""
         owner = None if self.client is None else torch.full((len(x),), self.client)
         x = self.features.apply(x, owner)
         said = [outputs(self.task, w, x, x.new_zeros(len(x), 0)) for w in self.models]
@@ -147,8 +147,8 @@ class Trained:
         """The network as an ordinary module in evaluation mode; it takes rows filled and scaled."""
         if len(self.models) > 1:
             raise RunError(
-                f"{len(self.models)} models answer together here, which no single module does; "
-                "name a client."
+                f"{len(self.models)} models predict together here, which no single module can "
+                "do; name a client."
             )
         return self.task.delivered(self.task.network.module(self.models[0])).eval()
 
@@ -167,9 +167,9 @@ def load(
     """The models of a finished run, ready to predict.
 
     Args:
-        folder: Of a run, wherever it was moved.
-        which: The round that validation rows selected, or the last.
-        module: The network, where it was given in Python and so no file says what it is.
+        folder: The folder of a run; it may have been moved.
+        which: The round selected on validation rows, or the last.
+        module: The network, if it was given in Python, so that no file describes it.
         trust: Whether to run the Python file of a model that somebody else wrote.
 
     Example:
@@ -243,7 +243,7 @@ def _config(folder: Path, trust: bool) -> Config:
         known = "" if found is None else found.code.get(file, "")
         copy = copy_of(folder, file, known)
         if not copy.is_file() or manifest.digest(copy) != known:
-            raise RunError(f"'{copy}' is not the model's file any more; restore it from a copy.")
+            raise RunError(f"'{copy}' is no longer the model's file; restore it from a copy.")
         model = Named(name=model.name, settings={**model.settings, "file": str(copy)})
     engine = config.engine.model_copy(update={"kernels": False})
     return config.model_copy(update={"model": model, "engine": engine})

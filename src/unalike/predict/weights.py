@@ -62,10 +62,11 @@ def description(folder: Path) -> dict[str, Any]:
         raise RunError(f"'{folder}' is a comparison; name the folder of one of its runs in cells/.")
     read_json(folder / "config.json")
     if not (folder / "summary.json").is_file():
-        raise RunError(f"'{folder}' has not ended; continue with: unalike resume {folder}")
+        raise RunError(f"'{folder}' has not finished; continue with: unalike resume {folder}")
     if not (folder / "features.json").is_file():
         raise RunError(
-            f"'{folder}' has no features.json, so an older version made it; run it again."
+            f"'{folder}' has no features.json, so an older version of unalike wrote it; run it "
+            "again."
         )
     raw = read_json(folder / "features.json")
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:

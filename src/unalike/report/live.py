@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             url = urlsplit(self.path)
         except ValueError:
-            self._say(HTTPStatus.BAD_REQUEST, "This is not an address; the report is at /.")
+            self._say(HTTPStatus.BAD_REQUEST, "This page does not exist; the report is at /.")
             return
         if len(hosts) > 1 or not {hosts[0], url.netloc or hosts[0]} <= set(self.server.names):
             self._say(HTTPStatus.MISDIRECTED_REQUEST, "This server is for this machine only.")
@@ -156,8 +156,8 @@ class Server(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), Handler)
         except (OSError, OverflowError):
             raise ConfigError(
-                f"port {port} cannot be used, another program may have it; "
-                f"choose another: --port {PORT + 1}."
+                f"port {port} cannot be used; another program may be using it; choose another: "
+                f"--port {PORT + 1}."
             ) from None
         self.names = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
 

@@ -306,8 +306,8 @@ def _of_runs(folder: Path, kind: str, runs: Sequence[Run]) -> Study:
     elif kind == "run":
         title = f"{runs[0].name} on {data}"
         question = (
-            f"How well does {runs[0].name} do on {data} split by '{partitions[0]}', "
-            "on average and for the clients it serves worst?"
+            f"How well does {runs[0].name} do on {data} split by '{partitions[0]}', on average "
+            "and for the worst clients?"
         )
     else:
         title = f"{len(runs)} runs on {data}"

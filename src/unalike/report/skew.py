@@ -22,7 +22,7 @@ MEASURES = {
     "classes": Measure("classes", "number of classes", counts=True),
     "examples": Measure("examples", "examples of all clients", counts=True),
     "emd": Measure("EMD", "L1 distance from the pooled labels, by size"),
-    "emd_unweighted": Measure("EMD, unweighted", "the same, every client counting alike"),
+    "emd_unweighted": Measure("EMD, unweighted", "the same, with every client counting equally"),
     "emd_uniform": Measure("EMD, uniform", "L1 distance from uniform labels, by size"),
     "kl": Measure("KL", "Kullback-Leibler divergence from pooled, nats"),
     "js": Measure("JS", "Jensen-Shannon divergence, nats, 0 to 0.693"),

@@ -16,8 +16,8 @@ def alarm(judged: dict[str, Any], ignorance: float) -> str:
         loss = metrics.get("loss", {}).get("mean")
         if loss is not None and loss > bound:
             return (
-                f"{SAID}a loss of {loss:.3g} ({section}) is more than {TIMES:,} times that of a "
-                "model that knows nothing; lower the learning rate"
+                f"{SAID}a loss of {loss:.3g} ({section}) is more than {TIMES:,} times that of an "
+                "untrained guess; lower the learning rate"
             )
     return ""
 

@@ -140,12 +140,12 @@ def task(config: Config, examples: Examples) -> Task:
     model = cast(Model, chosen("model", config.model))
     if config.run.init == "given" and model.init != "glorot":
         raise ConfigError(
-            f"model.init = '{model.init}' draws weights, and run.init = 'given' takes them as the "
-            "module came; leave one of them out."
+            f"model.init = '{model.init}' draws weights, and run.init = 'given' keeps the "
+            "module's own; leave one of them out."
         )
     if getattr(model, "weights", "") and config.run.init != "given":
         raise ConfigError(
-            "model.weights are trained, and would be drawn anew; set run.init = 'given'."
+            "model.weights are pre-trained but would be drawn at random; set run.init = 'given'."
         )
     learn = partial(TASKS[model.task or examples.kind], **model.options())
     how = config.engine
@@ -219,7 +219,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     methods = [_method(n) for n in (config.method, *config.plus)]
     if config.run.buffers == "local":
         methods.append(("buffers", LocalBuffers()))
-    with own_code.refused("a method of your own"):
+    with own_code.refused("your own method"):
         draft = compose(draft, methods, config.topology.name)
     draft = _augmented(config, draft, shape)
     refuse_late(draft)
@@ -259,7 +259,7 @@ def experiment(config: Config, ranks: Ranks | None = None) -> Experiment:
     """
     device(config.engine.device)  # refuse early: the data may take a while
     data = federation(config)
-    with own_code.refused("code of your own"):
+    with own_code.refused("your own code"):
         if config.evaluation.fidelity and config.evaluation.extractor:
             extractor(config.evaluation.extractor)
         return assemble(config, data, task(config, data.examples), ranks)

@@ -143,8 +143,8 @@ def refuse_data(path: Path) -> None:
     """Raise one sentence if this is a table instead of a configuration that names it."""
     if path.name.lower().endswith((*SUFFIXES, ".npz")) and path.is_file():
         raise ConfigError(
-            f"'{path}' is a file of data; name it in a TOML file, data = {{ name = 'files', "
-            f"path = '{path}', label = 'COLUMN' }}, or begin with 'unalike advise {path}'."
+            f"'{path}' is a file of data; name it in a TOML file, data = {{ name = 'files', path "
+            f"= '{path}', label = 'COLUMN' }}, or start with 'unalike advise {path}'."
         )
 
 
@@ -153,7 +153,7 @@ def read(path: Path) -> dict[str, Any]:
     refuse_data(path)
     try:
         if path.exists() and not path.is_dir() and not path.is_file():
-            raise ConfigError(f"'{path}' is not a file that ends; give the path of a TOML file.")
+            raise ConfigError(f"'{path}' is not a regular file; give the path of a TOML file.")
         if path.is_file() and path.stat().st_size > LARGEST:
             raise ConfigError(f"'{path}' is larger than any configuration; give a TOML file.")
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -176,9 +176,10 @@ def read(path: Path) -> dict[str, Any]:
 def parse(raw: Mapping[str, Any]) -> Config:
     """Check a raw configuration and fill in every default.
 
-    >>> config = parse({"rounds": 5, "method": {"name": "fedprox", "mu": 0.1}})
-    >>> config.rounds, config.method.resolved()["mu"], config.local.lr
-    (5, 0.1, 0.05)
+    Example:
+        >>> config = parse({"rounds": 5, "method": {"name": "fedprox", "mu": 0.1}})
+        >>> config.rounds, config.method.resolved()["mu"], config.local.lr
+        (5, 0.1, 0.05)
     """
     for key in raw:
         if key not in Config.model_fields:

@@ -20,8 +20,8 @@ def weights_of(folder: str, recipe: Recipe, w: Params) -> Params:
     model, found = algorithm.model(algorithm.server_init(w, key), key), read_model(folder)
     if model is None:
         raise ConfigError(
-            "evaluation.reference needs a method with a shared model, and here only the clients "
-            "have whole ones; leave it out."
+            "evaluation.reference needs a method with a shared model, but here only the clients "
+            "have whole models; leave it out."
         )
     names = algorithm.task.network.weights
     other = [n for n in names if n not in found or found[n].shape != model[n].shape]

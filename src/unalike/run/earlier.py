@@ -22,8 +22,8 @@ def read_model(path: str) -> Params:
         return owned(load_file(file))
     except FileNotFoundError:
         raise ConfigError(
-            f"'{path}' is named as a trained model, but holds none; give a safetensors file, or "
-            "the folder of a run that has ended."
+            f"'{path}' should be a trained model but contains none; give a safetensors file, or "
+            "the folder of a finished run."
         ) from None
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"'{file}' is not a safetensors file ({error}).") from None

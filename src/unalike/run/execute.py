@@ -70,7 +70,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def start(config: Config, observer: Observer | None = None, ranks: Ranks | None = None) -> Path:
-    """A new run in a new folder, which is not made if the configuration or the data are wrong.
+    """Start a run in a new folder, which is not made if configuration or data are wrong.
 
     With ``ranks`` other processes follow this one and share its clients.
     """
@@ -106,14 +106,14 @@ def resume(
     changed_code: bool = False,
     ranks: Ranks | None = None,
 ) -> Path:
-    """Continue where a run stopped; of a finished run nothing is computed or replaced.
+    """Continue where a run stopped; for a finished run nothing is computed or replaced.
 
     Args:
         folder: The run's folder.
         observer: Who watches.
         ranks: Other processes that follow this one.
-        trust: Run the Python files that the folder names, whoever started it.
-        changed_code: Continue with such files as they are now, though they changed.
+        trust: Run the Python files that the folder names, even if somebody else started the run.
+        changed_code: Continue although these files have changed.
     """
     folder = Path(folder)
     config = configured(folder)

@@ -40,8 +40,8 @@ class Fidelity:
         algorithm, w = made.recipe.algorithm, made.course.w
         if "synthetic" not in algorithm.products(algorithm.server_init(w, rng.key(0))):
             raise ConfigError(
-                "evaluation.fidelity measures made examples, and this method makes none; use it "
-                "with fedevg, fedcvae or fedcgan, or leave it out."
+                "evaluation.fidelity measures generated examples, and this method generates "
+                "none; use it with fedevg, fedcvae or fedcgan, or leave it out."
             )
         data = made.federation
         e, path = data.examples, made.config.evaluation.extractor

@@ -67,8 +67,8 @@ def fit(
             drawn = drawn or draws(lambda: _step(made, made.network.given(), x, y))
         if drawn and drawn != TORCH:
             raise ConfigError(
-                f"{what} draws from {drawn} in its forward pass, which no seed of a run reaches; "
-                "draw with torch instead."
+                f"{what} draws from {drawn} in its forward pass, which a run's seed does not "
+                "control; draw with torch instead."
             )
         made.network.seeds_global = bool(drawn)
     except (UnalikeError, KeyboardInterrupt):
@@ -85,8 +85,8 @@ def _refuse_unmade(module: nn.Module, what: str) -> None:
     for name, weight in module.named_parameters():
         if isinstance(weight, UninitializedParameter):
             raise ConfigError(
-                f"{what} has a lazy layer at '{name}', whose size is not known yet; give its size, "
-                "or call the model on rows once where it is made."
+                f"{what} has a lazy layer at '{name}', whose size is not known yet; give its "
+                "size, or call the model once on some rows where it is created."
             )
         if weight.is_meta:
             raise ConfigError(

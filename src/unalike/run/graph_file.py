@@ -29,8 +29,8 @@ def read_graph(path: str) -> tuple[tuple[int, int], ...]:
     if not nx.is_connected(graph):
         parts = nx.number_connected_components(graph)
         raise ConfigError(
-            f"the graph in '{path}' falls into {parts} parts, whose clients would never hear of "
-            "one another; add an edge between them."
+            f"the graph in '{path}' falls into {parts} parts, whose clients would never hear "
+            "from each other; add an edge between them."
         )
     return tuple(sorted((min(e), max(e)) for e in graph.edges if e[0] != e[1]))
 

@@ -14,8 +14,8 @@ def joining(config: Config, n: int) -> Late | None:
         return None
     if asked.late >= n:
         raise ConfigError(
-            f"participation.late is {asked.late} of {n} clients, so that nobody would begin; "
-            "lower it."
+            f"participation.late is {asked.late} of {n} clients, so none would be there at the "
+            "start; lower it."
         )
     if asked.joins > config.rounds:
         raise ConfigError(
@@ -30,12 +30,12 @@ def refuse_late(draft: Draft) -> None:
     if draft.late is None:
         return
     reasons = {
-        "phases have a queue of their own": draft.phases,
+        "phases have their own queue": draft.phases,
         "a method chooses the clients of a round": draft.schedule is not None,
-        "those that are late may answer first": draft.participation.extra,
+        "clients that are late may answer first": draft.participation.extra,
         "a pooled run has one client": draft.pooled,
-        "privacy is counted for cohorts that are drawn": draft.guarantee,
-        "others than a star draw cohorts of every server": Trait.MANY_SERVERS
+        "privacy is counted for cohorts drawn at random": draft.guarantee,
+        "topologies other than a star draw a cohort for every server": Trait.MANY_SERVERS
         in draft.topology.traits,
     }
     if why := next((why for why, true in reasons.items() if true), ""):

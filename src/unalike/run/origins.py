@@ -99,8 +99,8 @@ def refuse_stranger(
     files = named(config)
     if files and not (found is not None and _is_ours(found, files)):
         raise RunError(
-            f"'{folder}' names the Python file '{files[0]}', which would be run, and nothing shows "
-            f"that you started this run here; read the file, then {then}."
+            f"'{folder}' names the Python file '{files[0]}', which would be run, and nothing "
+            f"shows that you started this run on this machine; read the file, then {then}."
         )
 
 

@@ -30,7 +30,7 @@ def _parsed(item: str) -> tuple[list[str], Any]:
     if not equals or not all(path):
         raise ConfigError(f"--set '{item}' is not of the form key=value, for example rounds=50.")
     if "\n" in item.strip() or "\r" in item.strip():
-        raise ConfigError(f"--set {item!r} has a line break; give each setting by itself.")
+        raise ConfigError(f"--set {item!r} has a line break; give each setting separately.")
     try:
         return path, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -8,7 +8,7 @@ from unalike.settings import Settings, setting
 
 
 class Split(Settings):
-    """Which rows of a client train, select and test."""
+    """How each client's rows are split into training, validation and test rows."""
 
     validation: float = Field(default=0.1, ge=0, lt=1, description="share of each client's rows")
     test: float = Field(default=0.2, ge=0, lt=1, description="share of each client's rows")
@@ -38,8 +38,8 @@ class Local(Settings):
     weight_decay: float = Field(default=0.0, ge=0, description="added to the gradient")
     class_weights: Literal["none", "balanced"] = Field(
         default="none",
-        description="balanced: in training a row counts by one over how frequent its class is "
-        "among all training rows; the server is told how many there are of each",
+        description="balanced: in training a row counts inversely to the frequency of its class "
+        "among all training rows; the server learns how many rows each class has",
     )
     decay: Literal["constant", "exponential", "cosine"] = Field(
         default="constant", description="how the learning rate falls over rounds"
@@ -64,13 +64,16 @@ class ParticipationSettings(Settings):
     """Who takes part in a round: a fraction of the clients, or a number."""
 
     fraction: float = Field(
-        default=1.0, ge=0, le=1, description="share of all clients, but at least one; 0: just one"
+        default=1.0,
+        ge=0,
+        le=1,
+        description="share of all clients, but at least one client; 0: just one",
     )
     number: int | None = Field(default=None, ge=1, description="how many, instead of a fraction")
     late: int = Field(
         default=0,
         ge=0,
-        description="so many of the last clients join late, and then take part in every round; "
+        description="how many of the last clients join late and then take part in every round; "
         "adds the sections settled and late",
     )
     joins: int = Field(default=2, ge=2, description="the round that late clients join in")
@@ -78,13 +81,14 @@ class ParticipationSettings(Settings):
         default=None,
         ge=0,
         le=1,
-        description="share of the other clients from then on, 0: none; if left out, as before",
+        description="share of the other clients that take part from then on; 0: none; unset: as "
+        "before",
     )
     extra: float = Field(
         default=0.0,
         ge=0,
-        description="share invited beyond those that are needed; the first answers count, by the "
-        "simulated clock or, deployed, as they come",
+        description="share of clients invited in addition; the first answers count, by the "
+        "simulated clock or, deployed, as they arrive",
     )
 
     @model_validator(mode="after")
@@ -97,31 +101,37 @@ class ParticipationSettings(Settings):
 
 
 class ClockSettings(Settings):
-    """A simulated clock: how fast devices and networks are; no part of it is measured."""
+    """A simulated clock: how fast devices and networks are; nothing is measured."""
 
     kind: Literal["none", "simulated"] = Field(
         default="none", description="simulated: rounds take time, and clients may be late"
     )
     speed: float = setting(
-        1000.0, "examples a second on the median device", gt=0, only={"kind": "simulated"}
+        1000.0, "examples per second on the median device", gt=0, only={"kind": "simulated"}
     )
     speed_spread: float = setting(
         0.5,
-        "of devices: deviation of the logarithm, or half the width",
+        "spread of devices: deviation of the logarithm, or half the width",
         ge=0,
         only={"kind": "simulated"},
     )
     down: float = setting(
-        1e6, "bytes a second to the median client", gt=0, only={"kind": "simulated"}
+        1e6, "bytes per second to the median client", gt=0, only={"kind": "simulated"}
     )
     up: float = setting(
-        2.5e5, "bytes a second from the median client", gt=0, only={"kind": "simulated"}
+        2.5e5, "bytes per second from the median client", gt=0, only={"kind": "simulated"}
     )
-    network_spread: float = setting(0.5, "of networks, both ways", ge=0, only={"kind": "simulated"})
+    network_spread: float = setting(
+        0.5, "spread of networks, both ways", ge=0, only={"kind": "simulated"}
+    )
     distribution: Literal["lognormal", "uniform", "constant"] = setting(
-        "lognormal", "of speeds and bandwidths over clients", only={"kind": "simulated"}
+        "lognormal",
+        "distribution of speeds and bandwidths over clients",
+        only={"kind": "simulated"},
     )
-    latency: float = setting(0.05, "seconds of a message", ge=0, only={"kind": "simulated"})
+    latency: float = setting(
+        0.05, "seconds that a message takes at least", ge=0, only={"kind": "simulated"}
+    )
     jitter: float = setting(
         0.0,
         "deviation of the logarithm of a client's time from round to round",
@@ -130,7 +140,7 @@ class ClockSettings(Settings):
     )
     deadline: float | None = setting(
         None,
-        "seconds after which a round ends, whoever is missing",
+        "seconds after which a round ends, even if clients are missing",
         gt=0,
         only={"kind": "simulated"},
     )
@@ -144,12 +154,18 @@ class ClockSettings(Settings):
 
 
 class FaultSettings(Settings):
-    """Clients that fail, seeded; and what the server does about it."""
+    """Clients that fail at random, and what the server does about it."""
 
-    drop: float = Field(default=0.0, ge=0, le=1, description="chance that a client never answers")
-    straggle: float = Field(default=0.0, ge=0, le=1, description="chance of doing part of the work")
-    least_work: float = Field(default=0.1, gt=0, le=1, description="least share a straggler does")
-    garbage: float = Field(default=0.0, ge=0, le=1, description="chance of a nonsense answer")
+    drop: float = Field(
+        default=0.0, ge=0, le=1, description="probability that a client never answers"
+    )
+    straggle: float = Field(
+        default=0.0, ge=0, le=1, description="probability that a client does only part of the work"
+    )
+    least_work: float = Field(
+        default=0.1, gt=0, le=1, description="smallest share of the work that a straggler does"
+    )
+    garbage: float = Field(default=0.0, ge=0, le=1, description="probability of a nonsense answer")
     kind: Literal["nan", "huge", "noise", "zero"] = Field(
         default="nan", description="what nonsense looks like"
     )
@@ -169,8 +185,8 @@ class EvaluationSettings(Settings):
     clients: int = Field(
         default=10_000,
         ge=1,
-        description="the most clients that judge, the same ones each time; of more clients these "
-        "are drawn by lot (all judge if some join late)",
+        description="most clients to test on, the same ones each time; drawn at random if there "
+        "are more (all are tested if some join late)",
     )
     select: Literal["auto", "accuracy", "loss", "f1", "auroc", "rmse", "mae", "r2"] = Field(
         default="auto",
@@ -179,59 +195,66 @@ class EvaluationSettings(Settings):
     )
     ensemble: Literal["probabilities", "votes", "weights"] = Field(
         default="probabilities",
-        description="how clients judge strangers where only they hold whole models: mean class "
-        "probabilities, majority vote, or one model of their mean weights",
+        description="how clients predict for new clients and the global test if only they hold "
+        "whole models: mean class probabilities, majority vote, or one model with "
+        "their mean weights",
     )
     target: float | None = Field(
-        default=None, ge=0, description="accuracy (rmse, loss) to count the rounds and bytes to"
+        default=None,
+        ge=0,
+        description="accuracy (rmse, loss) to reach; the summary counts the "
+        "rounds and bytes until then",
     )
     train: bool = Field(
-        default=False, description="also judge every client's training rows, in a section train"
+        default=False, description="also test on every client's training rows, in a section train"
     )
     fidelity: bool = Field(
         default=False,
-        description="also measure how like real examples made ones are, where a method makes some",
+        description="also measure how realistic generated examples are, if the method generates "
+        "some",
     )
     extractor: str = Field(
         default="",
-        description="FILE.py:FUNCTION from examples to features, for fidelity; if empty, a small "
-        "network trained on the clients' rows",
+        description="FILE.py:FUNCTION that turns examples into features, for fidelity; if empty, "
+        "a small network trained on the clients' rows",
     )
     membership: bool = Field(
         default=False,
-        description="also measure how well a model's losses tell training rows from test rows",
+        description="also measure how well a model's losses separate training rows from test rows",
     )
     line: int = Field(
         default=0,
         ge=0,
-        description="points from the shared to each client's own model that are judged as well, "
-        "such as 11; adds the sections common (best on validation data) and oracle (each "
-        "client's best on its test data)",
+        description="how many points from the shared to each client's own model to test as well, "
+        "such as 11; adds the sections common (best on validation data) and oracle "
+        "(each client's best on its test data)",
     )
     new_client_steps: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         default_factory=list,
-        description="local steps after which new clients are judged as well, such as [1, 5, 25]; "
-        "they then keep training rows; adds the section adapted, after the last of them",
+        description="numbers of local steps after which new clients are tested as well, such as "
+        "[1, 5, 25]; they then keep training rows; adds the section adapted, after "
+        "the largest number",
     )
     cross: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="at most so many clients whose own models are judged on one another's test "
-        "rows after the last round; for simulations only",
+        description="how many clients' own models, at most, to test on each other's test rows "
+        "after the last round; for simulations only",
     )
     landscape: int = Field(
         default=0,
         ge=0,
         le=51,
-        description="points on each side of a plane around the shared model, on which the loss "
-        "is measured after the last round, such as 15",
+        description="points along each side of a square around the shared model at which to "
+        "measure the loss after the last round, such as 15",
     )
     adversary: bool = Field(
         default=False,
-        description="train an adversary on every client's finished representation to tell the "
-        "data's protected attributes; adds the metric adversary, its AUROC on the client's test "
-        "rows, where 50 % is a guess, and fooled, that of the one it was trained against",
+        description="train an adversary on every client's finished representation to predict the "
+        "data's protected attributes; adds the metric adversary, its AUROC on the "
+        "client's test rows (50 % is a guess), and fooled, that of the adversary "
+        "from the training",
     )
     reference: str = Field(
         default="",
@@ -255,18 +278,20 @@ class EngineSettings(Settings):
 
     kind: Literal["auto", "sequential", "vectorized"] = Field(
         default="auto",
-        description="auto: vectorized on GPUs and where clients have little to do, else sequential",
+        description="auto: vectorized, or sequential if the model does not allow it",
     )
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     workers: int = Field(
         default=0, ge=0, le=1024, description="threads if sequential; 0: one per core"
     )
     tf32: bool = Field(
-        default=False, description="let a GPU round products to TF32: faster, other numbers"
+        default=False,
+        description="let a GPU round products to TF32: faster, slightly different numbers",
     )
     bf16: bool = Field(
         default=False,
-        description="let a GPU train with products of 16 bits: faster still, two digits left",
+        description="let a GPU train with 16-bit products: faster still, about two digits of "
+        "precision",
     )
     graphs: bool = Field(
         default=True,
@@ -281,43 +306,47 @@ class EngineSettings(Settings):
     )
     kernels: bool = Field(
         default=True,
-        description="on a GPU, vectorized: convolutions by kernels for many weight sets, 1.3 to 4 "
-        "times faster; other last digits than PyTorch's, and a few seconds to compile them once",
+        description="on a GPU, vectorized: convolutions by kernels for many weight sets, 1.3 to "
+        "4 times faster; the last digits differ from PyTorch's, and compiling takes "
+        "a few seconds once",
     )
     states: Literal["memory", "disk"] = Field(
         default="memory",
-        description="where clients' kept states live; disk: for populations that do not fit",
+        description="where clients' states are kept; disk: for populations that do not fit into "
+        "memory",
     )
 
 
 class RunSettings(Settings):
-    """Where the run lives and how often it is saved."""
+    """Where the run is stored and how often it is saved."""
 
     folder: str = Field(default="", description="if empty, runs/ plus a name from the settings")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between checkpoints")
     keep: Literal["auto", "all", "shared"] = Field(
         default="auto",
-        description="models to keep: all, only the shared one, or all that fit into 1 GiB",
+        description="models to keep: all, only the shared one, or (auto) all if they fit into 1 "
+        "GiB",
     )
     buffers: Literal["global", "local", "drop"] = Field(
         default="global",
         description="BatchNorm statistics: averaged, kept on the client, or never tracked",
     )
     init: Literal["drawn", "given"] = Field(
-        default="drawn", description="weights drawn from the seed, or as the module came"
+        default="drawn", description="weights drawn from the seed, or the module's own"
     )
 
 
 class DeploySettings(Settings):
-    """How updates travel when the recipe is deployed; simulations do not look at it."""
+    """How updates travel when the recipe is deployed; simulations ignore it."""
 
     secure_aggregation: bool = Field(
-        default=False, description="sites tell one sum of their updates, and no single one"
+        default=False,
+        description="the coordinator learns one sum of the sites' updates and no single one",
     )
 
 
 class TrackSettings(Settings):
-    """Where the records are mirrored to, beside the run's folder."""
+    """Trackers that get a copy of the records, in addition to the run folder."""
 
     to: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
         default_factory=list, description="trackers; each is an extra to install"

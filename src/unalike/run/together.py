@@ -63,8 +63,8 @@ def follow(config: Config, ranks: Ranks) -> None:
 def _folder(config: Config) -> Path:
     if not config.run.folder:
         raise ConfigError(
-            "--distributed needs run.folder, so that processes which start again find their run; "
-            "add --set run.folder=runs/NAME."
+            "--distributed needs run.folder, so that restarted processes find their run; add "
+            "--set run.folder=runs/NAME."
         )
     if config.engine.states == "disk":
         raise ConfigError(

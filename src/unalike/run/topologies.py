@@ -42,14 +42,19 @@ class GraphSettings(TopologySettings):
 
     weights: Weights = Field(
         default="rule",
-        description="what a neighbour counts: by the method's rule, or Metropolis weights, which "
-        "keep the plain mean of all models",
+        description="how much a neighbour counts: by the method's rule, or by Metropolis "
+        "weights, which keep the plain mean of all models",
     )
     link_loss: float = Field(
-        default=0.0, ge=0, lt=1, description="chance that a link is lost for a round, both ways"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="probability that a link is lost for a round, both ways",
     )
     seed: int = Field(
-        default=0, ge=0, description="of the graph and lost links; the run's seed leaves them alone"
+        default=0,
+        ge=0,
+        description="seed of the graph and of lost links, independent of the run's seed",
     )
 
     def common(self) -> dict[str, Any]:
@@ -60,7 +65,7 @@ class GraphSettings(TopologySettings):
 class RingSettings(GraphSettings):
     """No server: every client averages with its neighbours on a ring."""
 
-    neighbours: int = Field(default=1, ge=1, description="heard on either side")
+    neighbours: int = Field(default=1, ge=1, description="neighbours on either side")
 
     def build(self) -> Topology:
         """The topology."""
@@ -68,9 +73,11 @@ class RingSettings(GraphSettings):
 
 
 class TorusSettings(GraphSettings):
-    """No server: every client averages with the four around it on a grid without a border."""
+    """No server: every client averages with the four around it on a grid that wraps around."""
 
-    rows: int = Field(default=0, ge=0, description="of the grid; 0: as near to a square as it goes")
+    rows: int = Field(
+        default=0, ge=0, description="rows of the grid; 0: as close to a square as possible"
+    )
 
     def build(self) -> Topology:
         """The topology."""
@@ -78,9 +85,9 @@ class TorusSettings(GraphSettings):
 
 
 class ExponentialSettings(GraphSettings):
-    """No server: every client averages with those 1, 2, 4, 8, ... places on."""
+    """No server: every client averages with those 1, 2, 4, 8, ... places further on."""
 
-    one_peer: bool = Field(default=False, description="with one of them in each round, in turn")
+    one_peer: bool = Field(default=False, description="hear only one of them per round, in turn")
 
     def build(self) -> Topology:
         """The topology."""
@@ -103,23 +110,25 @@ class RandomSettings(GraphSettings):
         description="every edge equally likely, equally many neighbours, or a ring with shortcuts",
     )
     probability: float = setting(
-        0.3, "chance of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
+        0.3, "probability of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
     )
     degree: int = setting(
         3,
-        "neighbours of every client, if regular; of the ring, if small_world, where it is even",
+        "neighbours of every client, if regular; on the ring, if small_world (an even number)",
         ge=1,
         only={"kind": ("regular", "small_world")},
     )
     rewire: float = setting(
         0.1,
-        "chance that an edge of the ring leads elsewhere, if small_world",
+        "probability that an edge of the ring leads elsewhere, if small_world",
         ge=0,
         le=1,
         only={"kind": "small_world"},
     )
     redraw: int = Field(
-        default=0, ge=0, description="rounds until another graph is drawn; 0: never, and connected"
+        default=0,
+        ge=0,
+        description="rounds until another graph is drawn; 0: never, and the graph is connected",
     )
 
     def build(self) -> Topology:
@@ -135,7 +144,7 @@ class RandomSettings(GraphSettings):
 
 
 class GossipSettings(GraphSettings):
-    """No server: clients meet in random pairs, new ones in every round."""
+    """No server: clients average in random pairs, new ones in every round."""
 
     def build(self) -> Topology:
         """The topology."""
@@ -155,7 +164,7 @@ class GraphFileSettings(GraphSettings):
 
 
 class RotatingSettings(TopologySettings):
-    """Semi-decentralized: clients take turns as the server of all."""
+    """Semi-decentralized: clients take turns as the server."""
 
     def build(self) -> Topology:
         """The topology."""
@@ -163,7 +172,7 @@ class RotatingSettings(TopologySettings):
 
 
 class ClustersSettings(TopologySettings):
-    """Semi-decentralized: edge servers that exchange models every few rounds."""
+    """Semi-decentralized: edge servers exchange models every few rounds."""
 
     servers: int = Field(default=2, ge=1, description="number of edge servers")
     period: int = Field(default=1, ge=1, description="rounds between two exchanges")

@@ -17,8 +17,8 @@ def verify(folder: Path) -> str:
         cells = sorted(path.parent for path in folder.glob("cells/**/config.json"))
         for cell in cells:
             _run(cell)
-        return f"'{folder}' is whole: {len(cells)} runs are as they were written"
-    return f"'{folder}' is whole: {_run(folder)}"
+        return f"'{folder}' is intact: {len(cells)} runs are as they were written"
+    return f"'{folder}' is intact: {_run(folder)}"
 
 
 def _run(folder: Path) -> str:
@@ -26,8 +26,8 @@ def _run(folder: Path) -> str:
     found = manifest.read(folder)
     if found is None:
         raise RunError(
-            f"'{folder}' has no {FILE}, so there is nothing to hold its files against; "
-            "'unalike resume' writes one."
+            f"'{folder}' has no {FILE}, so there is nothing to check its files against; 'unalike "
+            "resume' writes one."
         )
     wrong = found.differing(folder)
     if wrong:
@@ -37,11 +37,11 @@ def _run(folder: Path) -> str:
     files = f"{len(found.files)} files are as they were written"
     if found.finished:
         kept = (folder / "checkpoint").is_dir()
-        return f"finished, {files}{'' if kept else ', the checkpoint was taken away'}"
+        return f"finished, {files}{'' if kept else ', the checkpoint was removed'}"
     state = folder / "checkpoint" / "state.safetensors"
     earlier = state.with_name("earlier.safetensors")
     if not state.exists() and not earlier.exists():
-        return f"begun, no round is saved, {files}"
+        return f"started, no round is saved, {files}"
     done = _saved(folder, state)
     if earlier.exists():
         _saved(folder, earlier)

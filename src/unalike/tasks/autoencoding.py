@@ -77,7 +77,7 @@ class Autoencoding(NetworkTask):
         """Only numbers have a distance."""
         if x.is_floating_point():
             return ""
-        return f"reconstructs numbers, and the examples of '{data}' are symbols; use another model"
+        return f"reconstructs numbers, and the examples of '{data}' are tokens; use another model"
 
     def latents(self, w: Params, batch: Batch, sampled: bool) -> Tensor:
         """[B, latent]: z of every row, in evaluation mode; without ``sampled`` its mean."""

@@ -171,7 +171,7 @@ class NetworkTask(ABC):
     def balanced(self, counts: np.ndarray) -> Self:
         """Only classes of rows can count the same."""
         raise ConfigError(
-            f"local.class_weights is for classes of rows, and this is {self.called}; leave it out."
+            f"local.class_weights is for classes, and this is {self.called}; leave it out."
         )
 
     def scaled(self, unit: Unit) -> Self:

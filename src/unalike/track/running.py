@@ -13,7 +13,7 @@ from unalike.track.mirror import Mirror
 def start(config: Config, observer: Observer | None = None, ranks: Ranks | None = None) -> Path:
     """A new run in a new folder, which is not made if the configuration or the data are wrong.
 
-    With ``ranks`` others follow this process, and a run that is there already is continued.
+    With ``ranks`` other processes follow this one, and a run that is already there is continued.
     """
     with Mirror(config.track, observer or Silent()) as watching:
         if ranks is not None:
@@ -28,13 +28,13 @@ def resume(
     trust: bool = False,
     changed_code: bool = False,
 ) -> Path:
-    """Continue where a run stopped; of a finished run nothing is computed or replaced.
+    """Continue where a run stopped; for a finished run nothing is computed or replaced.
 
     Args:
         folder: The run's folder.
         observer: Who watches.
-        trust: Run the Python files that the folder names, whoever started it.
-        changed_code: Continue with such files, and with unalike, as they are now.
+        trust: Run the Python files that the folder names, even if somebody else started the run.
+        changed_code: Continue although these files, or unalike itself, have changed.
     """
     config = execute.configured(folder)
     with Mirror(config.track, observer or Silent()) as watching:

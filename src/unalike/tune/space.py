@@ -31,12 +31,14 @@ FORMS = '[low, high], [low, high, "log"], a list of choices or { choices = [...]
 class TuneSettings(Settings):
     """A search of settings on validation rows."""
 
-    trials: int = Field(default=20, ge=1, description="settings to try; the file's own come first")
+    trials: int = Field(
+        default=20, ge=1, description="number of settings to try; the file's own come first"
+    )
     seeds: int = Field(
-        default=1, ge=1, description="seeds a trial is averaged over, counted from the file's"
+        default=1, ge=1, description="seeds to average a trial over, counted from the file's"
     )
     pruning: bool = Field(
-        default=True, description="end a trial that is below the median of the others so far"
+        default=True, description="stop a trial that is below the median of the others so far"
     )
     search: dict[str, Any] = Field(
         description='setting -> [low, high], [low, high, "log"], choices or { choices = [...] }',
@@ -130,12 +132,12 @@ def tuning(file: Mapping[str, Any], overrides: Sequence[str] = ()) -> Tuning:
     section = raw.pop("tune", None)
     if not isinstance(section, Mapping):
         raise ConfigError(
-            "the file has no section [tune]; say there what to search, for example "
+            "the file has no section [tune]; add one that says what to search, for example "
             'search = { "local.lr" = [0.001, 1.0, "log"] }.'
         )
     settings = check(TuneSettings, section, "tune")
     if not settings.search:
-        raise ConfigError("'tune.search' is empty; name a setting and what it may be.")
+        raise ConfigError("'tune.search' is empty; name a setting and the values to try.")
     config = parse(raw)
     space = {key: _dimension(key, value) for key, value in _dotted(settings.search).items()}
     if config.split.validation == 0:

@@ -84,7 +84,7 @@ def test_names_and_tables_stand_for_partitioners() -> None:
     ("data", "words"),
     [
         (3, "data must be a named dataset"),
-        ({}, "must name one client"),
+        ({}, "must name at least one client"),
         ([1, 2, 3], "data must be a named dataset"),
         (Bare(), r"must give pairs \(x, y\), got int at 0"),
         ({"a": (np.zeros((2, 3)), [0, 1]), "b": (np.zeros((2, 2)), [0, 1])}, "make them equal"),

@@ -51,7 +51,7 @@ class TestIdentifiers:
     @pytest.mark.parametrize("values", [(1e300, 2e300), (2.0**53, 2.0**53 + 2), (-1e300, 1.0)])
     def test_numbers_that_cannot_be_told_apart(self, values: tuple[float, float]) -> None:
         clients = np.array([values[i % 2] for i in range(60)])
-        with pytest.raises(DataError, match=r"too large to be told .* give them as text"):
+        with pytest.raises(DataError, match=r"too large to be distinguished .* give them as text"):
             from_arrays(np.zeros((60, 2)), np.arange(60) % 2, clients)
 
 

@@ -36,7 +36,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Claims:
-    """Differences to the baseline; shape (..., R, K), the last of the R rows over all conditions.
+    """Differences from the baseline; shape (..., R, K), the last of the R rows over all conditions.
 
     With a single condition there is no such row. The baseline's own column is nan.
     """

@@ -1,4 +1,4 @@
-"""Differences to a baseline over the same seeds, and what is known of each.
+"""Differences from a baseline over the same seeds, and what is known of each.
 
 moderated   Student's t with variances that learn from each other (``moderated.py``)
 t           sqrt(n) u, u = m / s, of the differences' mean m and standard deviation s   (Student)
@@ -65,7 +65,7 @@ class Values:
         self.prior = learn(x) if design.test == "moderated" else None
 
     def against(self, base: Numbers | int) -> Differences:
-        """Differences to the method of this number, or of one number for each condition."""
+        """Differences from the method of this number, or of one number for each condition."""
         d, other = _differences(self.x, base)
         found = sample(d)
         ratio = np.array([r.ratio for r in self.design.reuse])[:, None]

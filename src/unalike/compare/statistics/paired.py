@@ -14,7 +14,7 @@ Outcome = Literal["win", "loss", "equal", "open"]
 
 
 class Paired(NamedTuple):
-    """Differences to something else over the same seeds; positive means larger."""
+    """Differences from something else over the same seeds; positive means larger."""
 
     n: int
     mean: float

@@ -57,8 +57,8 @@ class Adult(StoredDataset, TableDataset):
 
     protected: list[Literal["race", "sex"]] = Field(
         default=[],
-        description="columns that no network sees and adversaries guess; of race only with "
-        "protocol lg-fedavg, in which it has two values",
+        description="columns that no network sees and that adversaries guess; race only with "
+        "protocol lg-fedavg, where it has two values",
     )
 
     def load(self) -> "Examples":

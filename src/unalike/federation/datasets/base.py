@@ -103,8 +103,8 @@ class StoredDataset(Dataset):
         if self.folder:
             return DataError(f"'{self.folder}' has no files of {self.title}; add {self.files}.")
         return DataError(
-            f"{self.title} is not on this machine{reason}; get {self.files} and name its folder "
-            f"by the setting 'folder' or the environment variable {VARIABLE}."
+            f"{self.title} is not on this machine{reason}; get {self.files} and give its folder "
+            f"in the setting 'folder' or the environment variable {VARIABLE}."
         )
 
     def _roots(self) -> list[Path]:
@@ -122,7 +122,7 @@ class ImageDataset(Dataset):
     """A dataset of images in [0, 1]."""
 
     size: int = Field(
-        default=0, ge=0, le=1024, description="side to resize images to, 0: as published"
+        default=0, ge=0, le=1024, description="side to resize images to; 0: as published"
     )
     normalise: bool = Field(
         default=False, description="scale each channel to mean 0 and variance 1 of training rows"

@@ -22,13 +22,15 @@ class Hub(TableDataset):
 
     repository: str = Field(min_length=1, description="OWNER/NAME on the hub, or a local folder")
     config: str = Field(default="", description="configuration of the dataset, where it has some")
-    split: str = Field(default="train", description="split that is dealt to the clients")
-    test_split: str = Field(default="", description="split for the global test set, empty: none")
+    split: str = Field(default="train", description="split whose rows the clients get")
+    test_split: str = Field(default="", description="split for the global test set; empty: none")
     label: str = Field(default="label", description="column to predict")
     client: str = Field(default="", description="column that names each row's client")
     missing: Missing = Field(default="error", description="table: refuse or fill missing values")
     task: Learn = Field(default="auto", description=LEARN)
-    size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
+    size: int = Field(
+        default=0, ge=0, le=1024, description="images: side to resize them to; 0: not resized"
+    )
 
     def kind(self) -> "Kind":
         """As set, else as the data say; what cannot be read is complained of when it is used."""

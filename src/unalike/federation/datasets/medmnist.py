@@ -26,7 +26,8 @@ class MedMnist(StoredDataset, ImageDataset):
     files: ClassVar[str] = "the published file (dermamnist.npz, organcmnist_64.npz, ...)"
 
     flag: str = Field(
-        default="dermamnist", description="which of the sets, as its file is called (without .npz)"
+        default="dermamnist",
+        description="which of the sets, by the name of its file (without .npz)",
     )
 
     def load(self) -> "Examples":

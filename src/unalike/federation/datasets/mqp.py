@@ -66,8 +66,8 @@ class Mqp(StoredDataset):
         folder = Path(self.tokenizer).expanduser()
         if not folder.is_dir():
             raise DataError(
-                f"there is no tokenizer at '{folder}'; fetch distilbert-base-uncased where there "
-                "is a network and name its folder by data.tokenizer."
+                f"there is no tokenizer at '{folder}'; fetch distilbert-base-uncased on a "
+                "machine with a network and give its folder as data.tokenizer."
             )
         told = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
         texts = (table[column].to_list() for column in _COLUMNS[1:3])

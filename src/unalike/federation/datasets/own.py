@@ -41,15 +41,18 @@ class Files(TableDataset):
     )
     protected: list[str] = Field(
         default=[],
-        description="table: columns of two values that no network sees and adversaries guess",
+        description="table: columns with two values that no network sees and that adversaries "
+        "guess",
     )
     split: str = Field(
         default="",
-        description="table: column that says train, validation or test; empty cells are dealt",
+        description="table: column that says train, validation or test; rows with an empty cell "
+        "are split at random",
     )
     together: str = Field(
         default="",
-        description="table: column whose equal values (such as a patient) are never split up",
+        description="table: rows with the same value in this column (such as a patient) stay on "
+        "one side of the split",
     )
     separator: str = Field(
         default="",
@@ -58,13 +61,14 @@ class Files(TableDataset):
     )
     encoding: str = Field(default="utf-8", min_length=1, description="csv: such as latin-1")
     na_values: list[str] = Field(
-        default=[], description="csv: what means missing, beside NA, ?, NaN, null and nothing"
+        default=[],
+        description="csv: what else means missing, besides NA, ?, NaN, null and an empty cell",
     )
-    decimal: Literal[".", ","] = Field(
-        default=".", description="csv: what stands before the decimals of a number"
-    )
+    decimal: Literal[".", ","] = Field(default=".", description="csv: the decimal mark of numbers")
     layout: Layout = Field(default="auto", description="npz: where an image's channels are")
-    size: int = Field(default=0, ge=0, le=1024, description="images: side to resize them to, 0: no")
+    size: int = Field(
+        default=0, ge=0, le=1024, description="images: side to resize them to; 0: not resized"
+    )
 
     def kind(self) -> "Kind":
         """As set, else as the data say; what cannot be read is complained of when it is used."""
@@ -115,4 +119,4 @@ class Files(TableDataset):
 def _looked_in(place: Path) -> str:
     if place.is_absolute():
         return ""
-    return f" in '{Path.cwd()}', where the command was started; relative paths count from there"
+    return f" in '{Path.cwd()}', where the command was started; relative paths start there"

@@ -3,7 +3,7 @@
 LEAF's JSON files: a row of x is a comment, cut into sequences of ten words with <BOS>, <EOS> and
 <PAD>; one of y has the words that follow, ``target_tokens``. The vocabulary is that of the training
 files: <PAD>, <UNK>, <BOS> and <EOS>, then words by frequency. These four are never to be predicted
-(AAggFF, Hahn et al. 2024): where one follows, nothing is learned and nothing judged.
+(AAggFF, Hahn et al. 2024): where one follows, nothing is learned and nothing is scored.
 """
 
 import json
@@ -38,7 +38,7 @@ class Reddit(StoredDataset):
     )
 
     words: int = Field(
-        default=10_000, ge=8, description="size of the vocabulary, the four marks included"
+        default=10_000, ge=8, description="size of the vocabulary, including the four marks"
     )
     users: int = Field(
         default=0, ge=0, description="how many users to keep, in the order of names; 0: all"

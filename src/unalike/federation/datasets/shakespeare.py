@@ -45,11 +45,11 @@ class Shakespeare(StoredDataset):
     stride: int = Field(
         default=80,
         ge=1,
-        description="characters from one window to the next; below 'length' windows overlap, so "
-        "that test rows share text with training rows",
+        description="characters from one window to the next; below 'length' windows overlap, and "
+        "test rows share text with training rows",
     )
     max_windows: int = Field(
-        default=0, ge=0, description="windows kept of each role, the first ones; 0: all"
+        default=0, ge=0, description="how many of each role's first windows to keep; 0: all"
     )
     min_lines: int = Field(default=3, ge=1, description="roles with fewer lines are left out")
     target: Literal["last", "every"] = Field(
@@ -106,7 +106,7 @@ class Shakespeare(StoredDataset):
         """From windows that were cut already; ``stride`` and ``min_lines`` have had their say."""
         if unused := self.model_fields_set & {"length", "stride", "min_lines", "max_windows"}:
             raise DataError(
-                f"{min(unused)} has no effect on LEAF's windows, which are cut already; remove it."
+                f"{min(unused)} has no effect on LEAF's windows, which are already cut; remove it."
             )
         clients = code_clients(user)
         text = "".join(f"{window}{after}" for window, after in zip(x, y, strict=True))

@@ -30,7 +30,9 @@ class TinyImageNet(StoredDataset, ImageDataset):
     )
 
     per_class: int = Field(
-        default=0, ge=0, description="training pictures kept of each class, the first ones; 0: all"
+        default=0,
+        ge=0,
+        description="how many of each class's first training pictures to keep; 0: all",
     )
 
     def load(self) -> "Examples":

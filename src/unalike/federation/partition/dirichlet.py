@@ -54,13 +54,13 @@ class Dirichlet(TablePartitioner):
         default=None,
         gt=0,
         lt=2,
-        description="EMD that every draw is brought to, in place of a given alpha",
+        description="EMD that every draw is adjusted to; replaces alpha",
     )
     per: Literal["class", "client"] = Field(
         default="class", description="draw a vector over clients per class, or a mix per client"
     )
     balance: bool = Field(
-        default=False, description="per class: a client that holds N/K examples gets no more"
+        default=False, description="per class: a client that has N/K examples gets no more"
     )
     rounding: Literal["nearest", "truncate"] = Field(
         default="nearest",
@@ -97,7 +97,7 @@ class Dirichlet(TablePartitioner):
                 )
         if self.target is not None and self.alpha != ALPHA:
             raise ConfigError(
-                f"dirichlet: target = {self.target:g} decides the concentration, so alpha = "
+                f"dirichlet: target = {self.target:g} sets the concentration, so alpha = "
                 f"{self.alpha:g} has no meaning; leave one of them out."
             )
         return self

@@ -1,4 +1,4 @@
-"""EMD sampler: a label mix with the wanted EMD by the Robin-Hood walk, shifted per client.
+"""EMD sampler: a label mix with a given EMD by the Robin-Hood walk, shifted per client.
 
 Start from a random positive vector D that sums to one; while |EMD - target| > tolerance pick
 i != j with D_i >= D_j and
@@ -19,7 +19,7 @@ from unalike.federation.partition.rounding import round_columns
 
 
 class Emd(TablePartitioner):
-    """Label skew of a wanted EMD: one random label mix, shifted by one class per client."""
+    """Label skew with a given EMD: one random label mix, shifted by one class per client."""
 
     target: float = Field(
         default=1.0, ge=0, lt=2, description="EMD of the label mix; at most 2 - 2/classes"

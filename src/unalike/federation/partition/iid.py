@@ -6,7 +6,7 @@ from unalike.federation.partition.base import Labels, Partitioner
 
 
 class Iid(Partitioner):
-    """Equal random parts: no skew but that of chance."""
+    """Equal random parts: no skew except by chance."""
 
     def draw(self, labels: Labels, rng: np.random.Generator) -> np.ndarray:
         """Deals the examples in random order, one to each client in turn."""

@@ -9,7 +9,7 @@ from unalike.errors import DataError
 from unalike.federation.partition.rounding import Floats, Ints
 
 KeepOne = Annotated[
-    bool, Field(description="give every client at least one example of each class that has any")
+    bool, Field(description="give every client at least one example of each class in the data")
 ]
 
 

@@ -6,9 +6,9 @@ p_k(y) = f/t + (1-f)/M   for y in Omega_k
 p_k(y) = (1-f)/M         otherwise
 EMD    = 2f (1 - t/M)    against a uniform pooled distribution
 
-Where f = 1 every client still gets one example of each class, unless told otherwise: the thesis
-does so since FedAug has to start from something. This lowers the EMD by 2 (M - t) K / N. The label
-sets are drawn at random.
+If f = 1, every client still gets one example of each class unless ``keep_one`` is false: the thesis
+does so because FedAug needs examples to start from. This lowers the EMD by 2 (M - t) K / N. The
+label sets are drawn at random.
 """
 
 import numpy as np
@@ -36,8 +36,8 @@ class LimitLabel(TablePartitioner):
     )
     keep_one: bool | None = Field(
         default=None,
-        description="give every client at least one example of each class; left out: where f = 1 "
-        "and no class has fewer examples than there are clients",
+        description="give every client at least one example of each class; unset: if f = 1 and "
+        "every class has at least as many examples as there are clients",
     )
 
     def goals(self, labels: Labels) -> tuple[Goal, ...]:

@@ -23,12 +23,13 @@ class Natural(Partitioner):
     clients: int = Field(
         default=0,
         ge=0,
-        description="0: one client per group; else the smallest groups are joined to this many",
+        description="0: one client per group; otherwise the smallest groups are merged until "
+        "this many are left",
     )
     min_size: int = Field(default=1, ge=1, description="fewest examples of a client")
     small: Literal["error", "join", "drop"] = Field(
         default="error",
-        description="what to do with groups below min_size: refuse, join the smallest, or leave "
+        description="what to do with groups below min_size: refuse, merge the smallest, or leave "
         "their examples out",
     )
 
@@ -69,8 +70,8 @@ class Natural(Partitioner):
         """Clients of the groups that are large enough; nobody holds what the others had."""
         if self.clients:
             raise ConfigError(
-                f"natural: small = 'drop' leaves as many clients as are large enough, and clients "
-                f"is {self.clients}; set clients to 0."
+                "natural: small = 'drop' keeps all groups that are large enough, so clients = "
+                f"{self.clients} has no meaning; set clients to 0."
             )
         kept = sizes >= self.min_size
         if not kept.any():

@@ -1,8 +1,8 @@
 """NIID-1 of FedDisco (Ye et al. 2023): ten clients by a Dirichlet vector per class.
 
-Two public codes read it differently: FedDisco's closes a client at N/K examples and wants at least
-10 examples; that of the VAE-latent weights closes none and wants at least 40. Both redraw until
-the least size holds; here clients that are too small are filled instead.
+Two public implementations differ: FedDisco's closes a client at N/K examples and requires at least
+10; that of the VAE-latent weights closes none and requires at least 40. Both redraw until every
+client is large enough; here clients that are too small are filled instead.
 """
 
 from typing import Literal
@@ -21,7 +21,9 @@ class Niid1(Partitioner):
     """NIID-1: a Dirichlet(0.5) vector over ten clients for each class."""
 
     min_size: int = Field(
-        default=0, ge=0, description="fewest examples of a client; 0 takes the reading's 40 or 10"
+        default=0,
+        ge=0,
+        description="fewest examples of a client; 0: the 40 or 10 of the chosen code",
     )
     alpha: float = Field(
         default=0.5, gt=0, le=MOST_ALPHA, allow_inf_nan=False, description="concentration"

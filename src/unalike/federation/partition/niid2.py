@@ -20,7 +20,7 @@ class Niid2(TablePartitioner):
     """NIID-2: one unbiased client, and five that hold two classes each."""
 
     clients: int = Field(
-        default=6, ge=2, description="number of clients, the unbiased one included"
+        default=6, ge=2, description="number of clients, including the unbiased one"
     )
     reading: Literal["latent", "feddisco"] = Field(
         default="latent",
@@ -38,7 +38,7 @@ class Niid2(TablePartitioner):
             valid = [d + 1 for d in range(1, classes + 1) if classes % d == 0]
             near = sorted(valid, key=lambda k: abs(k - self.clients))[:2]
             raise ConfigError(
-                f"niid2: {classes} classes cannot be dealt evenly to {biased} biased clients; "
+                f"niid2: {classes} classes cannot be split evenly among {biased} biased clients; "
                 f"set clients to {' or '.join(map(str, sorted(near)))}."
             )
         total = int(class_sizes.sum())

@@ -1,4 +1,4 @@
-"""Quantity skew: clients of unequal size with the same label mix but for chance."""
+"""Quantity skew: clients of unequal size with the same label mix, except by chance."""
 
 from typing import Literal
 

@@ -40,14 +40,14 @@ def examples_of(
     framed = hasattr(data, "collect_schema") or (hasattr(data, "columns") and hasattr(data, "iloc"))
     for name in settings:
         if not framed:
-            raise ConfigError(f"'data.{name}' goes with a pandas or polars frame; leave it out.")
+            raise ConfigError(f"'data.{name}' is for a pandas or polars frame; leave it out.")
         if name not in OF_FRAMES:
             raise unknown("setting of data", name, OF_FRAMES)
     if task not in get_args(Learn):
         raise unknown("task", str(task), get_args(Learn))
     kind: Kind | None = None if task == "auto" else task
     if kind and isinstance(data, Dataset | Examples):
-        raise ConfigError("'task' goes with arrays and frames; a dataset has a setting of its own.")
+        raise ConfigError("'task' is for arrays and frames; a dataset has its own setting.")
     if isinstance(data, Dataset):
         return data.load()
     if isinstance(data, Examples):
@@ -73,7 +73,7 @@ def examples_of(
 def of_clients(data: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``(x, y, groups)`` of one dataset for each client."""
     if not data:
-        raise DataError("a mapping from clients to data must name one client at least.")
+        raise DataError("a mapping from clients to data must name at least one client.")
     parts = []
     for name, own in data.items():
         pair = own if isinstance(own, tuple) and len(own) == 2 else _stacked(own, f"client {name}")

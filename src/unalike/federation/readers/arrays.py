@@ -36,23 +36,23 @@ def from_arrays(
 ) -> "Examples":
     """Examples from features ``x`` and labels ``y``, one row each.
 
-    Labels that are unmistakably measurements (more than 20 different numbers, some with fractions)
-    are learned as numbers; whole numbers are only if ``kind`` is "regression".
+    Labels that are clearly measurements (more than 20 different numbers, some with fractions) are
+    learned as numbers; whole numbers only if ``kind`` is "regression".
 
     Args:
-        x: One row for each example; see ``features`` for what becomes of images.
+        x: One row for each example; see ``features`` for how images are treated.
         y: Whole numbers or text; numbered 0..M-1 in sorted order.
         groups: The natural client of each row, whole numbers or text.
         test: ``(x, y)`` of the dataset's own test set.
-        classes: Keeps the labels as they are, also when some of 0..classes-1 do not occur.
-        class_names: What the classes are called; the labels themselves if left out.
-        kind: Left out, two classes are "binary" (one logit), more are "multiclass"; "regression"
-            learns the numbers themselves, and ranges of them take the place of classes where rows
-            are dealt out or counted.
+        classes: Keeps the labels as they are, even if some of 0..classes-1 do not occur.
+        class_names: Names of the classes; by default the labels themselves.
+        kind: By default two classes are "binary" (one logit) and more are "multiclass";
+            "regression" learns the numbers themselves, and ranges of them replace classes when rows
+            are split or counted.
         layout: Where an image's channels are.
-        name: What the dataset is called in reports.
-        pending: What is learned once it is known which rows train; where it has columns to fill,
-            ``x`` may have gaps (NaN).
+        name: Name of the dataset in reports.
+        pending: What is learned once it is known which rows train; in columns that it fills, ``x``
+            may have gaps (NaN).
         normalise: Without ``pending``: whether ``federate`` scales columns to mean 0 and variance
             1 of training rows; "auto" does so with tables, as reading them from a file does.
 
@@ -205,8 +205,8 @@ def _tensor(x: Any, what: str) -> "Tensor":
             raise DataError(f"the rows of {what} differ in length; make them equal.") from None
         if array.dtype.kind not in "biuf":
             raise DataError(
-                f"{what} must be numbers, got {array.dtype}; a table with text can be read by "
-                "from_frame."
+                f"{what} must be numbers, got {array.dtype}; use from_frame to read a table with "
+                "text."
             )
         # Long doubles, unsigned integers beyond uint8 and foreign byte orders have no tensor type.
         long = array.dtype.kind == "f" and array.dtype.itemsize > 8
@@ -231,9 +231,8 @@ def _finite(x: "Tensor", what: str) -> None:
         column = int(bad[row].nonzero()[0, 0])
         value = x.flatten(1)[row, column].item()
         raise DataError(
-            f"{what} has {value} in row {row}, column {column}, both counted from 0 "
-            f"({len(rows)} such rows); "
-            "remove or fill what is missing or infinite."
+            f"{what} has {value} in row {row}, column {column}, both counted from 0 ({len(rows)} "
+            "such rows); remove or fill missing and infinite values."
         )
 
 

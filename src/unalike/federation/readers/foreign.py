@@ -7,7 +7,7 @@ _BEGINNINGS = {
     b"PK\x03\x04": "it is an Excel file or a ZIP archive; save its sheet as CSV",
     b"\xd0\xcf\x11\xe0": "it is an old Excel file; save its sheet as CSV",
     b"%PDF": "it is a PDF; save the table as CSV",
-    b"PAR1": "it is a Parquet file; let its name end in .parquet",
+    b"PAR1": "it is a Parquet file; rename it to end in .parquet",
     b"SQLite format": "it is a database; write its table as CSV",
 }
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<table")
@@ -29,7 +29,7 @@ def foreign(path: Path, encoding: str) -> str:
         return "it is JSON; save it as CSV"
     first, ended, _ = head.partition(b"\n")
     if b"\r" in head and not ended:
-        return "its lines end in carriage returns alone; save it with line feeds"
+        return "its lines end only in carriage returns; save it with line feeds"
     if not head.startswith(b"\x1f\x8b") and b"\x00" in first and encoding[:5] != "utf-1":
         return "it is not text: there are zero bytes in its first line"
     return ""

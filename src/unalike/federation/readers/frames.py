@@ -60,8 +60,8 @@ def from_frame(
 ) -> "Examples":
     """Examples from a data frame.
 
-    What can be read but looks like a slip (a number column with one text, a column that names the
-    rows, a label that is a measurement) is read with a warning.
+    What can be read but looks like a mistake (a number column with one text, a column that names
+    the rows, a label that is a measurement) is read with a warning.
 
     Args:
         frame: A pandas or polars data frame.
@@ -69,9 +69,9 @@ def from_frame(
         client: The column that names each row's natural client; it is not a feature.
         test: A frame with the same columns, the dataset's own test set.
         drop: Columns to leave out.
-        missing: "impute" fills numbers with the median of the training rows (which ``federate``
-            settles, until then they are NaN) and gives text a level "(missing)"; "error" refuses
-            the table. Labels and clients are never filled.
+        missing: "impute" fills numbers with the median of the training rows (in ``federate``; until
+            then they are NaN) and gives text a level "(missing)"; "error" refuses the table. Labels
+            and clients are never filled.
         normalise: Lets ``federate`` scale columns that are not zeros and ones to mean 0 and
             variance 1, of the training rows of all clients ("pooled", and so "auto"), of each
             client's own ("client"), or not at all ("none").
@@ -79,11 +79,14 @@ def from_frame(
         classes: See ``from_arrays``.
         class_names: See ``from_arrays``.
         kind: See ``from_arrays``: "regression" learns the numbers of the label.
-        protected: Columns of two values that no network sees, and an adversary is to guess.
-        name: What the dataset is called in reports.
-        where: How a message names a row.
-        split: The column that says train, validation or test; an empty cell leaves it to the split.
-        together: The column whose equal values (of a patient) stay on one side of the split.
+        protected: Columns with two values that no network sees and that an adversary tries to
+            guess.
+        name: Name of the dataset in reports.
+        where: How messages name a row.
+        split: The column that says train, validation or test; rows with an empty cell are split at
+            random.
+        together: Rows with the same value in this column (such as a patient) stay on one side of
+            the split.
     """
     train = as_polars(frame)
     for column in filter(None, [label, client, split, together, *drop, *protected]):
@@ -214,8 +217,8 @@ def as_polars(frame: Any) -> "pl.DataFrame":
         return frame
     if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
         raise DataError(
-            f"expected a pandas or polars data frame, got {type(frame).__name__}; "
-            "arrays are read by from_arrays."
+            f"expected a pandas or polars data frame, got {type(frame).__name__}; use "
+            "from_arrays to read arrays."
         )
     names = [str(column) for column in frame.columns]
     if len(set(names)) < len(names):
@@ -283,7 +286,7 @@ def _refuse_gaps(table: "pl.DataFrame", used: Sequence[str], train_rows: int) ->
     if not holed:
         return
     first, others = holed[0], holed[1:]
-    also = f", and others have gaps, too: {_listed(others)}" if others else ""
+    also = f", and others have gaps too: {_listed(others)}" if others else ""
     drop = ", ".join(f"'{name}'" for name in holed)
     raise _at(
         blank[first],
@@ -319,8 +322,8 @@ def _attribute(series: "pl.Series") -> tuple[Column, np.ndarray]:
     values = series.unique().sort().to_list()
     if len(values) != 2 or None in values:
         raise DataError(
-            f"column '{series.name}' is to be protected and has {len(values)} different values, "
-            "missing ones included; it must have two."
+            f"column '{series.name}' should be protected but has {len(values)} different values, "
+            "counting missing ones; it must have two."
         )
     return Column(series.name, 1, "protected"), (series == values[1]).to_numpy().astype(np.float32)[
         :, None

@@ -52,7 +52,8 @@ def code_labels(values: Any, classes: int | None = None) -> Coded:
     if len(labels) >= 20 and len(levels) > len(labels) // 2:
         raise DataError(
             f"{len(levels)} different labels in {len(labels)} rows look like measurements; to "
-            "predict the number itself set data.task = 'regression', else name a column of classes."
+            "predict the number itself set data.task = 'regression', otherwise name a column of "
+            "classes."
         )
     return Coded(codes.astype(np.int64), levels)
 
@@ -148,8 +149,8 @@ def _whole(array: np.ndarray, what: str, test: bool) -> np.ndarray:
     odd = np.flatnonzero(np.abs(array) > EXACT)
     if len(odd):
         large = (
-            f"{what} have {array[odd[0]]} in {{row}}, too large to be told from its neighbours as "
-            "a number; give them as text."
+            f"{what} have {array[odd[0]]} in {{row}}, too large to be distinguished from "
+            "neighbouring numbers; give them as text."
         )
         raise RowError(large, int(odd[0]), test)
     odd = np.flatnonzero(array != np.round(array))

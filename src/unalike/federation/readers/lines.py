@@ -33,7 +33,7 @@ def complaint(path: Path, how: Csv) -> str:
         if len(fields) > len(head):
             return f"line {line} has {len(fields)} fields where the header has {len(head)}"
     if line := next((line for line, text in _lines(path, how) if text.count('"') % 2), 0):
-        return f"line {line} has a quotation mark without its partner"
+        return f"line {line} has an unmatched quotation mark"
     return ""
 
 

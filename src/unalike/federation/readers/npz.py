@@ -97,7 +97,8 @@ def read_npz(
 def _clients_of(arrays: dict[str, np.ndarray], key: str, path: str | Path) -> np.ndarray:
     if key not in arrays:
         raise DataError(
-            f"'{path}' has validation rows but does not say whose; add their clients as '{key}'."
+            f"'{path}' has validation rows but does not say which client owns them; add their "
+            f"clients as '{key}'."
         )
     return arrays[key]
 

@@ -83,8 +83,8 @@ def _refuse_encoding(name: str) -> None:
 def _refuse_commas(path: Path, csv: Csv) -> None:
     if csv.decimal == csv.separates(path.name):
         raise DataError(
-            f"commas cannot separate the fields of '{path}' and be in its numbers, too; set "
-            "data.separator beside data.decimal, for instance to ';'."
+            f"commas cannot both separate the fields of '{path}' and be the decimal mark; set "
+            "data.separator as well, for instance to ';'."
         )
 
 

@@ -39,13 +39,13 @@ def warn_of_features(table: "pl.DataFrame", columns: Iterable[str], where: Where
             )
         elif column.dtype.is_integer() and _counts_rows(column):
             warn_once(
-                f"column '{name}' counts the rows, which a model may learn by heart; set "
+                f"column '{name}' counts the rows, and a model may learn it by heart; set "
                 f"data.drop = ['{name}'] unless the order means something."
             )
         if _WHOSE.search(name) and MANY < column.n_unique() < len(column):
             warn_once(
                 f"column '{name}' becomes a feature, and rows that share a value of it may be on "
-                f"both sides of the split; if it says whose rows they are, set data.together = "
+                "both sides of the split; if it identifies the rows' owner, set data.together = "
                 f"'{name}'."
             )
             continue
@@ -99,8 +99,8 @@ def warn_of_labels(label: "pl.Series") -> None:
     if scarce or measured:
         warn_once(
             f"the label '{label.name}' has {levels} different values in {len(label)} rows, and "
-            "each becomes a class; set data.task = 'regression' to predict the number itself, or "
-            "name a column of classes by data.label."
+            "each becomes a class; set data.task = 'regression' to predict the number itself, "
+            "or set data.label to a column of classes."
         )
 
 
@@ -112,7 +112,7 @@ def warn_of_rare_classes(label: "pl.Series") -> None:
         more = f" and {len(rare) - 1} more" if len(rare) > 1 else ""
         warn_once(
             f"the class '{rare[0]}'{more} occurs in a single row, which either trains or tests; "
-            "join it with another class or leave the row out."
+            "merge it with another class or leave the row out."
         )
 
 
@@ -127,8 +127,8 @@ def warn_of_spellings(column: "pl.Series", what: str, where: str = "") -> None:
         first = seen.setdefault(" ".join(name.lower().split()), name)
         if first != name:
             warn_once(
-                f"the {what} '{first}' and '{name}'{where} differ in capitals or spaces alone and "
-                "are taken as two; spell them alike if they are one."
+                f"the {what} '{first}' and '{name}'{where} differ only in capitals or spaces and "
+                "count as two; spell them the same way if they are one."
             )
             return
 

@@ -1,10 +1,10 @@
-"""Rows of a file that clients train on as well: a synthetic set put to use, or any public set.
+"""Rows of a file that clients also train on: a synthetic set, or any public set.
 
 client k trains on D_k and the rows of the file, if it is among the poorest clients
 
-The file is an NPZ with arrays ``x`` and ``y``, as methods that make examples leave it in a folder
-of a run (``synthetic.npz``), with features like those of the data. Test and validation rows stay as
-they were. What is handed out is counted as downloads before the first round.
+The file is an NPZ with arrays ``x`` and ``y``, as methods that generate examples write it to the
+run folder (``synthetic.npz``), with features like those of the data. Test and validation rows stay
+as they are. What is given out counts as downloads before the first round.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ class GivenRows(Shift):
         default=1.0,
         gt=0,
         le=1,
-        description="share of the clients that are given rows, those with the fewest training rows",
+        description="share of the clients that get rows: those with the fewest training rows",
     )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":

@@ -3,9 +3,9 @@
 pair:       T[i, i] = 1 - e,  T[i, (i+1) mod M] = e
 symmetric:  T[i, i] = 1 - e,  T[i, j] = e / (M - 1) for every j != i
 
-Whoever has wrong labels has them in validation rows too, so a round is selected by wrong labels
-unless ``validation`` says otherwise. Test labels stay true. The mark "noisy labels" says whose
-labels are wrong.
+Clients with wrong labels have them in validation rows too, so rounds are selected on wrong labels
+unless ``validation`` is false. Test labels stay true. The mark "noisy labels" says whose labels are
+wrong.
 """
 
 from dataclasses import replace
@@ -38,8 +38,8 @@ class LabelNoise(Shift):
     )
     validation: bool = Field(
         default=True,
-        description="validation labels are replaced too; false: they stay true, a help that "
-        "nobody with noisy labels has",
+        description="replace validation labels too; false: they stay true, which nobody with "
+        "noisy labels could rely on",
     )
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":

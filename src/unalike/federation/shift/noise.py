@@ -19,7 +19,7 @@ CHUNK = 8192  # examples changed at once, which bounds the memory beyond the cop
 
 
 class Noise(Shift):
-    """Each client's features get Gaussian noise of a strength of its own."""
+    """Each client's features get Gaussian noise of their own strength."""
 
     level: float = Field(
         default=0.1,

@@ -1,11 +1,11 @@
-"""A small set of examples that everybody may have (Zhao et al. 2018, section 4).
+"""A small set of examples that all clients may have (Zhao et al. 2018, section 4).
 
 G: beta of all training examples, as many of each class as there are;  client k trains on
 D_k and a random alpha of G
 
-Here G is drawn from the clients' own training rows: whoever holds them makes them public and keeps
-them. A row that a client holds already is not given to it again. Test and validation rows stay as
-they were. What is handed out is counted as downloads before the first round.
+Here G is drawn from the clients' own training rows; their owners make them public and keep them. A
+client does not get a row that it already has. Test and validation rows stay as they are. What is
+given out counts as downloads before the first round.
 """
 
 from dataclasses import replace
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 
 class PublicSubset(Shift):
-    """Every client also gets rows of a small public set, with as many of each class."""
+    """Every client also gets rows of a small public set with equally many of each class."""
 
     share: float = Field(
-        default=0.05, gt=0, le=1, description="size of the public set, in training rows of all"
+        default=0.05,
+        gt=0,
+        le=1,
+        description="size of the public set, as a share of all training rows",
     )
-    given: float = Field(default=1.0, gt=0, le=1, description="share of it that a client is given")
+    given: float = Field(default=1.0, gt=0, le=1, description="share of it that a client gets")
 
     def apply(self, federation: "Federation", rng: np.random.Generator) -> "Federation":
         """Copies of public rows are put to the training rows of every client."""

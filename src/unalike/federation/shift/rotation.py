@@ -22,7 +22,7 @@ CHUNK = 8192  # images rotated at once, which bounds the memory beyond the copy 
 
 
 class Rotation(Shift):
-    """Each client's images are turned by an angle of its own."""
+    """Each client's images are turned by their own angle."""
 
     angles: list[FiniteFloat] = Field(
         default=[0.0, 90.0, 180.0, 270.0],
@@ -32,8 +32,8 @@ class Rotation(Shift):
     last: int = Field(
         default=0,
         ge=0,
-        description="turn only so many of the last training clients, such as those that join "
-        "late; 0: everybody",
+        description="turn only this many of the last training clients, such as those that join "
+        "late; 0: all",
     )
     fill: float = Field(
         default=0.0,

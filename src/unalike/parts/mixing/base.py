@@ -99,8 +99,8 @@ def checked(rule: Mixing, answer: Any, n: int) -> Weighed:
     total = float(p.sum())
     if not getattr(rule, "scaled", False) and abs(total - 1) > 1e-3:
         raise RunError(
-            f"the weights of {name} sum to {total:.6g}; divide them by their sum, or say "
-            "'scaled = True' in its class if they hold the length of the step."
+            f"the weights of {name} sum to {total:.6g}; divide them by their sum, or set 'scaled "
+            "= True' in its class if they include the length of the step."
         )
     return found
 

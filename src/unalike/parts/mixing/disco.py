@@ -45,7 +45,7 @@ class Disco:
             )
         sizes = self.on_all_zero == "size"
         p = share if sizes else torch.zeros_like(share).index_fill(0, d.argmin(), 1.0)
-        instead = "sizes" if sizes else "the least discrepancy alone"
+        instead = "sizes" if sizes else "the smallest discrepancy alone"
         return p, f"every client's weight was zero, so they were weighted by {instead}"
 
 

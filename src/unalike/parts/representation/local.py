@@ -168,9 +168,9 @@ def refusal(
             "a representation in between; set shared = 'head' or local = 'plain'"
         )
     if local == "supervised" and not task.predicts:
-        return f"it predicts labels and this is {task.called}; set local = 'autoencoding'"
+        return f"it predicts labels, and this is {task.called}; set local = 'autoencoding'"
     if local == "self_supervised" and (len(shape) != 3 or shape[1] != shape[2]):
-        return "it turns square images by quarters, and these are none; set local = 'autoencoding'"
+        return "it turns square images by quarters, and these are not; set local = 'autoencoding'"
     if local == "adversarial" and not hidden:
         return (
             "the data name no protected attribute; set data.protected, for instance to "

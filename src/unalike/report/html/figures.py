@@ -104,13 +104,13 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
         figure(
             f"cost-{number}",
             f"{title} against bytes",
-            f"The same {named} against everything sent until then{band}.",
+            f"The same {named} against everything sent so far{band}.",
             lambda: plots.cost_curves(rows, metric, target=target),
         ),
         figure(
             f"time-{number}",
             f"{title} against time",
-            f"The same {named} against the seconds of the simulated clock until then{band}.",
+            f"The same {named} against the seconds of the simulated clock so far{band}.",
             lambda: plots.time_curves(timed, metric, target=target),
         )
         if timed
@@ -135,8 +135,8 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"reliability-{number}",
             "Reliability",
             f"Accuracy of predictions by their confidence, {whose}, in {which}; the larger a "
-            "point, the more predictions (bins of fewer than ten are left out). Above the dotted "
-            "line a method is too modest, below it too sure.",
+            "point, the more predictions (bins of fewer than ten are left out). Above the "
+            "dotted line a method is underconfident, below it overconfident.",
             lambda: plots.reliability_diagram(bins),
         ),
     ]
@@ -152,9 +152,9 @@ def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
     made = figure(
         "ranks",
         "Mean ranks over all partitions",
-        "A black bar joins methods whose mean ranks are nearer than the critical difference "
-        "(orange), so that Nemenyi's test does not tell them apart; partitions count as draws from "
-        "all that one might meet.",
+        "A black bar joins methods whose mean ranks are closer than the critical difference "
+        "(orange): Nemenyi's test cannot tell them apart. Partitions count as draws from all "
+        "that you might meet.",
         lambda: plots.rank_plot(means, groups, ranks.apart),
     )
     return [] if made is None else [made]
@@ -175,8 +175,8 @@ def weight_figures(study: Study, partition: str, number: int, coarse: bool = Fal
     made = figure(
         f"regret-{number}",
         "Regret of the weights",
-        f"{partition}. How much less the best fixed weights, seen afterwards, would have paid; "
-        "in grey the bound that holds whatever the losses.",
+        f"{partition}. How much less the best fixed weights would have cost, in hindsight; in "
+        "grey the bound that holds for any losses.",
         lambda: plots.regret_plot(rows, among=study.methods),
     )
     return found if made is None else [*found, made]
@@ -193,8 +193,8 @@ def topology_figures(study: Study) -> list[Figure]:
         figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
-            f"Who exchanges models with whom: {worded(table)}. The darker a client, the less its "
-            "classes are those of all clients together.",
+            f"Who exchanges models with whom: {worded(table)}. The darker a client, the more its "
+            "classes differ from those of all clients together.",
             lambda run=run, table=table: _graph(table, run),  # type: ignore[misc]
             square=True,
         )
@@ -211,7 +211,7 @@ def network_figures(study: Study, partition: str, number: int) -> list[Figure]:
     found = [
         figure(
             f"consensus-{number}",
-            "How far nodes are apart",
+            "How far apart the nodes are",
             f"{partition}. Root mean square distance of the servers' models from their mean, after "
             "each evaluated round.",
             lambda: plots.consensus_plot(rows, among=study.methods),
@@ -234,9 +234,9 @@ def network_figures(study: Study, partition: str, number: int) -> list[Figure]:
             ),
             figure(
                 f"combination-{number}-{i}",
-                f"Whom nodes heed: {method}",
-                f"{partition}, first seed, round {last['round']}. Rows are nodes, and a cell is "
-                "how much one counts that is heard."
+                f"Whom the nodes listen to: {method}",
+                f"{partition}, first seed, round {last['round']}. A row is a node; a cell is how "
+                "much it counts the node it hears."
                 + (f" Spectral gap {last['spectral_gap']:.3g}." if "spectral_gap" in last else ""),
                 lambda r=last: plots.mixing_plot(r["mixing"], _servers(r)),  # type: ignore[misc]
                 square=True,

@@ -23,8 +23,8 @@ def in_one_sentence(study: Study, done: Done) -> str:
     return (
         f"{_counted(len(study.places), 'run')}, {finished} of them finished: "
         f"{_counted(len(study.methods), 'method')} under "
-        f"{_counted(len(study.partitions), 'condition')}, {repeated} each. "
-        "What they came to is in the first table of the results."
+        f"{_counted(len(study.partitions), 'condition')}, {repeated} each. The first table of "
+        "the results shows their outcome."
     )
 
 

@@ -106,8 +106,8 @@ def _warn_of_size(place: Path, text: str, made: Content) -> None:
     library = sum(len(script.encode()) for script in scripts())
     warnings.warn(
         f"'{place}' has {size(len(text.encode()))}, more than the {size(LIMIT)} a report should "
-        f"have: tables and text take {size(tables)}, the pictures that are left {size(pictures)}, "
-        f"the chart library {size(library)}; report fewer runs at a time.",
+        f"have: tables and text take {size(tables)}, the remaining charts {size(pictures)}, the "
+        f"chart library {size(library)}; report fewer runs at a time.",
         RunWarning,
         stacklevel=3,
     )
@@ -161,7 +161,7 @@ def status(study: Study) -> str:
     ]
     lost = sum(p.id in study.failed and not (p.run and p.run.finished) for p in study.places)
     failed = f", {lost} failed" if lost else ""
-    others = f"; begun: {listed(begun)}" if begun else ""
+    others = f"; started: {listed(begun)}" if begun else ""
     return f"{done} of {total} {runs} finished{failed}{others}."
 
 

@@ -15,8 +15,9 @@ def latent_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"latents-{number}-{i}",
             f"Latent variables: {method}",
             f"{partition}, first seed. Each line is the histogram of one client's training "
-            "examples in the encoder's latent space; dotted is what the encoder was trained to "
-            "make of all of them. A simulation sees it, a server hears the distances alone.",
+            "examples in the encoder's latent space; the dotted line is what the encoder was "
+            "trained to produce for all of them. Only a simulation sees this; a server hears "
+            "only the distances.",
             lambda got=got: plots.latent_plot(
                 *(got[k] for k in ("edges", "shares", "d", "clients"))
             ),  # type: ignore[misc]
@@ -34,7 +35,7 @@ def personal_figures(study: Study, partition: str, number: int) -> list[Figure]:
     found = [
         figure(
             f"line-{number}",
-            "Between the shared and the own models",
+            "Between the shared and the clients' own models",
             f"{named[0].upper()}{named[1:]} on clients' own test data at points of the line from "
             "the shared model to each client's own; bands span seeds.",
             lambda: plots.line_plot(line, metric, among),
@@ -51,7 +52,7 @@ def personal_figures(study: Study, partition: str, number: int) -> list[Figure]:
         found.append(
             figure(
                 f"cross-{number}-{i}",
-                f"Who profits from whom: {method}",
+                f"Who benefits from whom: {method}",
                 f"{partition}, first seed, last round. Each row is a client's own model, each "
                 "column a client's test data. Only a simulation can measure it: in a federation "
                 "neither leaves its client.",
@@ -64,8 +65,8 @@ def personal_figures(study: Study, partition: str, number: int) -> list[Figure]:
             figure(
                 f"landscape-{number}-{i}",
                 f"Loss around the shared model: {method}",
-                f"{partition}, first seed, last round. Two random directions, as long filter by "
-                "filter as the model itself.",
+                f"{partition}, first seed, last round. Along two random directions, scaled "
+                "filter by filter to the model's own length.",
                 lambda got=got: plots.landscape_plot(got["loss"], got["at"]),  # type: ignore[misc]
                 square=True,
             )

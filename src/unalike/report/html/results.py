@@ -20,7 +20,7 @@ from unalike.tables.format import whole as written
 from unalike.tables.format import with_unit
 from unalike.tables.model import Cell, Table
 
-NO_RESULT = "No run has come to its result yet."  # though rounds were evaluated
+NO_RESULT = "No run has a result yet."  # though rounds were evaluated
 NOTES = 5  # different ones of a method
 RARE = ("across", "refused", "skipped", "noted")  # columns left out where there is nothing in them
 SENT = ("sent", "down", "up", "across", "peak")  # columns of bytes
@@ -71,7 +71,7 @@ def _compared(study: Study, made: Comparison) -> Results:
         notes += [n for n in said if n not in notes]
         shown = [table._replace(title=f"Scores and costs on {condition}", notes=())]
         if len(lines) > 1:
-            title = f"Difference to {made.baseline}, seed by seed, on {condition}"
+            title = f"Difference from {made.baseline}, seed by seed, on {condition}"
             shown.append(differences(made, lines, condition)._replace(title=title))
         if any(line.speed and line.versus for line in lines):
             table = speeds(made, lines, condition)
@@ -88,7 +88,7 @@ def _overview(made: Comparison, analysis: Analysis) -> list[Table]:
     title = f"Every method on every partition: {head(made.judging.metric)}"
     out = [pivot(made, analysis)._replace(title=title, notes=())]
     if any(line.versus for line in analysis.overall):
-        title = f"Difference to {made.baseline}, seed by seed, over {OVERALL}"
+        title = f"Difference from {made.baseline}, seed by seed, over {OVERALL}"
         out.append(differences(made, analysis.overall, OVERALL)._replace(title=title).filled())
     return out
 
@@ -100,7 +100,7 @@ def _undecided(lines: Sequence[Line]) -> str:
         return "no run has a number to compare."
     if len(there) == 1:
         return f"only {there[0]} has results, so there is nothing to compare them with."
-    return "no seed has results of all these methods, so none of them leads."
+    return "no seed has results for all these methods, so none of them leads."
 
 
 def _single(study: Study) -> Results:
@@ -193,7 +193,7 @@ def ledger(study: Study) -> Table:
         for (method, partition), mean in means.items()
     ]
     absent = [name for name in RARE if name not in shown]
-    notes = [f"Means over runs. Nothing to report under: {', '.join(absent)}."] if absent else []
+    notes = [f"Means over runs. Nothing to report for: {', '.join(absent)}."] if absent else []
     notes.append("Peak: bytes of the busiest round.")
     notes += [note for (method, _), runs in groups.items() for note in _noted(method, runs)]
     return Table("What every method used", ["method", "partition", "runs", *shown], rows, notes)

@@ -1,4 +1,4 @@
-"""Mean ranks of methods over conditions, and which of them are not told apart."""
+"""Mean ranks of methods over conditions, and which of them are not distinguishable."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ STEP = 22  # pixels for a method, and for a bar
 def rank_plot(
     means: Mapping[str, float], groups: Sequence[Sequence[str]], apart: float, title: str = ""
 ) -> "ChartType":
-    """A point per method, the best on top, and a bar over each group that is not told apart.
+    """A point per method, the best on top, and a bar over each group that is not distinguishable.
 
     Args:
         means: Mean rank by method, 1 the best.
@@ -34,11 +34,11 @@ def rank_plot(
     order = sorted(names, key=lambda n: means[n])
     bars = [("critical difference", 1.0, 1.0 + apart)]
     bars += [
-        ("not told apart", min(means[n] for n in group), max(means[n] for n in group))
+        ("not distinguishable", min(means[n] for n in group), max(means[n] for n in group))
         for group in groups
     ]
     last = max(float(len(names)), 1.0 + apart)
-    x = alt.X("rank:Q", title="mean rank, 1 the best").scale(domain=[1, last], nice=False)
+    x = alt.X("rank:Q", title="mean rank, 1 is best").scale(domain=[1, last], nice=False)
     points = (
         alt.Chart(inline(method=order, rank=[means[n] for n in order]))
         .mark_point(filled=True, size=130, opacity=1)
@@ -64,7 +64,7 @@ def rank_plot(
             x2="high:Q",
             y=alt.Y("row:O", axis=None),
             color=alt.Color("what:N", legend=alt.Legend(title=None, orient="bottom")).scale(
-                domain=["critical difference", "not told apart"], range=[VERMILLION, INK]
+                domain=["critical difference", "not distinguishable"], range=[VERMILLION, INK]
             ),
             tooltip=[
                 alt.Tooltip("what:N"),
@@ -77,6 +77,7 @@ def rank_plot(
     told = ", ".join(f"{n} {means[n]:.2f}" for n in order)
     same = "; ".join(", ".join(group) for group in groups) or "none"
     words = (
-        f"Mean ranks, 1 the best: {told}. Ranks {apart:.2f} apart differ. Not told apart: {same}."
+        f"Mean ranks, 1 is best: {told}. Ranks {apart:.2f} apart differ. Not distinguishable: "
+        f"{same}."
     )
     return finish(chart, title, description=words)
