@@ -42,6 +42,8 @@ def conclude(console: Console, folder: Path) -> None:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
     if "target" in summary:
         console.print(outcome.reached(summary["target"]))
+    for said in outcome.leaked(summary):
+        console.print(said)
     if "regret" in summary:
         value, bound = (decimal(summary["regret"][k], 3) for k in ("value", "bound"))
         console.print(f"regret of the weights {value}, proven to stay below {bound}")

@@ -5,7 +5,7 @@ from typing import Any
 
 from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, main_metric, metric
 from unalike.tables.cells import score
-from unalike.tables.format import number, size, with_unit
+from unalike.tables.format import decimal, number, size, with_unit
 from unalike.tables.model import Cell
 
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
@@ -52,12 +52,35 @@ def _value(metrics: Mapping[str, Any], section: str, name: str, statistic: str) 
 
 
 def reached(target: Mapping[str, Any]) -> str:
-    """When the value aimed at was reached, and what had been sent by then."""
+    """When the value aimed at was reached, what had been sent by then, and how long it took.
+
+    The time is that of the simulated clock, where there is one.
+    """
     name = main_metric(target)
     goal = f"{metric(name).title} {with_unit(target[name], name)} on {TESTS[target['section']]}"
     if target["round"] is None:
         return f"{goal} was not reached"
-    return f"{goal} was reached in round {target['round']}, after {size(target['bytes'])}"
+    after = f"after {size(target['bytes'])}"
+    if target.get("clock") is not None:
+        after += f" and {decimal(target['clock'], 1)} s of the simulated clock"
+    return f"{goal} was reached in round {target['round']}, {after}"
+
+
+def leaked(summary: Mapping[str, Any]) -> list[str]:
+    """What an outsider could do with the last models, as far as it was measured."""
+    said = []
+    door, told = (summary.get(k, {}) for k in ("backdoor", "membership"))
+    if door.get("success") is not None:
+        said.append(
+            f"the backdoor's trigger makes {100 * door['success']:.1f} % of the test rows of other "
+            f"classes the attackers' target, {100 * door['clean']:.1f} % are taken for it without"
+        )
+    if told.get("mean") is not None:
+        said.append(
+            f"losses tell a client's training rows from its test rows with an AUC of "
+            f"{told['mean']:.3f} on average, {told['worst']:.3f} at worst; 0.5 is a coin"
+        )
+    return said
 
 
 def scores(record: Mapping[str, Any]) -> str:
