@@ -42,6 +42,8 @@ def conclude(console: Console, folder: Path) -> None:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
     if "target" in summary:
         console.print(outcome.reached(summary["target"]))
+    if "made" in summary:
+        console.print(outcome.like_real(summary["made"]))
     for said in outcome.leaked(summary):
         console.print(said)
     if "regret" in summary:

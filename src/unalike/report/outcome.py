@@ -83,6 +83,20 @@ def leaked(summary: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def like_real(made: Mapping[str, Any]) -> str:
+    """How like real examples the last made ones are: their distance, and what they cover."""
+    real, drawn = made["fid_rows"]
+    said = (
+        f"{drawn} made examples are at a distance (FID) of {made['fid']:.3g} from {real} real ones"
+    )
+    known = {c: v for c, v in enumerate(made["coverage"]) if v is not None}
+    if not known:
+        return said
+    ends = (f(known, key=lambda c: known[c]) for f in (min, max))
+    low, high = (f"{100 * known[c]:.0f} % (class {c})" for c in ends)
+    return f"{said} and cover from {low} to {high} of a class"
+
+
 def scores(record: Mapping[str, Any]) -> str:
     """The round's accuracies in a few words; losses where there is no accuracy."""
     metrics = record["metrics"] or {}
