@@ -116,6 +116,16 @@ def test_speeds_are_ratios_to_the_baseline():
     assert (texts[1][4], texts[1][8]) == ("win", "win")
     assert texts[2][1] == "— (0/5)"
     assert texts[2][4] == "loss"
+    for r in rows:  # rounds of the second method take four times as long
+        pace = 2.0 if r["label"] == "Fed_Best" else 0.5
+        r["curve"]["seconds"] = [pace * t for t in range(1, 31)]
+    table = tables(made, analyse(made, rows))[2]
+    assert table.title.startswith("dirichlet: rounds, bytes and seconds to 95 %")
+    assert table.columns[9:] == ["seconds", "ratio of seconds", "p of seconds", "result in seconds"]
+    slow = [c.shown for c in table.rows[1]]
+    assert slow[9] == "11.6"  # 5.8 rounds of two seconds
+    assert re.match(r"2\.\d\d \[", slow[10])
+    assert (slow[4], slow[12]) == ("win", "loss")
 
 
 def test_differences_carry_interval_correction_and_effect():

@@ -22,7 +22,7 @@ def test_made_examples_are_seen(tmp_path: Path) -> None:
     picture = base64.b64encode((folder / "synthetic.png").read_bytes()).decode()
     assert f'<img src="data:image/png;base64,{picture}"' in page
     assert "Made examples: fedcvae" in page
-    assert "Distance from real examples (FID)" in page
+    assert "at a distance (FID) of" in page
 
 
 def test_others_have_no_such_picture(tmp_path: Path) -> None:

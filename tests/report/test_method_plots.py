@@ -14,6 +14,7 @@ from unalike.report.plots import (
     consensus_plot,
     cost_curves,
     fairness_frontier,
+    leak_plot,
     learning_curves,
     mixing_plot,
     node_curves,
@@ -68,6 +69,13 @@ APART = [
 ]
 
 
+LEAKS = [
+    {"method": m, "round": t, "leak": 0.3 * t, "without": 0.1 / t}
+    for m in ("open", "closed")
+    for t in (1, 2, 3)
+]
+
+
 CHARTS = {
     "cost": lambda: cost_curves(sent(), target=0.5),
     "time": lambda: time_curves([{**r, "clock": 2.5 * r["round"]} for r in sent()], target=0.5),
@@ -84,6 +92,7 @@ CHARTS = {
         np.arange(300),
     ),
     "regret": lambda: regret_plot(REGRET),
+    "leaks": lambda: leak_plot(LEAKS, "taken for the target"),
     "star": lambda: topology_plot([0] * 20),
     "skewed star": lambda: topology_plot([0] * 20, skew=np.linspace(0, 1.5, 20)),
     "skewed ring": lambda: topology_plot(range(9), Ring().links(0, 9), local=True, skew=[0.0] * 9),
@@ -113,6 +122,7 @@ def test_renders(name, tmp_path):
         lambda: client_strip({"a": [0.1, 0.2], "b": [0.5, 0.5]}),
         lambda: reliability_diagram({"a": BINS, "b": BINS}),
         lambda: regret_plot(REGRET),
+        lambda: leak_plot(LEAKS, "taken for the target"),
     ],
 )
 def test_methods_can_be_switched(chart):
@@ -233,6 +243,15 @@ def test_a_method_has_the_colour_it_has_among_all():
 def test_regret_below_zero_has_ticks():
     assert _ticks([-0.5, 30.0]) == pytest.approx([-0.01, -0.1, 0, 0.01, 0.1, 1, 10, 100])
     assert _ticks([0.0, 0.0]) == [0, 0.01]
+
+
+def test_a_leak_is_beside_what_there_is_without_the_attack():
+    rows = [r for r in tables(leak_plot(LEAKS, "taken"))[0] if r["method"] == "open"]
+    assert [(r["round"], r["mean"], r["without"]) for r in rows] == [
+        pytest.approx((t, 0.3 * t, 0.1 / t), abs=1e-4) for t in (1, 2, 3)
+    ]
+    told = leak_plot(LEAKS, "taken").to_dict()["description"]
+    assert "open 90.0% beside 3.3% in round 3" in told
 
 
 def test_a_topology_names_its_parts():

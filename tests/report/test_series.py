@@ -111,3 +111,16 @@ def test_client_rows_know_data_part_and_results(run_folder):
     marks = [["alpha = 50", "turned by 90"], [], *[["alpha = 50"]] * 10]
     rows = series.client_rows(replace(run, data={**run.data, "marks": marks}))
     assert [r["mark"] for r in rows[:3]] == ["alpha = 50, turned by 90", "", "alpha = 50"]
+
+
+def test_leaks_are_those_of_the_runs_that_measured_them(study):
+    place = study.places[0]
+    told = {"backdoor": 0.8, "backdoor_clean": 0.1, "membership": {"mean": 0.6, "worst": 0.9}}
+    rounds = [{**r, **told} for r in place.run.rounds[:2]]
+    rounds.append({**place.run.rounds[2], **told, "backdoor_clean": None})  # no rows to try it on
+    run = replace(place.run, rounds=rounds)
+    leaky = replace(study, places=[replace(place, run=run), *study.places[1:]])
+    doors, members = (f(leaky, place.partition) for f in (series.backdoor, series.membership))
+    assert [(r["round"], r["leak"], r["without"]) for r in doors] == [(1, 0.8, 0.1), (2, 0.8, 0.1)]
+    assert [(r["leak"], r["without"]) for r in members] == [(0.6, 0.5)] * 3
+    assert series.backdoor(study, place.partition) == []

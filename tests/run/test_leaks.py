@@ -105,6 +105,18 @@ def test_memory_is_measured(topology):
     assert abs(nothing["mean"] - 0.5) < 0.04
 
 
+def test_rows_of_attackers_are_no_members():
+    """Their wrong labels are told from the true ones they are tested on, whoever trained."""
+    attack = {"name": "label_flip", "number": 2}
+    asked = {"local": {"lr": 1e-9}, "evaluation": {"membership": True}, "rounds": 1}
+    made = experiment(
+        parse({"partition": {"name": "iid", "clients": 5}, "attack": attack, **asked})
+    )
+    found = next(iter(rounds(made))).record["membership"]
+    assert [k for k, v in enumerate(found["each"]) if v is None] == list(made.attackers)
+    assert found["mean"] == pytest.approx(np.mean([v for v in found["each"] if v]), abs=1e-5)
+
+
 def test_nobody_has_test_rows():
     made = records(
         rounds=1,

@@ -88,3 +88,18 @@ def test_a_target_reached_later_counts_the_rounds_between_evaluations():
 def test_a_target_never_reached():
     found = summarise([record(1, 0.5, 0.1)], EvaluationSettings(target=0.9), "accuracy")["target"]
     assert (found["round"], found["bytes"]) == (None, None)
+
+
+def test_leaks_of_the_last_evaluation() -> None:
+    leaky = [
+        {**r, "backdoor": 0.1 * i, "backdoor_clean": 0.0, "membership": {"mean": 0.5, "worst": i}}
+        for i, r in enumerate(RECORDS)
+        if r["metrics"]
+    ]
+    found = summarise(leaky, EvaluationSettings(), "accuracy")
+    last = len(RECORDS) - 1 if RECORDS[-1]["metrics"] else len(RECORDS) - 2
+    assert found["backdoor"] == {"success": pytest.approx(0.1 * last), "clean": 0.0}
+    assert found["membership"] == {"mean": 0.5, "worst": last}
+    assert (
+        not {"backdoor", "membership"} & summarise(RECORDS, EvaluationSettings(), "accuracy").keys()
+    )

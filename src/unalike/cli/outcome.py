@@ -44,6 +44,10 @@ def conclude(console: Console, folder: Path) -> None:
         console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
     if "target" in summary:
         console.print(outcome.reached(summary["target"]))
+    if "made" in summary:
+        console.print(outcome.like_real(summary["made"]))
+    for said in outcome.leaked(summary):
+        console.print(said)
     if "regret" in summary:
         value, bound = (decimal(summary["regret"][k], 3) for k in ("value", "bound"))
         console.print(f"regret of the weights {value}, proven to stay below {bound}")

@@ -79,15 +79,18 @@ class _Speeds(NamedTuple):
 def _speeds(
     made: Comparison, records: Sequence[Record], axes: Grid, how: Design
 ) -> dict[str, _Speeds]:
-    """By what is spent: rounds and bytes."""
+    """By what is spent: rounds and bytes, and seconds where all runs have a simulated clock."""
     found = spent(made, records, axes)
     if np.isnan(found.rounds).all():
         return {}
     base = axes.labels.index(made.baseline)
     seeds = Design(how.test, [Reuse(r.ratio) for r in how.reuse], how.sources)
+    kinds = {"rounds": found.rounds, "bytes": found.bytes}
+    if np.array_equal(np.isnan(found.seconds), np.isnan(found.rounds)):
+        kinds["seconds"] = found.seconds
     return {
         kind: _Speeds(used, found.reached, speeds(used, found.reached == 1, base, seeds))
-        for kind, used in (("rounds", found.rounds), ("bytes", found.bytes))
+        for kind, used in kinds.items()
     }
 
 

@@ -71,18 +71,22 @@ def _reuse(judging: Judging, rows: Sequence[Mapping[str, int]]) -> Reuse:
     return Reuse(sum(ratios) / len(ratios))
 
 
+TICK = 1e-6  # seconds, the least that a record tells
+
+
 class Spent(NamedTuple):
     """What was spent until a target, or in all where it was never reached."""
 
     rounds: Array
     bytes: Array
+    seconds: Array  # nan where no simulated clock tells them
     reached: Array  # nan where there is no run
 
 
 def spent(made: Comparison, records: Sequence[Record], axes: Grid) -> Spent:
     """Until the stated target or, without one, a share of the baseline's best under each seed."""
     goals = _goals(made, records)
-    found: dict[str, tuple[float, float, float]] = {}
+    found: dict[str, Sequence[float]] = {}
     for r in records:
         goal, curve = goals.get((r["condition"], r["seed"])), r.get("curve") or {}
         if goal is None or not curve.get("round"):
@@ -91,12 +95,14 @@ def spent(made: Comparison, records: Sequence[Record], axes: Grid) -> Spent:
         scores = dict(zip(curve["round"], values, strict=True))
         first = rounds_to_target(scores, goal, higher(made.judging.metric))
         at = -1 if first is None else curve["round"].index(first)
-        found[r["id"]] = (curve["round"][at], max(curve["bytes"][at], 1), float(first is not None))
+        seconds = max(curve["seconds"][at], TICK) if "seconds" in curve else math.nan
+        used = curve["round"][at], max(curve["bytes"][at], 1), seconds
+        found[r["id"]] = *used, float(first is not None)
 
     def number(i: int) -> Array:
         return axes.array(records, lambda r: found[r["id"]][i] if r["id"] in found else None)
 
-    return Spent(number(0), number(1), number(2))
+    return Spent(*(number(i) for i in range(4)))
 
 
 def _goals(made: Comparison, records: Sequence[Record]) -> dict[tuple[str, int], float]:

@@ -60,7 +60,7 @@ class Line:
     more: list[Use]  # than its budget or the baseline
     less: list[Use]  # than its budget
     judged: list[tuple[int, int]] = field(default_factory=list)  # clients with a value, of all
-    speed: dict[str, Speed] = field(default_factory=dict)  # rounds and bytes
+    speed: dict[str, Speed] = field(default_factory=dict)  # rounds, bytes, seconds
 
     @property
     def differs(self) -> bool:

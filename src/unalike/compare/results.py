@@ -93,7 +93,10 @@ def _record(made: Comparison, folder: Path, cell: Cell, summary: dict[str, Any])
 
 
 def _curve(made: Comparison, path: Path) -> dict[str, list[Any]]:
-    """The compared number after each evaluated round, with the bytes sent until then."""
+    """The compared number after each evaluated round, with what was sent until then.
+
+    And with the seconds until then, where a simulated clock tells them.
+    """
     if not path.is_file():
         return {}
     stat, j = path.stat(), made.judging
@@ -107,15 +110,19 @@ def _read_curve(
     rounds: list[int] = []
     values: list[float | None] = []
     sent: list[int] = []
-    total = 0
+    seconds: list[float] = []
+    total, now, timed = 0, 0.0, False
     for r in read_lines(path):
         total += r["bytes_down"] + r["bytes_up"] + r["bytes_across"]
+        now, timed = now + r.get("clock", 0.0), timed or "clock" in r
         found = (r["metrics"] or {}).get(section, {}).get(metric)
         if found is not None:
             rounds.append(r["round"])
             values.append(found[statistic])
             sent.append(total)
-    return {"round": rounds, "value": values, "bytes": sent}
+            seconds.append(round(now, 6))
+    clock = {"seconds": seconds} if timed else {}
+    return {"round": rounds, "value": values, "bytes": sent, **clock}
 
 
 def _rows(path: Path) -> dict[str, int]:

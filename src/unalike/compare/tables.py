@@ -109,20 +109,28 @@ def differences(made: Comparison, lines: Sequence[Line], condition: str) -> Tabl
 
 
 def speeds(made: Comparison, lines: Sequence[Line], condition: str) -> Table:
-    """One condition: how soon every method reached the target, in rounds and in bytes."""
+    """One condition: how soon every method reached the target, in rounds and in bytes.
+
+    And in seconds of the simulated clock, where there is one.
+    """
     rows = []
+    shown_as = {"rounds": _rounds, "bytes": size, "seconds": _seconds}
+    kinds = [kind for kind in shown_as if kind in lines[0].speed]
     for line in lines:
         cells = [words(line.label)]
-        for kind, shown in (("rounds", _rounds), ("bytes", size)):
-            found = line.speed[kind]
+        for kind in kinds:
+            shown, found = shown_as[kind], line.speed[kind]
             few = f" ({found.reached}/{found.of})" if found.reached < found.of else ""
             spent = shown(found.spent)
             cells += [spent._replace(mark=few), _ratio(found), Cell(found.p, probability(found.p))]
             cells.append(words(found.outcome) if found.outcome else EMPTY)
         rows.append(cells)
     columns = ["method", "rounds", "ratio", "p (Holm)", "result"]
-    columns += ["sent", "ratio of bytes", "p of bytes", "result in bytes"]
-    title = f"rounds and bytes to {wording.goal(made)}"
+    for kind in kinds[1:]:
+        first = "sent" if kind == "bytes" else kind
+        columns += [first, f"ratio of {kind}", f"p of {kind}", f"result in {kind}"]
+    until = " and ".join(", ".join(kinds).rsplit(", ", 1))
+    title = f"{until} to {wording.goal(made)}"
     return Table(_title(made, condition, title), columns, rows, [wording.speed(made)])
 
 
@@ -158,6 +166,10 @@ def _ratio(found: Speed) -> Cell:
 
 def _rounds(spent: float | None) -> Cell:
     return decimal(spent, 0)
+
+
+def _seconds(spent: float | None) -> Cell:
+    return decimal(spent, 1)
 
 
 def _score(line: Line | None, metric: str) -> Cell:

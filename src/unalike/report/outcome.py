@@ -5,7 +5,7 @@ from typing import Any
 
 from unalike.metrics.catalogue import METRICS, POOLED, TESTS, head, main_metric, metric
 from unalike.tables.cells import score
-from unalike.tables.format import number, size, with_unit
+from unalike.tables.format import decimal, number, size, with_unit
 from unalike.tables.model import Cell
 
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
@@ -52,12 +52,49 @@ def _value(metrics: Mapping[str, Any], section: str, name: str, statistic: str) 
 
 
 def reached(target: Mapping[str, Any]) -> str:
-    """When the value aimed at was reached, and what had been sent by then."""
+    """When the value aimed at was reached, what had been sent by then, and how long it took.
+
+    The time is that of the simulated clock, where there is one.
+    """
     name = main_metric(target)
     goal = f"{metric(name).title} {with_unit(target[name], name)} on {TESTS[target['section']]}"
     if target["round"] is None:
         return f"{goal} was not reached"
-    return f"{goal} was reached in round {target['round']}, after {size(target['bytes'])}"
+    after = f"after {size(target['bytes'])}"
+    if target.get("clock") is not None:
+        after += f" and {decimal(target['clock'], 1)} s of the simulated clock"
+    return f"{goal} was reached in round {target['round']}, {after}"
+
+
+def leaked(summary: Mapping[str, Any]) -> list[str]:
+    """What an outsider could do with the last models, as far as it was measured."""
+    said = []
+    door, told = (summary.get(k, {}) for k in ("backdoor", "membership"))
+    if door.get("success") is not None:
+        said.append(
+            f"the backdoor's trigger makes {100 * door['success']:.1f} % of the test rows of other "
+            f"classes the attackers' target, {100 * door['clean']:.1f} % are taken for it without"
+        )
+    if told.get("mean") is not None:
+        said.append(
+            f"losses tell a client's training rows from its test rows with an AUC of "
+            f"{told['mean']:.3f} on average, {told['worst']:.3f} at worst; 0.5 is a coin"
+        )
+    return said
+
+
+def like_real(made: Mapping[str, Any]) -> str:
+    """How like real examples the last made ones are: their distance, and what they cover."""
+    real, drawn = made["fid_rows"]
+    said = (
+        f"{drawn} made examples are at a distance (FID) of {made['fid']:.3g} from {real} real ones"
+    )
+    known = {c: v for c, v in enumerate(made["coverage"]) if v is not None}
+    if not known:
+        return said
+    ends = (f(known, key=lambda c: known[c]) for f in (min, max))
+    low, high = (f"{100 * known[c]:.0f} % (class {c})" for c in ends)
+    return f"{said} and cover from {low} to {high} of a class"
 
 
 def scores(record: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """From records to the numbers of a picture: one function for each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -177,22 +177,40 @@ def weights(study: Study, partition: str) -> list[Weights]:
 def regret(study: Study, partition: str) -> list[Record]:
     """The regret of the weights and its bound after every round of the runs that record them."""
     return [
-        {"method": place.method, **{k: r[k] for k in ("round", "regret", "regret_bound")}}
-        for place, run in study.begun
-        if place.partition == partition
-        for r in run.rounds
-        if "regret" in r
+        {"method": m, **{k: r[k] for k in ("round", "regret", "regret_bound")}}
+        for m, r in _records(study, partition, "regret")
     ]
+
+
+def backdoor(study: Study, partition: str) -> list[Record]:
+    """How often the trigger of a backdoor works, and what is mistaken without it."""
+    return [
+        {"method": m, "round": r["round"], "leak": r["backdoor"], "without": r["backdoor_clean"]}
+        for m, r in _records(study, partition, "backdoor")
+        if r["backdoor_clean"] is not None
+    ]
+
+
+def membership(study: Study, partition: str) -> list[Record]:
+    """How well losses tell training rows, mean over clients; half is a coin."""
+    return [
+        {"method": m, "round": r["round"], "leak": r["membership"]["mean"], "without": 0.5}
+        for m, r in _records(study, partition, "membership")
+    ]
+
+
+def _records(study: Study, partition: str, name: str) -> Iterator[tuple[str, Record]]:
+    """The method and the record of every round that has such a number."""
+    for place, run in study.begun:
+        if place.partition == partition:
+            yield from ((place.method, r) for r in run.rounds if name in r)
 
 
 def consensus(study: Study, partition: str) -> list[Record]:
     """How far servers were from their mean in every evaluated round of the runs that have some."""
     return [
-        {"method": place.method, "round": r["round"], "consensus": r["consensus"]}
-        for place, run in study.begun
-        if place.partition == partition
-        for r in run.rounds
-        if "consensus" in r
+        {"method": m, "round": r["round"], "consensus": r["consensus"]}
+        for m, r in _records(study, partition, "consensus")
     ]
 
 

@@ -4,7 +4,8 @@ backdoor     share of test rows of other classes that are taken for the target o
              on them; and without it, which is what the model gets wrong anyway
 membership   area under the curve of the attack that calls a row a member if the model's loss on it
              is low (Yeom et al. 2018): 0.5 is a coin, 1 tells all members. Members are a client's
-             training rows, the others its test rows; no shadow model is needed
+             training rows, the others its test rows; no shadow model is needed. Attackers are
+             left out: labels that they made wrong would be told from true ones
 
 The experimenter measures both: no client sends anything for it.
 """
@@ -77,7 +78,7 @@ def _classes(out: Tensor) -> Tensor:
 
 
 def membership(made: Experiment, state: State) -> dict[str, Any]:
-    """The attack on each client by the model of its server: mean, worst and every client's AUC."""
+    """The attack on each honest client by the model of its server: mean, worst and all AUCs."""
     models, sim, data = _models(made, state), made.simulation, made.federation
     home = made.recipe.topology.home(made.loop.n).tolist()
     each = []
@@ -85,7 +86,7 @@ def membership(made: Experiment, state: State) -> dict[str, Any]:
         w = models[home[k] if len(home) == data.n_clients else 0] if models else None
         train, test = (data.rows(part).of(k).to(sim.device) for part in (TRAIN, TEST))
         told = None
-        if w is not None and len(train) and len(test):
+        if w is not None and len(train) and len(test) and k not in made.attackers:
             told = auc(_losses(made, w, train), _losses(made, w, test))
         each.append(told)
     known = [v for v in each if v is not None]

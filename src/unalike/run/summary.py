@@ -65,6 +65,13 @@ def summarise(
     apart = [r["divergence"] for r in judged if "divergence" in r]
     if apart:
         out["divergence"] = apart[-1]
+    if "backdoor" in judged[-1]:
+        success, clean = (judged[-1][k] for k in ("backdoor", "backdoor_clean"))
+        out["backdoor"] = {"success": success, "clean": clean}
+    if "membership" in judged[-1]:
+        out["membership"] = {k: judged[-1]["membership"][k] for k in ("mean", "worst")}
+    if "fid" in judged[-1]:
+        out["made"] = {k: judged[-1][k] for k in ("fid", "fid_rows", "coverage")}
     played = [r for r in records if "regret" in r]
     if played:
         out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}

@@ -143,6 +143,28 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
     return [f for f in found if f is not None]
 
 
+def leak_figures(study: Study, partition: str, number: int) -> list[Figure]:
+    """What an outsider could do with the models, where it was measured."""
+    doors, told = series.backdoor(study, partition), series.membership(study, partition)
+    found = [
+        figure(
+            f"backdoor-{number}",
+            "Success of the backdoor",
+            f"{partition}. Test rows of other classes that the servers' models take for the "
+            "attackers' target with the trigger on them; in grey without it.",
+            lambda: plots.leak_plot(doors, "taken for the target", among=study.methods),
+        ),
+        figure(
+            f"membership-{number}",
+            "Whose rows were trained on",
+            f"{partition}. Area under the curve of an attack that tells a client's training rows "
+            "from its test rows by their losses, mean over clients; in grey a coin.",
+            lambda: plots.leak_plot(told, "area under the curve", among=study.methods),
+        ),
+    ]
+    return [f for f in found if f is not None]
+
+
 def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
     """Who is ahead on how many partitions, where there are enough of them."""
     if ranks is None:

@@ -193,7 +193,11 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
     places, coarse = study.partitions[: detail.partitions], detail.coarse
     data = _data_figures(study, places, coarse)
     outcome = {
-        p: [*figures.result_figures(study, p, i), *personal_figures(study, p, i)]
+        p: [
+            *figures.result_figures(study, p, i),
+            *personal_figures(study, p, i),
+            *figures.leak_figures(study, p, i),
+        ]
         for i, p in enumerate(places)
     }
     weights = [f for i, p in enumerate(places) for f in figures.weight_figures(study, p, i, coarse)]

@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 from typing import NamedTuple
 
+from unalike.report.outcome import like_real
 from unalike.report.records import Study
 
 PICTURES = 4  # methods of a partition whose examples are shown
@@ -29,7 +30,8 @@ def pictures(study: Study, partition: str, number: int) -> list[Picture]:
             continue
         words = f"{partition}, first seed, after the last round. A row is a class."
         if last.get("fid") is not None:
-            words += f" Distance from real examples (FID) {last['fid']:.3g}."
+            said = like_real(last)
+            words += f" {said[0].upper()}{said[1:]}."
         moves = f"{partition}, first seed, after every evaluated round; the bar is the time."
         kinds = ((file, "Made examples", words), (_moving(file), "How they developed", moves))
         if len(found) < PICTURES:

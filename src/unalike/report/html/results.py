@@ -166,10 +166,9 @@ def _sentence(label: str, summary: Record, name: str) -> str:
     ]
     title = metric(name).title
     found = f"{label}, {which} round {chosen['round']}: {title} {', '.join(said)}."
-    if "target" not in summary:
-        return found
-    reached = outcome.reached(summary["target"])
-    return f"{found} {reached[0].upper()}{reached[1:]}."
+    more = [outcome.reached(summary["target"])] if "target" in summary else []
+    more += outcome.leaked(summary)
+    return " ".join([found, *(f"{said[0].upper()}{said[1:]}." for said in more)])
 
 
 def ledger(study: Study) -> Table:

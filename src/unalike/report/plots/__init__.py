@@ -8,6 +8,7 @@ from unalike.report.plots.canvas import save
 from unalike.report.plots.curves import cost_curves, learning_curves, time_curves
 from unalike.report.plots.frontier import fairness_frontier
 from unalike.report.plots.latents import latent_plot
+from unalike.report.plots.leaks import leak_plot
 from unalike.report.plots.nodes import consensus_plot, mixing_plot, node_curves
 from unalike.report.plots.partition import partition_plot
 from unalike.report.plots.ranks import rank_plot
@@ -27,6 +28,7 @@ __all__ = [
     "fairness_frontier",
     "landscape_plot",
     "latent_plot",
+    "leak_plot",
     "learning_curves",
     "line_plot",
     "mixing_plot",
