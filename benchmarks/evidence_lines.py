@@ -59,11 +59,12 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
         return {**about, **{k: whole[k] for k in names}}
     about |= {k: whole[k] for k in ("condition", "label", "bytes_up", "bytes_down")}
     measures = {"superfed-noise": ("accuracy", "ece", "mce")}
-    measures |= dict.fromkeys(("berka", "heart"), ("accuracy", "auroc"))
+    measures |= dict.fromkeys(("berka", "berka-cdf", "heart"), ("accuracy", "auroc"))
     measures["lg-fair"] = ("accuracy", "auroc", "adversary", "fooled")
+    kept = ("mean", "weighted_mean", "min", *(["worst10"] if about["file"] == "writers" else []))
     last = {
         s: {
-            m: {k: of[m][k] for k in ("mean", "weighted_mean", "min") if k in of[m]}
+            m: {k: of[m][k] for k in kept if k in of[m]}
             for m in measures.get(about["file"], ("accuracy",))
             if m in of
         }

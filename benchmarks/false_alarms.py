@@ -3,9 +3,10 @@
 python benchmarks/false_alarms.py [PART ...] > docs/results/false-alarms.txt
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
-comparisons for each number, 400 where there are five conditions or more, 250 for margins and
-intervals. A comparison errs if it claims anything at all that is false: a win or a loss against the
-baseline on any condition or over all of them, or a best method. The worlds:
+comparisons for each number, 2,000 for whole families, 400 where rows are shared or two are best on
+five conditions or more, 250 for margins and intervals. A comparison errs if it claims anything at
+all that is false: a win or a loss against the baseline on any condition or over all of them, or a
+best method. The worlds:
 
 independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values
 re-splits     one dataset, split anew under every seed, for rules that are fixed or trained
@@ -214,10 +215,23 @@ def table(head: str, columns: list[str], rows: dict[str, list[str]]) -> None:
 def independent(rng: Generator) -> None:
     sizes = [(1, 5), (1, 20), (2, 5), (5, 5), (9, 5), (9, 20)]
     rows = {
-        name: [f"{alarms(draw(rng, times(c), c, METHODS, n)):.1f}" for c, n in sizes]
+        name: [f"{alarms(draw(rng, TIMES, c, METHODS, n)):.1f}" for c, n in sizes]
         for name, draw in INDEPENDENT.items()
     }
     table("eight methods and a baseline, all equal", [f"{c} x {n}" for c, n in sizes], rows)
+
+
+def family(rng: Generator) -> None:
+    """One to nine conditions: the whole family of claims."""
+    worlds = {"all vary alike": alike, "deviations unlike by a factor of 1.8": unlike(0.6)}
+    rows = {
+        f"{n} seeds, {name}": [
+            f"{alarms(draw(rng, 2 * TIMES, c, METHODS, n)):.1f}" for c in range(1, 10)
+        ]
+        for name, draw in worlds.items()
+        for n in (5, 20)
+    }
+    table("eight methods and a baseline, conditions", [str(c) for c in range(1, 10)], rows)
 
 
 def few_methods(rng: Generator) -> None:
@@ -355,7 +369,7 @@ def nemenyi(rng: Generator) -> None:
 
 PARTS: dict[str, Callable[[Generator], None]] = {
     f.__name__: f
-    for f in (independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi)
+    for f in (family, independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi)
 }
 PARTS |= {"powers": lambda _: powers(), "detectable": lambda _: detectable()}
 

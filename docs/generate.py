@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import alarms, earlier, fedevg, results, speed, superfed
+from writer import alarms, earlier, fair, fedep, fedevg, results, skew, speed, superfed
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -59,24 +59,32 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table lg mnist glorot": lambda: earlier.lg_fedavg("mnist"),
     "table lg cifar glorot": lambda: earlier.lg_fedavg("cifar10"),
     "table superfed": lambda: superfed.two_classes("superfed-mnist-100"),
+    "table superfed 500": lambda: superfed.two_classes("superfed-mnist-500"),
+    "table superfed start": superfed.start,
+    "table superfed pull and push": superfed.pull_and_push,
     "table superfed noise": superfed.noise,
     "table fedevg": fedevg.made,
-    "table emd": results.emd,
-    "table phase-shift": results.phase_shift,
-    "table fedaug": results.fedaug,
+    "table emd": skew.emd,
+    "table emd dense": skew.emd_dense,
+    "table epochs": skew.epochs,
+    "table phase-shift": skew.phase_shift,
+    "table fedaug": skew.fedaug,
     "table compression": results.compression,
     "table speed cpu": speed.cpu,
     "table speed peers": speed.peers,
     "table speed gpu": speed.gpu,
     "table speed population": speed.population,
-    "table fedep": results.fedep,
-    "table topologies": results.topologies,
+    "table fedep": fedep.fedep,
+    "table fedep pure": fedep.pure,
+    "table topologies": fedep.topologies,
     "table fedep mixed": earlier.fedep_mixed,
     "table fedep mixed differences": earlier.fedep_mixed_differences,
     "table fedep mixed skewed": earlier.fedep_mixed_skewed,
-    "table berka": lambda: results.fair("berka"),
-    "table heart": lambda: results.fair("heart"),
-    "table plug-in": results.plug_in,
+    "table berka": lambda: fair.fair("berka"),
+    "table berka cdf": lambda: fair.fair("berka-cdf"),
+    "table heart": lambda: fair.fair("heart"),
+    "table plug-in": fair.plug_in,
+    "table writers": fair.writers,
 }
 BLOCKS |= {
     f"table alarms {name}": lambda name=name: alarms.parts()[name] for name in alarms.parts()

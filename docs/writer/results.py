@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from unalike.compare.statistics.family import holm
 from unalike.compare.statistics.paired import Paired, paired
-from unalike.compare.statistics.reuse import Reuse, resplit
+from unalike.compare.statistics.reuse import Reuse
 
 PLACE = Path(__file__).resolve().parent.parent / "results"
 Line = dict[str, Any]
@@ -200,41 +199,6 @@ def lg_fair() -> str:
     return table(head, rows, left=2)
 
 
-def single(file: str, order: Sequence[tuple[str, str]] = ()) -> list[Row]:
-    """The global accuracy of comparisons with one seed."""
-    found = {(x["condition"], x["label"]): value("global")(x) for x in runs(file)}
-    return [[*key, spread([found[key]])] for key in order or sorted(found)]
-
-
-def emd() -> str:
-    """Samplers of equal EMD."""
-    rows = [[c.partition(" ")[0], c.partition(" ")[2] or "–", v] for c, _, v in single("emd")]
-    rows = [["0", "iid", v] if name == "iid" else [name, how, v] for name, how, v in rows]
-    return table(["EMD", "sampler", "accuracy"], sorted(rows), left=2)
-
-
-def phase_shift() -> str:
-    """Four phases, and FedAvg with their bytes."""
-    rows = []
-    for file in ("phase-shift", "phase-shift-digits"):
-        for condition in sorted({x["condition"] for x in runs(file)}):
-            base = runs(file, condition=condition, label="FedAvg")
-            for label in ("FedAvg", "4 phases", "FedAvg as 4"):
-                some, lead = runs(file, condition=condition, label=label), "–"
-                if label != "FedAvg" and len(some) > 2:
-                    lead = difference(against(some, base, value("global"), resplit(0.2)))
-                ours, theirs = (x[0]["bytes_up"] + x[0]["bytes_down"] for x in (some, base))
-                told = [f"{100 * ours / theirs:.0f} %", spread([value("global")(x) for x in some])]
-                rows.append([condition, label, *told, lead, str(len(some))])
-    head = ["data", "method", "bytes", "accuracy", "difference to FedAvg", "seeds"]
-    return table(head, rows, left=2)
-
-
-def fedaug() -> str:
-    """FedAug and phase-shift on CIFAR-10."""
-    return table(["method", "accuracy"], [[m, v] for _, m, v in single("fedaug-cifar")])
-
-
 def compression() -> str:
     """Accuracy against bytes."""
     base = runs("compression", label="FedAvg")
@@ -250,85 +214,4 @@ def compression() -> str:
         megabytes = f"{labels[label] / 1e6:.1f}"
         rows.append([label, megabytes, f"{100 * share:.1f} %", *told, str(len(some))])
     head = ["upload", "MB up", "of FedAvg's", "accuracy", "difference", "seeds"]
-    return table(head, rows)
-
-
-def fedep() -> str:
-    """FedEP without a server: accuracy, and what the skewed nodes have of it."""
-    rows = []
-    for condition in sorted({x["condition"] for x in runs("fedep-complete")}, reverse=True):
-        base = runs("fedep-complete", condition=condition, label="FedAvg")
-        for label in ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD"):
-            some = runs("fedep-complete", condition=condition, label=label)
-            told = [spread([value("global")(x) for x in some])]
-            for of, reuse in ((value("global"), Reuse(fixed=10_000)), (_skewed, resplit(0.1))):
-                other = label != "FedAvg"
-                told.append(difference(against(some, base, of, reuse)) if other else "–")
-            rows.append([condition, label, *told, str(len(some))])
-    head = ["iid : skewed", "method", "accuracy", "difference to FedAvg", "for skewed nodes"]
-    return table([*head, "seeds"], rows, left=2)
-
-
-def _skewed(x: Line) -> float:
-    """The mean over skewed clients, on their own rows."""
-    both = zip(x["clients"]["local"], x["clients"]["marks"], strict=True)
-    return mean(accuracy for accuracy, mark in both if mark != "alpha = 50")
-
-
-def topologies() -> str:
-    """The same runs under a server that stays, one that rotates, and none."""
-    rows = []
-    for label in ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD"):
-        told = []
-        for where in ("star", "rotating", "complete"):
-            some = [x for x in runs(f"fedep-{where}", label=label) if x["seed"] < 2]
-            told.append(f"{100 * mean(value('global')(x) for x in some):.2f}")
-        rows.append([label, *told])
-    return table(["method", "star", "rotating", "complete"], rows)
-
-
-def whole(file: str, label: str) -> list[Line]:
-    """The runs of those seeds that every method of a comparison has."""
-    found: dict[int, int] = {}
-    for x in runs(file):
-        found[x["seed"]] = found.get(x["seed"], 0) + 1
-    return [x for x in runs(file, label=label) if found[x["seed"]] == max(found.values())]
-
-
-def fair(file: str) -> str:
-    """Fair weights, with intervals for fresh rows."""
-    base, rows, raw = whole(file, "FedAvg"), list[list[str]](), list[float]()
-    labels = list(dict.fromkeys(x["label"] for x in runs(file) if "+ AAggFF" not in x["label"]))
-    for label in ["FedAvg", "uniform", *(n for n in labels if n not in ("FedAvg", "uniform"))]:
-        some, row = whole(file, label), [label]
-        for statistic in ("weighted_mean", "min"):
-            of = value("local", "auroc", statistic)
-            row.append(spread([of(x) for x in some]))
-            found = against(some, base, of, resplit(0.2))
-            row.append("–" if label == "FedAvg" else difference(found))
-            if statistic == "weighted_mean" and label != "FedAvg":
-                raw.append(found.p or 1.0)
-        rows.append(row)
-    for row, p in zip(rows[1:], holm(raw).p, strict=True):
-        row.append(chance(float(p)))
-    rows[0].append("–")
-    head = ["method", "AUROC %", "difference to FedAvg", "worst client", "difference"]
-    return table([*head, "p of the mean"], rows)
-
-
-def plug_in() -> str:
-    """AAggFF-S against the same server without it."""
-    printed = {"FedAvg": ("+0.62", "+1.34"), "FedProx": ("+0.56", "+1.23")}
-    printed |= {"FedAdam": ("+0.50", "+1.56"), "FedYogi": ("+0.57", "+1.33")}
-    printed |= {"FedAdagrad": ("+0.48", "+1.00")}
-    rows = []
-    for server, (theirs, worst) in printed.items():
-        base, some = whole("heart", server), whole("heart", f"{server} + AAggFF")
-        both = [
-            against(some, base, value("local", "auroc", s), resplit(0.2))
-            for s in ("weighted_mean", "min")
-        ]
-        plain = spread([value("local", "auroc", "weighted_mean")(x) for x in base])
-        rows.append([server, plain, difference(both[0]), theirs, difference(both[1]), worst])
-    head = ["server", "AUROC % without", "with AAggFF-S", "in print", "worst hospital", "in print"]
     return table(head, rows)

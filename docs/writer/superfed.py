@@ -66,3 +66,45 @@ def noise() -> str:
     head = ["labels", "method", "accuracy", "ECE, fixed λ", "difference to FedAvg"]
     head += ["ECE, one λ by validation", "difference", "ECE in print", "seeds"]
     return table(head, rows, left=2)
+
+
+def start() -> str:
+    """When mixing begins."""
+    printed = {  # Table 2.7, CIFAR-10
+        "MM": ("89.87", "92.67", "92.69", "92.50", "91.29"),
+        "LM": ("91.55", "92.41", "92.69", "92.60", "90.59"),
+    }
+    rows = []
+    for kind, theirs in printed.items():
+        base = runs("superfed-start", label=f"{kind} L 0.4")
+        for part, paper in zip(("0", "0.2", "0.4", "0.6", "0.8"), theirs, strict=True):
+            some = runs("superfed-start", label=f"{kind} L {part}")
+            told = [spread([value(s)(x) for x in some]) for s in ("common", "oracle")]
+            lead = difference(against(some, base, value("common"), ROWS)) if part != "0.4" else "–"
+            rows.append([f"SuPerFed-{kind}", part, told[0], lead, told[1], paper, str(len(some))])
+    some = runs("superfed-start", label="FedAvg")
+    plain = spread([value("common")(x) for x in some])
+    rows.append(["FedAvg", "–", plain, "–", plain, "–", str(len(some))])
+    head = ["method", "L", "one λ for all, by validation", "difference to L = 0.4"]
+    return table([*head, "*each client's best on test*", "in print", "seeds"], rows, left=1)
+
+
+def pull_and_push() -> str:
+    """The grid of mu and nu."""
+    printed = {  # Figure 2.3, CIFAR-10: nu = 0, 2, 5
+        "0": ("81.7", "83.8", "84.2"),
+        "0.01": ("84.6", "84.8", "84.3"),
+        "0.1": ("78.0", "82.2", "75.5"),
+        "1": ("58.2", "65.4", "66.2"),
+    }
+    base = runs("superfed-mu-nu", label="MM mu 0.01 nu 2")
+    rows = []
+    for mu, theirs in printed.items():
+        for nu, paper in zip(("0", "2", "5"), theirs, strict=True):
+            some = runs("superfed-mu-nu", label=f"MM mu {mu} nu {nu}")
+            told = [spread([value(s)(x) for x in some]) for s in ("common", "oracle")]
+            own = (mu, nu) == ("0.01", "2")
+            lead = "–" if own else difference(against(some, base, value("common"), ROWS))
+            rows.append([mu, nu, told[0], lead, told[1], paper, str(len(some))])
+    head = ["μ", "ν", "one λ for all, by validation", "difference to μ = 0.01, ν = 2"]
+    return table([*head, "*each client's best on test*", "in print", "seeds"], rows)

@@ -1,0 +1,74 @@
+"""Tables of docs/results/skew.md: samplers, longer rounds, phases, made examples."""
+
+from unalike.compare.statistics.reuse import Reuse, resplit
+from writer.results import against, difference, runs, spread, table, value
+
+ACCURACY = value("global")
+TEST_SET = Reuse(fixed=10_000)  # which all seeds share
+
+
+def emd() -> str:
+    """Samplers of equal EMD, the source's network."""
+    rows = []
+    for x in runs("emd"):
+        name, _, how = x["condition"].partition(" ")
+        rows.append(["0", "iid"] if name == "iid" else [name, how])
+        rows[-1].append(spread([ACCURACY(x)]))
+    return table(["EMD", "sampler", "accuracy"], sorted(rows), left=2)
+
+
+def emd_dense() -> str:
+    """Samplers of equal EMD with every t, over seeds."""
+    iid, rows = runs("emd-dense", condition="iid"), []
+    for condition in dict.fromkeys(x["condition"] for x in runs("emd-dense")):
+        some = runs("emd-dense", condition=condition)
+        name, _, how = condition.partition(" ")
+        told = [spread([ACCURACY(x) for x in some]), "–", str(len(some))]
+        if condition != "iid":
+            told[1] = difference(against(some, iid, ACCURACY, TEST_SET))
+        rows.append([*(("0", "iid") if condition == "iid" else (name, how)), *told])
+    head = ["EMD", "sampler", "accuracy", "difference to iid", "seeds"]
+    return table(head, sorted(rows), left=2)
+
+
+def epochs() -> str:
+    """Longer and fewer rounds at equal work."""
+    rows = []
+    for condition in ("Fashion-MNIST", "MNIST"):
+        base = runs("epochs", condition=condition, label="E 1")
+        for e in (1, 2, 4, 8, 16, 32):
+            some = runs("epochs", condition=condition, label=f"E {e}")
+            told = [spread([ACCURACY(x) for x in some]), "–", str(len(some))]
+            if e > 1:
+                told[1] = difference(against(some, base, ACCURACY, TEST_SET))
+            rows.append([condition, str(e), str(64 // e), *told])
+    head = ["data", "E", "rounds", "accuracy", "difference to E = 1", "seeds"]
+    return table(head, rows, left=1)
+
+
+def phase_shift() -> str:
+    """Phases, and FedAvg with the bytes of four."""
+    labels = ("FedAvg", "2 phases", "4 phases", "10 phases", "20 phases", "FedAvg as 4")
+    files = {"phase-shift": (", CNN", TEST_SET), "phase-shift-dense": ("", TEST_SET)}
+    files["phase-shift-digits"] = ("", resplit(0.2))
+    rows = []
+    for file, (network, reuse) in files.items():
+        for condition in sorted({x["condition"] for x in runs(file)}):
+            base = runs(file, condition=condition, label="FedAvg")
+            for label in labels:
+                some, lead = runs(file, condition=condition, label=label), "–"
+                if not some:
+                    continue
+                if label != "FedAvg" and len(some) > 2:
+                    lead = difference(against(some, base, ACCURACY, reuse))
+                ours, theirs = (x[0]["bytes_up"] + x[0]["bytes_down"] for x in (some, base))
+                told = [f"{100 * ours / theirs:.0f} %", spread([ACCURACY(x) for x in some])]
+                rows.append([condition + network, label, *told, lead, str(len(some))])
+    head = ["data", "method", "bytes", "accuracy", "difference to FedAvg", "seeds"]
+    return table(head, rows, left=2)
+
+
+def fedaug() -> str:
+    """FedAug and phase-shift on CIFAR-10, one seed."""
+    rows = sorted([x["label"], spread([ACCURACY(x)])] for x in runs("fedaug-cifar"))
+    return table(["method", "accuracy"], rows)
