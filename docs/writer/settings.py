@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from unalike.settings import Settings, sources, summary
+from unalike.settings import Settings, limit, sources, summary
 
 
 def kind(annotation: Any) -> str:
@@ -43,7 +43,7 @@ def span(field: FieldInfo) -> str:
 
 
 def _number(value: float) -> str:
-    return "2⁶³" if value == 2**63 else f"{value:g}"
+    return "2⁶³" if value == 2**63 else limit(value)
 
 
 def toml(value: Any) -> str:

@@ -65,6 +65,10 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("unalike")
     if name in _PACKAGES:
         return import_module(f"unalike.{name}")
     if name not in _HOME:

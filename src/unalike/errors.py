@@ -1,7 +1,7 @@
 """What a user can get wrong, said in one sentence that names the thing and the fix."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from multiprocessing import parent_process
@@ -66,8 +66,15 @@ _elsewhere = warnings.formatwarning
 FEW = 12  # names that may all be shown beside the nearest
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is in no table: the nearest valid name, and all if few or far."""
+def unknown(
+    kind: str, name: str, known: Iterable[str], described: Sequence[str] = ()
+) -> ConfigError:
+    """The error for a name that is in no table: the nearest valid name, and all if few or far.
+
+    ``described`` are names whose descriptions hold the word.
+    """
+    if len(described) == 1:
+        return ConfigError(f"unknown {kind} '{name}': did you mean '{described[0]}'?")
     known = sorted(known)
     plain = {each.lower(): each for each in reversed(known)}
     near = get_close_matches(name.lower(), plain, n=1, cutoff=0.5)

@@ -1,6 +1,7 @@
 """The base of everything that is configured: frozen, typed, strict, self-describing."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -94,10 +95,21 @@ _KINDS: dict[Any, str] = {
 
 
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """``table[name]``, or an error that suggests the nearest valid name."""
+    """``table[name]``, or an error that suggests a valid name: the nearest, or one so described.
+
+    >>> class Logistic:
+    ...     "A linear model."
+    >>> look_up("model", "linear", {"logistic": Logistic})
+    Traceback (most recent call last):
+    unalike.errors.ConfigError: unknown model 'linear': did you mean 'logistic'?
+    """
     if name not in table:
-        raise unknown(kind, name, table)
+        raise unknown(kind, name, table, [k for k, v in table.items() if _speaks_of(v, name)])
     return table[name]
+
+
+def _speaks_of(cls: type, word: str) -> bool:
+    return word.lower() in re.findall(r"\w+", summary(cls).lower())
 
 
 def digits(value: float) -> str:
@@ -108,6 +120,15 @@ def digits(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
+
+
+def limit(value: float) -> str:
+    """A bound of a setting, whole ones with all their digits.
+
+    >>> limit(0.5), limit(1), limit(1_000_000_000), limit(1e-12)
+    ('0.5', '1', '1,000,000,000', '1e-12')
+    """
+    return f"{int(value):,}" if value == int(value) and abs(value) < 1e15 else f"{value:g}"
 
 
 def summary(cls: type) -> str:
@@ -158,15 +179,16 @@ def _filled(metadata: Sequence[Any]) -> str:
 
 
 def _range(metadata: Sequence[Any]) -> str:
-    ge, gt, le, lt = (_bound(metadata, name) for name in ("ge", "gt", "le", "lt"))
-    low = f"from {ge:g}" if ge is not None else f"above {gt:g}," if gt is not None else ""
-    high = f"to {le:g}" if le is not None else f"to below {lt:g}" if lt is not None else ""
+    bounds = (_bound(metadata, name) for name in ("ge", "gt", "le", "lt", "multiple_of"))
+    ge, gt, le, lt, factor = (None if b is None else limit(b) for b in bounds)
+    low = f"from {ge}" if ge else f"above {gt}," if gt else ""
+    high = f"to {le}" if le else f"to below {lt}" if lt else ""
     if not high:
-        low = f">= {ge:g}" if ge is not None else f"> {gt:g}" if gt is not None else ""
-    elif ge is None:
+        low = f">= {ge}" if ge else f"> {gt}" if gt else ""
+    elif not ge:
         high = f"up {high}"
-    factor = _bound(metadata, "multiple_of")
-    return " ".join(filter(None, [low, high])) + (f", a multiple of {factor:g}" if factor else "")
+    more = f", a multiple of {factor}" if factor else ""
+    return " ".join(filter(None, [low, high])) + more
 
 
 def _bound(metadata: Sequence[Any], name: str) -> Any:

@@ -176,3 +176,18 @@ def test_reading_the_training_file_says_nothing(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         library.load(folder).predict(TABLE)
+
+
+def test_codes_stay_levels_where_a_gap_made_their_column_fractional(tmp_path: Path) -> None:
+    codes = ["1234567", "1234568", "A12", "0.1"] * 20
+    seen = pd.DataFrame({"code": codes, "who": ["a", "b"] * 40, "y": ["yes", "no"] * 40})
+    result = library.train(seen, "logistic", rounds=1, label="y", client="who")
+    same = pd.DataFrame({"code": ["1234567", "1234568", "0.1"]})
+    gap = pd.DataFrame({"code": [1234567, 1234568, 0.1, None]})  # a column of float64
+    gap.to_csv(tmp_path / "gap.csv", index=False)  # with 1234567.0
+    expected = result.trained().predict_proba(same)
+    assert len(np.unique(expected[:, 0])) == 3
+    for rows in (gap, tmp_path / "gap.csv"):
+        warn_once.cache_clear()
+        with pytest.warns(RunWarning, match="column 'code' is missing in 1 of 4 rows"):
+            assert np.array_equal(result.trained().predict_proba(rows)[:3], expected)

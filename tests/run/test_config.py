@@ -173,7 +173,7 @@ def test_an_unknown_setting_of_anything_is_named(kind: str, name: str):
         ({"plus": [{"mu": 1}]}, "'plus.0' needs a name: one of aaggff_d"),
         ({"method": {"name": 3}}, "'method.name' must be text, got 3."),
         ({"method": ["fedprox", "fedadam"]}, "combine it with others by [[plus]] tables."),
-        ({"rounds": True}, "'rounds' must be a whole number from 1 to 1e+09, got True."),
+        ({"rounds": True}, "'rounds' must be a whole number from 1 to 1,000,000,000, got True."),
         ({"local": {"lr": "0.1"}}, "'local.lr' must be a number > 0, got '0.1'."),
         ({"local": {"lr": float("nan")}}, "'local.lr' must be a number > 0, got nan."),
         ({"local": {"lr": float("inf")}}, "'local.lr' must be a number > 0, got inf."),

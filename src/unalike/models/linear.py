@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Logistic(Model):
-    """Logistic regression: one logit for a binary task, one per class otherwise."""
+    """A linear model: logistic regression, or linear regression where a number is predicted."""
 
     name: ClassVar[str] = "logistic"
     takes: ClassVar[str] = "at least one feature, in an array of any shape"

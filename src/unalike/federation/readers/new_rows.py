@@ -3,7 +3,7 @@
 What differs is said: columns that are gone, text that no training row had, gaps that are filled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -179,10 +179,11 @@ def _levels(series: "pl.Series", column: Column) -> np.ndarray:
     """One column for each level that training rows had; anything else is zero in all of them."""
     import polars as pl
 
-    if series.dtype.is_float():  # 1.0 for a level 1, where a gap made a column fractional
-        texts = np.array([MISSING if v is None else f"{v:g}" for v in series], dtype=str)
-    else:
-        texts = series.cast(pl.String).fill_null(MISSING).to_numpy().astype(str)
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+    texts = series.cast(pl.String).fill_null(MISSING).to_numpy().astype(str)
+    found, of = np.unique(texts, return_inverse=True)
+    texts = np.array([_level(text, {*column.levels, column.base}) for text in found.tolist()])[of]
     hot = (texts[:, None] == np.array(column.levels, dtype=str)[None, :]).astype(np.float32)
     strange = ~hot.any(axis=1) & (texts != column.base)
     gone = strange & (texts == MISSING)
@@ -203,3 +204,15 @@ def _levels(series: "pl.Series", column: Column) -> np.ndarray:
             f"{filled}."
         )
     return hot
+
+
+def _level(text: str, known: Collection[str]) -> str:
+    """The text, or 1 for 1.0 if that is a level: gaps make a column of whole numbers fractional."""
+    if text in known:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    whole = str(int(value)) if value.is_integer() else text
+    return whole if whole in known else text
