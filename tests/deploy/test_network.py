@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from deployed import NAMES, Stopped, examples, ports, simulated
+from deployed import NAMES, Stopped, examples, greeting, ports, simulated
 from safetensors.torch import load_file
 
 from unalike.cli import deploying
@@ -179,6 +179,9 @@ def test_a_message_counts_once(listening: tuple[Desk, str], keys: Path) -> None:
     desk, address = listening
     line = Line("north", address, credentials(keys, "north"))
     answer = encode(message("answer", "run", 7, "north"))
+    with pytest.raises(ConnectionError, match="says 'hello' before"):
+        line.call("Answer", answer, LIMIT, 10)
+    line.call("Hello", greeting("north"), LIMIT, 10)
     with pytest.raises(MessageError, match="question 7 is not open"):
         line.call("Answer", answer, LIMIT, 10)
     got = desk.ask({"north": message("survey", "run", 7, "coordinator")}, 10)
