@@ -15,6 +15,7 @@ from deployed import NAMES, Stopped, examples, greeting, ports, simulated
 from safetensors.torch import load_file
 
 from unalike.cli import deploying
+from unalike.cli.listing import show
 from unalike.deploy.audit import Audit, check
 from unalike.deploy.desk import Desk
 from unalike.deploy.frames import LIMIT, encode, pack
@@ -157,6 +158,37 @@ def test_plain_text_stays_on_this_machine(tmp_path: Path) -> None:
         Listener(desk, "0.0.0.0:0", None)
     with pytest.raises(ConfigError, match="nothing would be encrypted"):
         Line("north", "10.0.0.1:9000", None)
+
+
+def test_certificates_are_checked_and_made_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(tmp_path)
+    with pytest.raises(RunError, match=r"there is no '.*authority.pem'"):
+        deploying.make_keys(place, (), (), 365, False)
+    for names, days in ((("north", "south"), 365), (("west",), 7)):
+        deploying.make_keys(place, names, (), days, False)
+    capsys.readouterr()
+    deploying.make_keys(place, (), (), 365, False)
+    assert capsys.readouterr().out.splitlines() == [
+        "authority: valid for 3649 days",
+        "north: valid for 364 days",
+        "south: valid for 364 days",
+        "west: valid for 6 days; make a new one soon",
+    ]
+    before = (tmp_path / "north.key").read_bytes()
+    deploying.make_keys(place, ("north",), (), 365, False)
+    (tmp_path / "north.key").write_bytes(before)  # only half of the new pair was copied
+    with pytest.raises(RunError, match=r"north.key' is not the key of '.*north.pem'"):
+        deploying.make_keys(place, (), (), 365, False)
+    with pytest.raises(RunError, match=r"north.key' is not the key of '.*north.pem'"):
+        credentials(tmp_path, "north")
+
+
+def test_what_a_policy_may_say_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    show("policy")
+    said = capsys.readouterr().out
+    assert all(name in said for name in Policy.model_fields)
 
 
 def test_there_is_no_other_call_and_no_other_address(

@@ -27,6 +27,7 @@ from unalike.deploy.learning import ask_scales, training_sizes
 from unalike.deploy.messages import Message, MessageError, digest, message
 from unalike.deploy.network import POLL, answered, listen
 from unalike.deploy.policy import Policy
+from unalike.deploy.preview import expected
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import surveyed
 from unalike.deploy.shelf import Item, Shelf
@@ -35,7 +36,7 @@ from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples
 from unalike.parts.selection import Choosing
 from unalike.recipe import Recipe
-from unalike.run.build import chosen
+from unalike.run.build import chosen, program, task
 from unalike.run.config import Config
 from unalike.run.topologies import TopologySettings
 from unalike.tree import Tree
@@ -66,6 +67,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         refuse(config, addresses)
         if name not in addresses:
             raise ConfigError(f"'{name}' is not in the list of peers; add its address there.")
+        shape = expected(examples, len(addresses))  # said before anybody waits for this peer
+        program(config, task(config, shape.blank()), shape)
         self.name, self.config, self.examples, self.policy = name, config, examples, policy
         self.names, self.folder, self.say = tuple(sorted(addresses)), folder, say
         self.seconds, self.arrive = seconds, arrive
