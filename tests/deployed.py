@@ -58,6 +58,11 @@ def examples(name: str) -> Examples:
     return from_arrays(*rows()[name])
 
 
+def greeting(name: str) -> bytes:
+    """A site's hello as it travels."""
+    return encode(message("hello", "", 0, name, note=hello(examples(name))))
+
+
 SITES = ("coast", "hills", "town")  # of messy tables
 
 

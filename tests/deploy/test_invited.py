@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from deployed import NAMES, Deployed, Direct, Without, simulated
+from deployed import NAMES, Deployed, Direct, Without, greeting, simulated
 
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
@@ -91,6 +91,8 @@ def test_a_round_with_too_few_answers_changes_nothing(tmp_path: Path) -> None:
 
 def test_whoever_is_late_hears_that_the_question_is_closed(tmp_path: Path) -> None:
     desk = Desk(NAMES[:2], Audit(tmp_path / "audit.jsonl"))
+    for name in NAMES[:2]:
+        desk.hello(name, greeting(name))
     questions = {n: message("survey", "run", 7, "coordinator") for n in NAMES[:2]}
     asking = desk.ask(questions, 20)
     answers = {n: encode(message("answer", "run", 7, n)) for n in NAMES[:2]}

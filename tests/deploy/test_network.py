@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from deployed import NAMES, Stopped, examples, ports, simulated
+from deployed import NAMES, Stopped, examples, greeting, ports, simulated
 from safetensors.torch import load_file
 
 from unalike.cli import deploying
+from unalike.cli.listing import show
 from unalike.deploy.audit import Audit, check
 from unalike.deploy.desk import Desk
 from unalike.deploy.frames import LIMIT, encode, pack
@@ -159,6 +160,37 @@ def test_plain_text_stays_on_this_machine(tmp_path: Path) -> None:
         Line("north", "10.0.0.1:9000", None)
 
 
+def test_certificates_are_checked_and_made_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(tmp_path)
+    with pytest.raises(RunError, match=r"there is no '.*authority.pem'"):
+        deploying.make_keys(place, (), (), 365, False)
+    for names, days in ((("north", "south"), 365), (("west",), 7)):
+        deploying.make_keys(place, names, (), days, False)
+    capsys.readouterr()
+    deploying.make_keys(place, (), (), 365, False)
+    assert capsys.readouterr().out.splitlines() == [
+        "authority: valid for 3649 days",
+        "north: valid for 364 days",
+        "south: valid for 364 days",
+        "west: valid for 6 days; make a new one soon",
+    ]
+    before = (tmp_path / "north.key").read_bytes()
+    deploying.make_keys(place, ("north",), (), 365, False)
+    (tmp_path / "north.key").write_bytes(before)  # only half of the new pair was copied
+    with pytest.raises(RunError, match=r"north.key' is not the key of '.*north.pem'"):
+        deploying.make_keys(place, (), (), 365, False)
+    with pytest.raises(RunError, match=r"north.key' is not the key of '.*north.pem'"):
+        credentials(tmp_path, "north")
+
+
+def test_what_a_policy_may_say_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    show("policy")
+    said = capsys.readouterr().out
+    assert all(name in said for name in Policy.model_fields)
+
+
 def test_there_is_no_other_call_and_no_other_address(
     listening: tuple[Desk, str], keys: Path
 ) -> None:
@@ -179,6 +211,9 @@ def test_a_message_counts_once(listening: tuple[Desk, str], keys: Path) -> None:
     desk, address = listening
     line = Line("north", address, credentials(keys, "north"))
     answer = encode(message("answer", "run", 7, "north"))
+    with pytest.raises(ConnectionError, match="says 'hello' before"):
+        line.call("Answer", answer, LIMIT, 10)
+    line.call("Hello", greeting("north"), LIMIT, 10)
     with pytest.raises(MessageError, match="question 7 is not open"):
         line.call("Answer", answer, LIMIT, 10)
     got = desk.ask({"north": message("survey", "run", 7, "coordinator")}, 10)

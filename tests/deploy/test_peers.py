@@ -93,9 +93,10 @@ def played(
 
 
 SLOW = pytest.mark.slow
+ON_A_RING = ("fedavg", "scaffold", "fedep", "superfed_mm")
+NEEDS_A_CENTRE = ("aaggff_s", "fedevg")  # in simulations, too
 CASES = [
-    ({"name": "ring"}, "fedavg"),
-    ({"name": "ring"}, "fedep"),
+    *(({"name": "ring"}, method) for method in ON_A_RING),
     ({"name": "ring", "weights": "metropolis", "link_loss": 0.3}, "scaffold"),
     ({"name": "rotating"}, "fedep"),
     pytest.param({"name": "complete"}, "superfed_mm", marks=SLOW),
@@ -130,6 +131,18 @@ def test_peers_are_the_simulated_nodes(
             assert value == pytest.approx(judged.clients["local"][metric][i], abs=1e-5), metric
         assert (found[name] / "summary.json").exists()
         assert len(check(tmp_path / name / "audit.jsonl")) == 64
+
+
+@pytest.mark.parametrize("method", NEEDS_A_CENTRE)
+def test_what_cannot_run_on_a_ring_is_refused_as_in_a_simulation(
+    method: str, keys: Path, tmp_path: Path
+) -> None:
+    config, data = raw({"name": "ring"}, method), together(FOUR, 3)
+    with pytest.raises(ConfigError) as simulated:
+        assemble(parse(config), data, task(parse(config), data.examples))
+    with pytest.raises(ConfigError, match="topology") as deployed:
+        peer("north", config, ports(FOUR), keys, tmp_path)
+    assert str(deployed.value) == str(simulated.value)
 
 
 def without(config: dict[str, Any], gone: dict[str, range]) -> tuple[Federation, Any]:

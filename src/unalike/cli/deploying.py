@@ -23,11 +23,13 @@ EXTRA = (
 def make_keys(
     folder: str, names: Sequence[str], hosts: tuple[str, ...], days: int, peers: bool
 ) -> None:
-    """An authority, unless there is one, and certificates."""
+    """An authority, unless there is one, and certificates; without names, what there is."""
     keys = _deploy("keys")
     place = Path(folder)
     if not names:
-        raise ConfigError("say whom the certificates are for: 'server' with --host, or sites.")
+        for line in keys.checked(place):
+            _say(line, stamp=False)
+        return
     if days < 1:
         raise ConfigError(f"days must be 1 or more, got {days}.")
     keys.make_authority(place)

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unalike.deploy.policy import Policy
 from unalike.errors import unknown
 from unalike.run.config import DEFAULTS, Config, tables
 from unalike.run.overrides import LISTS
@@ -37,6 +38,7 @@ def show_all() -> None:
         console.print(out)
         console.print()
     console.print("the settings of one: unalike list NAME; of a file: unalike list settings")
+    console.print("what a site may agree to: unalike list policy")
 
 
 def show(name: str) -> None:
@@ -45,11 +47,14 @@ def show(name: str) -> None:
     if name == "settings":
         _show_file(console)
         return
+    if name == "policy":
+        console.print(_settings("a site's policy, a file of its own", Policy))
+        return
     choices = tables()
     found = [(kind, choices[kind][name]) for kind in TITLES if name in choices[kind]]
     if not found:
         known = {n for kind in TITLES for n in choices[kind]}
-        raise unknown("name", name, {*known, "settings"})
+        raise unknown("name", name, {*known, "settings", "policy"})
     for kind, cls in found:
         console.print(Text(f"{name} ({kind}): {summary(cls)}"))
         if paper := getattr(cls, "paper", ""):

@@ -347,7 +347,8 @@ def list_(name: str | None = None) -> None:
     Parameters
     ----------
     name
-        One of them, or 'settings' for the sections of a configuration file.
+        One of them, 'settings' for the sections of a configuration file, or 'policy' for what a
+        site of a deployed run may agree to.
     """
     from unalike.cli.listing import show, show_all
 

@@ -18,12 +18,13 @@ def keys(
     days: int = 365,
     peers: bool = False,
 ) -> None:
-    """Make certificates: an authority, one for the coordinator, one for each site.
+    """Make certificates: an authority, one for the coordinator, one for each site; or check them.
 
     ```sh
     unalike keys consortium server --host fl.example.org
     unalike keys consortium north south west
     unalike keys consortium north south west --peers     # for a run without a coordinator
+    unalike keys consortium                              # which are there, and are they valid
     ```
 
     The first call makes the authority, whose key never leaves the folder. Give each site
@@ -34,7 +35,7 @@ def keys(
     folder
         The folder of the authority; made if it does not exist.
     names
-        'server', or names of sites.
+        'server', or names of sites; without any, the certificates in the folder are checked.
     host
         The names and addresses under which sites reach the coordinator.
     days

@@ -15,8 +15,11 @@ from unalike.deploy.audit import Audit
 from unalike.deploy.exchange import AGAIN
 from unalike.deploy.frames import CHUNK, LIMIT, Parcel, pack, read
 from unalike.deploy.messages import Message, MessageError, message
+from unalike.errors import RunError
 
 LAST_WORD = 3.0  # seconds that sites have to hear it
+AWAY = 60.0  # seconds of silence, of a site that has no work: those that are there ask every 20
+LOOK = 1.0  # seconds between two looks at who is away
 MOST = 2000  # characters of what sites are told when the coordinator leaves
 
 
@@ -38,6 +41,7 @@ class Desk:
         """For sites of these names and no others."""
         self.names, self.audit = frozenset(names), audit
         self.limit = LIMIT
+        self.fewest = 1  # sites without which nothing goes on before its time is up
         self.closed = False
         self._ending: Parcel | None = None
         self._left: set[str] = set()  # sites that have heard it
@@ -47,7 +51,8 @@ class Desk:
         self._welcomes: dict[str, Parcel] = {}
         self._asked: dict[str, Asked] = {}
         self._answers: dict[str, Message | str] = {}
-        self._seen: dict[str, float] = {}  # when each site was last heard of
+        self._seen = dict.fromkeys(names, time.monotonic())  # when each was last heard of
+        self._busy: set[str] = set()  # those that have fetched the question that they have
 
     # What the network calls, in threads of its own.
 
@@ -65,6 +70,7 @@ class Desk:
             if self._hellos.setdefault(site, told) != told:
                 raise MessageError("this site's data have changed since it joined.")
             self._sessions[site] += 1
+            self._busy.discard(site)
             if self._asked.pop(site, None) is not None:
                 self._answers[site] = AGAIN
             self._ready.notify_all()
@@ -81,8 +87,9 @@ class Desk:
             if ending := self._ended(site):
                 return ending
             asked = self._asked.get(site)
-        if asked is None:
-            return None
+            if asked is None:
+                return None
+            self._busy.add(site)
         parcel = pack(asked.message)
         self.audit.append("sent", site, asked.message.kind, asked.number, parcel)
         return parcel
@@ -91,14 +98,18 @@ class Desk:
         """Take a site's answer to the question it has."""
         with self._ready:
             self._known(site)
+            self._joined(site)
             asked = self._asked.get(site)
         m = self._read(site, pieces, self.limit)
         with self._ready:
             if asked is None or self._asked.get(site) is not asked or m.head.number != asked.number:
                 raise MessageError(f"question {m.head.number} is not open for this site.")
+            if m.head.run != asked.message.head.run:
+                raise MessageError(f"'{m.head.run}' is another run.")
             if m.kind not in ("answer", "refusal"):
                 raise MessageError(f"'{m.kind}' is not an answer.")
             del self._asked[site]
+            self._busy.discard(site)
             self._answers[site] = m
             self._ready.notify_all()
 
@@ -121,11 +132,24 @@ class Desk:
 
     # What the coordinator calls.
 
-    def arrivals(self, seconds: float) -> dict[str, Hello]:
-        """The hellos of all sites, or of those that came within some seconds."""
+    def remember(self, hellos: Mapping[str, Hello]) -> None:
+        """What sites said when the run began; their data may not change since."""
         with self._ready:
-            self._ready.wait_for(lambda: len(self._hellos) == len(self.names), seconds)
-            return dict(self._hellos)
+            for site, told in hellos.items():
+                if self._hellos.setdefault(site, told) != told:
+                    raise RunError(
+                        f"the data of site '{site}' are not what they were when the run began."
+                    )
+
+    def arrivals(self, seconds: float, enough: int | None = None) -> dict[str, Hello]:
+        """The hellos of sites that came within some seconds; waits for all of them or enough."""
+        wanted = len(self.names) if enough is None else enough
+        with self._ready:
+            self._ready.wait_for(lambda: len(self._here()) >= wanted, seconds)
+            return {site: self._hellos[site] for site in self._here()}
+
+    def _here(self) -> list[str]:
+        return [site for site, times in self._sessions.items() if times]
 
     def welcome(self, each: Mapping[str, Message]) -> None:
         """Sites may begin."""
@@ -143,7 +167,10 @@ class Desk:
     def ask(
         self, questions: Mapping[str, Message], seconds: float
     ) -> Iterator[tuple[str, Message | str]]:
-        """Answers as they come in; a sentence for each site that gave none in time."""
+        """Answers as they come in; a sentence for each site that gave none in time.
+
+        Who is away is not waited for, as long as enough others are here.
+        """
         with self._ready:
             for site, m in questions.items():
                 self._answers.pop(site, None)
@@ -153,10 +180,10 @@ class Desk:
         try:
             while waiting:
                 with self._ready:
-                    left = end - time.monotonic()
+                    left = min(LOOK, end - time.monotonic())
                     self._ready.wait_for(partial(self._any, waiting), max(left, 0))
                     got = sorted(waiting & self._answers.keys())
-                    if not got and time.monotonic() >= end:
+                    if not got and (time.monotonic() >= end or self._alone(waiting)):
                         break
                 for site in got:
                     waiting.discard(site)
@@ -167,8 +194,24 @@ class Desk:
             with self._ready:
                 for site in waiting:
                     self._asked.pop(site, None)  # too late is no answer
+                    self._busy.discard(site)
         for site in sorted(waiting):
-            yield site, f"no answer within {seconds:g} seconds"
+            silent = time.monotonic() - self._seen[site]
+            late = time.monotonic() >= end
+            why = (
+                f"no answer within {seconds:g} seconds"
+                if late
+                else f"silent for {silent:.0f} seconds"
+            )
+            yield site, why
+
+    def _alone(self, waiting: set[str]) -> bool:
+        """Whether all that are waited for are away, and enough others are not."""
+        here = sum(not self._away(site) for site in self.names)
+        return here >= self.fewest and all(map(self._away, waiting))
+
+    def _away(self, site: str) -> bool:
+        return site not in self._busy and time.monotonic() - self._seen[site] > AWAY
 
     def _any(self, sites: set[str]) -> bool:
         return bool(sites & self._answers.keys())
@@ -182,7 +225,7 @@ class Desk:
         with self._ready:
             self._ending = pack(message("ended", "", 0, "coordinator", note=note))
             self._ready.notify_all()
-            here = {site for site, times in self._sessions.items() if times}
+            here = set(self._here())
             self._ready.wait_for(lambda: here <= self._left, LAST_WORD)
 
     def _ended(self, site: str) -> Parcel | None:

@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from unalike.errors import ConfigError, RunError
 
 AUTHORITY, SERVER = "authority", "server"
+SOON = 30  # days before a certificate expires in which that is said
 _PLAIN = re.compile("[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")  # a name that TLS can compare
 
 
@@ -101,12 +102,40 @@ def credentials(folder: Path, name: str) -> Credentials:
                 f"{made.not_valid_after_utc:%Y-%m-%d}; make a new one with: "
                 f"unalike keys {folder} {name}."
             )
+    key = serialization.load_pem_private_key(parts[2].read_bytes(), None)
+    if key.public_key() != own.public_key():
+        raise RunError(
+            f"'{parts[2]}' is not the key of '{parts[1]}'; put both files of one issue there."
+        )
     # systemd hands a service its credentials in a folder that nobody else can open.
     ours = str(folder) == os.environ.get("CREDENTIALS_DIRECTORY")
     if parts[2].stat().st_mode & 0o077 and not ours:
         raise RunError(f"'{parts[2]}' can be read by others; run: chmod 600 {parts[2]}")
     raw = [path.read_bytes() for path in parts]
     return Credentials(*raw)
+
+
+def checked(folder: Path) -> list[str]:
+    """A line for each certificate in a folder; one sentence if any cannot be used."""
+    names = sorted(path.stem for path in folder.glob("*.pem"))
+    if AUTHORITY not in names:
+        raise RunError(
+            f"there is no '{folder / AUTHORITY}.pem'; name whom certificates are for: 'server' "
+            "with --host, or sites."
+        )
+    lines, wrong = list[str](), list[str]()
+    for name in names:
+        try:
+            own = folder / f"{name}.pem" if name == AUTHORITY else credentials(folder, name)
+            raw = own.read_bytes() if isinstance(own, Path) else own.certificate
+            left = x509.load_pem_x509_certificate(raw).not_valid_after_utc - datetime.now(UTC)
+            soon = "; make a new one soon" if left.days < SOON else ""
+            lines.append(f"{name}: valid for {left.days} days{soon}")
+        except RunError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise RunError(" ".join(wrong))
+    return lines
 
 
 def vouch(own: Credentials, statement: bytes) -> bytes:

@@ -20,21 +20,23 @@ from unalike.deploy.agreement import Agreement, Hello, agree, read_hello, welcom
 from unalike.deploy.audit import Audit
 from unalike.deploy.circle import PAUSE, SERVICE, Circle
 from unalike.deploy.desk import NotJoined
-from unalike.deploy.frames import HEAD, LIMIT, Parcel, opened, pack, read
+from unalike.deploy.frames import HEAD, LIMIT, Parcel, pack, read
 from unalike.deploy.joining import hello, join, refuse_simulated
 from unalike.deploy.keys import Credentials
-from unalike.deploy.messages import Message, MessageError, digest, message, under
+from unalike.deploy.learning import ask_scales, training_sizes
+from unalike.deploy.messages import Message, MessageError, digest, message
 from unalike.deploy.network import POLL, answered, listen
 from unalike.deploy.policy import Policy
-from unalike.deploy.serving import ask_scales, training_sizes
+from unalike.deploy.preview import expected
+from unalike.deploy.remembered import Remembered, remember, remembered
+from unalike.deploy.remote import surveyed
 from unalike.deploy.shelf import Item, Shelf
 from unalike.deploy.site import Site
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples
-from unalike.files import write
 from unalike.parts.selection import Choosing
 from unalike.recipe import Recipe
-from unalike.run.build import chosen
+from unalike.run.build import chosen, program, task
 from unalike.run.config import Config
 from unalike.run.topologies import TopologySettings
 from unalike.tree import Tree
@@ -65,6 +67,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         refuse(config, addresses)
         if name not in addresses:
             raise ConfigError(f"'{name}' is not in the list of peers; add its address there.")
+        shape = expected(examples, len(addresses))  # said before anybody waits for this peer
+        program(config, task(config, shape.blank()), shape)
         self.name, self.config, self.examples, self.policy = name, config, examples, policy
         self.names, self.folder, self.say = tuple(sorted(addresses)), folder, say
         self.seconds, self.arrive = seconds, arrive
@@ -159,8 +163,8 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
     def meet(self) -> None:
         """Wait for all the others, agree with them, prepare the features, begin."""
         known = self.place / "agreement.msg"
-        told = opened(known) if known.exists() else None
-        hellos = self._hellos() if told is None else _hellos_in(told)
+        told = remembered(known)
+        hellos = self._hellos() if told is None else told.hellos
         self.agreed: Agreement = agree(hellos, self.config.seed)
         greeting = welcome(self.agreed, self.name, self.config, self.run)
         place = join(self.examples, greeting)
@@ -172,8 +176,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             scale = ask_scales(self.agreed, run, circle, self.arrive)
             self.sizes = training_sizes(self.agreed, self.config, run, circle, self.arrive)
         else:
-            scale = {k[2:-2]: v for k, v in under(told.tensors, "scale").items()}
-            self.sizes = under(told.tensors, "sizes")[""]
+            scale, self.sizes = told.scale, told.sizes
         if scale:
             self._do(site, message("prepare", run, 0, self.name, scale))
         self._do(site, message("begin", run, 0, self.name, note={"stage": 0}))
@@ -196,11 +199,9 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         sizes = [*site.like[:3], server, self.recipe.algorithm.tells(tree.stack([server]))]
         self.limit = self.circle.limit = 2 * max(map(tree.size_bytes, sizes)) + 2 * HEAD
         self._ready = True
-        self.survey = self._surveys() if told is None else _surveys_in(told)
+        self.survey = self._surveys() if told is None else dict(told.survey)
         if told is None:
-            note = {"hellos": {n: h.model_dump() for n, h in hellos.items()}}
-            kept = {"scale": scale, "sizes": self.sizes, "survey": self.survey}
-            write(known, pack(message("welcome", run, 0, self.name, kept, note)).pieces())
+            remember(known, run, Remembered(hellos, scale, self.sizes, self.survey))
 
     def _do(self, site: Site, asked: Message) -> None:
         """Something that a site does for itself."""
@@ -249,6 +250,10 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
                     f"peer '{name}' did not answer the survey ({why}), and the method needs it; "
                     "repair the peer and start again."
                 )
+            try:
+                surveyed(m, questions)
+            except MessageError as error:
+                raise RunError(f"peer '{name}' did not answer the survey: {error}") from None
             got[names.index(name)] = m.tensors
         found = {}
         for q in questions:
@@ -256,7 +261,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             like = got[self.me][key] if self.me in got else next(iter(got.values()))[key]
             rows = torch.zeros(self.n, *like.shape, dtype=like.dtype)
             for i, tensors in got.items():
-                if key not in tensors or tensors[key].shape != like.shape:
+                if tensors[key].shape != like.shape or tensors[key].dtype != like.dtype:
                     raise RunError(f"peer '{names[i]}' answered the survey in the wrong form.")
                 rows[i] = tensors[key]
             found[q.name] = rows
@@ -350,11 +355,3 @@ def run_of(config: Config, names: tuple[str, ...]) -> str:
 
 def _noted(m: Message, note: Any) -> Any:
     return m.head.model_copy(update={"note": note if isinstance(note, dict) else {}})
-
-
-def _hellos_in(told: Message) -> dict[str, Hello]:
-    return {name: Hello.model_validate(h) for name, h in told.note["hellos"].items()}
-
-
-def _surveys_in(told: Message) -> dict[str, Tensor]:
-    return {k[2:-2]: v for k, v in under(told.tensors, "survey").items()}

@@ -145,4 +145,6 @@ def _tell_own(peer: Peer, kind: str, server: Any, number: int) -> None:
     model = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))
     told = {"down": algorithm.broadcast(server), "model": model or ()}
     note = {"round": number, "selected": 0}
-    peer.own(message(kind, peer.run, 0, peer.name, told, note))  # type: ignore[arg-type]
+    answer = peer.own(message(kind, peer.run, 0, peer.name, told, note))  # type: ignore[arg-type]
+    if kind == "finish" and answer.kind == "refusal":
+        raise RunError(str(answer.note["why"]))

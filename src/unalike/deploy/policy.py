@@ -1,5 +1,6 @@
 """What a site agrees to, in a file of its own; what it refuses, the coordinator hears in words."""
 
+import hashlib
 import tomllib
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from pydantic import Field
 
 from unalike.deploy.messages import Message, MessageError
 from unalike.errors import ConfigError
+from unalike.files import write
+from unalike.packed import memory
 from unalike.recipe import Program
 from unalike.run.explain import check
 from unalike.settings import Settings
@@ -39,9 +42,6 @@ class Policy(Settings):
             raise MessageError("this site's policy allows no survey (survey = false).")
         if question.kind in ("evaluate", "ensemble") and not self.evaluate:
             raise MessageError("this site's policy allows no evaluation (evaluate = false).")
-        late = int(question.note.get("round", 0)) >= self.max_rounds > 0
-        if question.kind == "train" and late:
-            raise MessageError(f"this site's policy allows {self.max_rounds} rounds (max_rounds).")
 
     def agree(self, program: Program, sealed: bool) -> None:
         """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
@@ -57,6 +57,34 @@ class Policy(Settings):
                     "this site's policy requires a noise multiplier of at least "
                     f"{self.min_noise:g} (min_noise), and the recipe has {noise:g}."
                 )
+
+
+class Allowance:
+    """Rounds to train in, counted on disk by what was asked: the same question counts once.
+
+    Numbers of rounds do not count: a coordinator could ask for one round again and again, each time
+    with another model.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        """``most`` 0 counts nothing."""
+        self.path, self.most = path, most
+        self.spent = path.read_text().splitlines() if most and path.exists() else []
+
+    def spend(self, question: Message) -> None:
+        """Raise one sentence if a question to train is one too many."""
+        if not self.most:
+            return
+        digest = hashlib.sha256(str(question.note["round"]).encode())
+        for name, x in sorted(question.tensors.items()):
+            digest.update(name.encode())
+            digest.update(memory(x))
+        if digest.hexdigest() in self.spent:
+            return
+        if len(self.spent) >= self.most:
+            raise MessageError(f"this site's policy allows {self.most} rounds (max_rounds).")
+        self.spent.append(digest.hexdigest())
+        write(self.path, "".join(f"{line}\n" for line in self.spent))
 
 
 def read_policy(path: str) -> Policy:

@@ -8,6 +8,7 @@ from unalike.deploy.joining import hello, refuse_simulated
 from unalike.deploy.policy import Policy
 from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
+from unalike.kinds import CLASSES, of_classes
 from unalike.run.build import program, task
 from unalike.run.config import Config
 from unalike.run.shape import Shape
@@ -17,17 +18,7 @@ from unalike.tree import Tree
 def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) -> Iterator[str]:
     """Lines for a person; ``sites`` is a guess, and changes no message."""
     refuse_simulated(config)
-    x, y = examples.x, examples.y
-    shape = Shape(
-        sites,
-        examples.classes,
-        examples.kind,
-        tuple(x.shape[1:]),
-        tuple(y.shape[1:]),
-        str(x.dtype).removeprefix("torch."),
-    )
-    if examples.ranges is not None:
-        shape = shape._replace(target_dtype="float32")
+    shape = expected(examples, sites)
     yield "hello, once:"
     for name, value in hello(examples, policy.tell).items():
         yield f"  {name}: {value}"
@@ -72,6 +63,20 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
     yield f"test results, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"
     yield "never: rows, labels, personal models, what this site keeps between rounds"
+
+
+def expected(examples: Examples, sites: int) -> Shape:
+    """The shape of all sites' data, as far as one site's own tell: others may have more classes."""
+    x, y = examples.x, examples.y
+    shape = Shape(
+        sites,
+        max(2, examples.classes),
+        of_classes(max(2, examples.classes)) if examples.kind in CLASSES else examples.kind,
+        tuple(x.shape[1:]),
+        tuple(y.shape[1:]),
+        str(x.dtype).removeprefix("torch."),
+    )
+    return shape if examples.ranges is None else shape._replace(target_dtype="float32")
 
 
 def _listed(sent: Tree) -> Iterator[str]:

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from unalike import channel, rng, tree
+from unalike.deploy import verdicts
 from unalike.deploy.exchange import AGAIN, Exchange
-from unalike.deploy.messages import Message, MessageError, fitted, message, numbers, under
+from unalike.deploy.messages import Message, MessageError, fitted, message, numbers
 from unalike.deploy.summing import Sums
 from unalike.engine.messages import messages_of
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
-from unalike.metrics.calibration import Reliability, ece, mce, pool
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan, Sampled
 from unalike.recipe import Recipe
@@ -27,7 +27,6 @@ from unalike.tree import Params, Tree
 
 SMALL = 64 << 20  # bytes of answers that are no model: verdicts, surveys, heads
 ATTEMPTS = 8  # at one question, of a site that keeps joining anew
-ROWWISE = ("accuracy", "top5", "loss", "mae", "reconstruction", "kl")  # means over rows
 
 
 class Remote:
@@ -78,7 +77,10 @@ class Remote:
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every site must answer."""
         everybody = range(self.clients.n)
-        got = {i: m.tensors for i, m in self.ask("survey", {i: {} for i in everybody})}
+        asked = self.ask(
+            "survey", {i: {} for i in everybody}, {}, lambda m, _: surveyed(m, questions)
+        )
+        got = {i: m.tensors for i, m in asked}
         silent = [self.names[i] for i in everybody if i not in got]
         if silent:
             raise RunError(
@@ -87,12 +89,14 @@ class Remote:
             )
         answers = {}
         for q in questions:
-            rows = [got[i].get(f"['{q.name}']") for i in everybody]
-            first = rows[0]
+            rows = [got[i][f"['{q.name}']"] for i in everybody]
             for i, row in enumerate(rows):
-                if row is None or first is None or row.shape != first.shape:
-                    raise RunError(f"site '{self.names[i]}' answered the survey in the wrong form.")
-            answers[q.name] = torch.stack([r for r in rows if r is not None])
+                if row.shape != rows[0].shape or row.dtype != rows[0].dtype:
+                    raise RunError(
+                        f"sites '{self.names[0]}' and '{self.names[i]}' answered the survey in "
+                        "different forms."
+                    )
+            answers[q.name] = torch.stack(rows)
         return answers
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
@@ -176,15 +180,17 @@ class Remote:
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Sites judge; what they tell is put side by side."""
         notes, each = self._to_judge(downs, models)
-        got = {i: _verdicts(m) for i, m in self.ask("evaluate", notes, each)}
+        asked = self.ask("evaluate", notes, each, lambda m, _: verdicts.read(m))
+        got = {i: verdicts.read(m) for i, m in asked}
         sections = dict.fromkeys(s for v in got.values() for s in v)
         if not sections:
             raise RunError("no site tested the model, so there is nothing to record; resume later.")
         found = {
-            s: self._side_by_side({i: v[s] for i, v in got.items() if s in v}) for s in sections
+            s: verdicts.side_by_side({i: v[s] for i, v in got.items() if s in v}, self.clients.n)
+            for s in sections
         }
         if "global" in found:
-            found["global"] = _together(found["global"])
+            found["global"] = verdicts.together(found["global"])
         return found
 
     def finish(self, downs: Tree, models: Sequence[Params | None]) -> None:
@@ -210,24 +216,18 @@ class Remote:
     def _all(self) -> range:
         return range(self.clients.n)
 
-    def _side_by_side(self, each: dict[int, Judged]) -> Judged:
-        """One value for each site, NaN where one is silent; bins of all rows together."""
-        blank = torch.tensor([torch.nan], dtype=torch.float64)
-        names = next(iter(each.values())).metrics
-        metrics = {
-            k: torch.cat([each[i].metrics.get(k, blank) if i in each else blank for i in self._all])
-            for k in names
-        }
-        metrics["n"] = metrics["n"].nan_to_num(0.0)
-        bins = [v.bins for v in each.values() if v.bins is not None]
-        diagram = Reliability(*map(torch.cat, zip(*bins, strict=True))) if bins else None
-        return Judged(metrics, None if diagram is None else pool(diagram))
-
     def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
         """What the sites' own models say together of rows that the coordinator has."""
         down = tree.row(downs, 0)
         each = {i: {"down": down, "model": (), "x": x, "noise": noise} for i in self._all}
-        outs = [m.tensors["['out']"] for _, m in self.ask("ensemble", {i: {} for i in each}, each)]
+        like = self.recipe.algorithm.task.outputs(self.w, x, noise)
+        asked = self.ask(
+            "ensemble",
+            {i: {} for i in each},
+            each,
+            lambda m, _: fitted(m.tensors, {"out": like}, "an output"),
+        )
+        outs = [m.tensors["['out']"] for _, m in asked]
         return self.recipe.algorithm.task.merge(iter(outs), how)
 
     def mean_weights(self, downs: Tree) -> Params:
@@ -241,8 +241,11 @@ class Remote:
         """The mean, by examples, of the models that sites keep after this round."""
         if not self.flies or not len(self.trained):
             return {}
-        asked = {i: dict[str, Any]() for i in self.trained.tolist()}
-        got = {i: fitted(m.tensors, self.w, "a model") for i, m in self.ask("flying", asked)}
+        notes = {i: dict[str, Any]() for i in self.trained.tolist()}
+        asked = self.ask("flying", notes, {}, lambda m, _: fitted(m.tensors, self.w, "a model"))
+        got = {i: fitted(m.tensors, self.w, "a model") for i, m in asked}
+        if not got:
+            return {}
         sizes = self.clients.sizes[list(got)].double()
         return {0: tree.mean(sizes / sizes.sum(), tree.stack(list(got.values())))}
 
@@ -251,7 +254,7 @@ class Remote:
         kind: str,
         notes: Mapping[int, Mapping[str, Any]],
         tensors: Mapping[int, Tree] = {},
-        check: Callable[[Message, Mapping[str, Any]], None] = lambda m, asked: None,
+        check: Callable[[Message, Mapping[str, Any]], object] = lambda m, asked: None,
     ) -> Iterator[tuple[int, Message]]:
         """Sound answers as they come; sites that have not heard of the stage are told first."""
         self.why: dict[str, str] = {}
@@ -321,27 +324,8 @@ class Remote:
         return message(kind, self.run, self._number, "coordinator", tensors, note)  # type: ignore[arg-type]
 
 
-def _verdicts(m: Message) -> dict[str, Judged]:
-    """What a site tells of a model, section by section."""
-    found = {}
-    for section in ("train", "validation", "local", "global"):
-        told = under(m.tensors, section)
-        metrics = {k[2:-2]: v for k, v in under(told, "metrics").items()}
-        bins = {k[2:-2]: v for k, v in under(told, "bins").items()}
-        if metrics:
-            found[section] = Judged(metrics, Reliability(**bins) if bins else None)
-    return found
-
-
-def _together(each: Judged) -> Judged:
-    """The rows of all sites as one set, for what can be told of it without the rows."""
-    n = each.metrics["n"]
-    share = n / n.sum()
-    metrics = {
-        k: (share * v.nan_to_num(0.0)).sum()[None] for k, v in each.metrics.items() if k in ROWWISE
-    }
-    if "rmse" in each.metrics:
-        metrics["rmse"] = (share * each.metrics["rmse"].nan_to_num(0.0) ** 2).sum().sqrt()[None]
-    if each.bins is not None:
-        metrics |= {"ece": ece(each.bins), "mce": mce(each.bins)}
-    return Judged({"n": n.sum()[None], **metrics}, each.bins)
+def surveyed(m: Message, questions: Sequence[Question]) -> None:
+    """Raise MessageError unless a site answers the questions of a survey, with finite numbers."""
+    if m.tensors.keys() != {f"['{q.name}']" for q in questions}:
+        raise MessageError("its answers are not to the questions of the recipe.")
+    fitted(m.tensors, {q.name: m.tensors[f"['{q.name}']"] for q in questions}, "its answer")

@@ -3,38 +3,35 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unalike import rng
 from unalike.algorithm import Algorithm
 from unalike.deploy import preparing, targets
-from unalike.deploy.agreement import Agreement, agree, welcome
-from unalike.deploy.desk import Desk
+from unalike.deploy.agreement import Agreement, Hello, agree, welcome
+from unalike.deploy.desk import AWAY, Desk
 from unalike.deploy.diary import REFUSALS
-from unalike.deploy.exchange import Exchange
 from unalike.deploy.joining import refuse_simulated
+from unalike.deploy.learning import ask_scales, training_sizes
 from unalike.deploy.masks import FEWEST
-from unalike.deploy.messages import MessageError, fitted, message
+from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluate import Evaluation, Evaluator
 from unalike.engine.loop import Loop
 from unalike.engine.shards import Shards
 from unalike.engine.simulate import Simulation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
-from unalike.federation.split import training_rows
 from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
@@ -51,6 +48,7 @@ from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
 Say = Callable[[str], None]
+AGREEMENT = "agreement.msg"  # what all sites came to at the start
 
 
 class Elsewhere:
@@ -127,20 +125,46 @@ def serve(
             "subtract its own update from the sum."
         )
     with alone(folder):
-        run = _known(folder, config, names)
-        hellos = desk.arrivals(arrive)
-        if missing := sorted(set(names) - set(hellos)):
-            raise RunError(f"site '{missing[0]}' did not connect within {arrive:g} seconds.")
-        agreed = agree(hellos, config.seed)
+        run, before = _known(folder, config, names), remembered(folder / AGREEMENT)
+        desk.fewest = config.faults.min_replies
+        agreed = agree(_arrived(desk, names, arrive, before, say), config.seed)
         desk.welcome({name: welcome(agreed, name, config, run) for name in names})
         try:
-            _played(config, agreed, run, folder, desk, say, seconds)
+            if before is None:
+                scale = ask_scales(agreed, run, desk, seconds)
+                sizes = training_sizes(agreed, config, run, desk, seconds)
+                before = Remembered(desk.arrivals(0), scale, sizes)
+                remember(folder / AGREEMENT, run, before)
+            _played(config, agreed, before, run, folder, desk, say, seconds)
         except OSError as error:
             raise RunError(
                 f"the coordinator cannot write to '{folder}' ({error.strerror}); make room, then "
                 "serve again: it continues after the last saved round."
             ) from None
     return folder
+
+
+def _arrived(
+    desk: Desk, names: Sequence[str], arrive: float, before: Remembered | None, say: Say
+) -> Mapping[str, Hello]:
+    """What all sites say of their data; if it is known already, enough of them will do."""
+    if before is None:
+        hellos = desk.arrivals(arrive)
+        if missing := sorted(set(names) - set(hellos)):
+            raise RunError(f"site '{missing[0]}' did not connect within {arrive:g} seconds.")
+        return hellos
+    desk.remember(before.hellos)
+    here = desk.arrivals(min(AWAY, arrive))
+    if len(here) < desk.fewest:
+        here = desk.arrivals(arrive, desk.fewest)
+    if len(here) < desk.fewest:
+        raise RunError(
+            f"{len(here)} of {len(names)} sites came within {arrive:g} seconds, and "
+            f"{desk.fewest} are needed to continue."
+        )
+    if missing := sorted(set(names) - set(here)):
+        say(f"going on without {', '.join(missing)}, until they are back")
+    return before.hellos
 
 
 def _known(folder: Path, config: Config, names: Sequence[str]) -> str:
@@ -166,9 +190,16 @@ def _word(name: str) -> str:
 
 
 def _played(
-    config: Config, agreed: Agreement, run: str, folder: Path, desk: Desk, say: Say, seconds: float
+    config: Config,
+    agreed: Agreement,
+    known: Remembered,
+    run: str,
+    folder: Path,
+    desk: Desk,
+    say: Say,
+    seconds: float,
 ) -> None:
-    scale = ask_scales(agreed, run, desk, seconds)
+    scale = known.scale
     features = preparing.features(agreed.pending, scale, agreed.shape.blank().x)
     agreed = agreed._replace(shape=_shaped(agreed.shape, scale))
     made = task(config, agreed.shape.blank())
@@ -180,7 +211,7 @@ def _played(
         desk,
         run,
         agreed.names,
-        training_sizes(agreed, config, run, desk, seconds),
+        known.sizes,
         config.seed,
         seconds=seconds,
         prepare=scale,
@@ -209,7 +240,9 @@ def _played(
         {},
         accountant=accountant,
     )
-    _recorded(whole, agreed, folder, say, remote)
+    judged = _recorded(whole, agreed, folder, say, remote)
+    desk.fewest = len(agreed.names)  # who is away may still come for the last model
+    remote.finish(judged.downs, judged.models)
 
 
 def _shaped(shape: Shape, scale: Tree) -> Shape:
@@ -245,39 +278,10 @@ def _blank(agreed: Agreement) -> Federation:
     return Federation(examples, np.arange(n), np.full(n, TRAIN), n, names=agreed.names)
 
 
-def training_sizes(
-    agreed: Agreement, config: Config, run: str, desk: Exchange, seconds: float
-) -> Tensor:
-    """Training examples of each site: as the split makes them of its rows, or as it says."""
-    if agreed.units:  # only a site knows how large its units are
-        return _told_sizes(agreed, run, desk, seconds)
-    validation, test = config.split.validation, config.split.test
-    shares = [0.0 if b else s for b, s in zip(agreed.brought, (validation, test), strict=True)]
-    found = []
-    for name in agreed.names:
-        free = agreed.rows_of[name] - sum(agreed.given[name])
-        dealt = training_rows([free], *shares)[0] if free else 0
-        found.append(agreed.given[name][0] + dealt)
-    return torch.tensor(found)
-
-
-def _told_sizes(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tensor:
-    m, found = message("learn", run, 1 << 43, "coordinator", note={"sizes": True}), {}
-    like = {"rows": torch.zeros((), dtype=torch.long)}
-    for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
-        try:
-            if isinstance(answer, str) or answer.kind == "refusal":
-                raise MessageError(answer if isinstance(answer, str) else answer.note.get("why"))
-            found[site] = int(fitted(answer.tensors, like, "an answer")["rows"])
-        except MessageError as error:
-            raise RunError(f"site '{site}' did not say how many rows train: {error}") from None
-        if not 1 <= found[site] <= agreed.rows_of[site]:
-            raise RunError(f"site '{site}' claims to train on {found[site]} rows.")
-    return torch.tensor([found[name] for name in agreed.names])
-
-
-def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say, remote: Remote) -> None:
-    """All rounds, with the records, checkpoints and models of any run."""
+def _recorded(
+    made: Experiment, agreed: Agreement, folder: Path, say: Say, remote: Remote
+) -> Evaluation:
+    """All rounds, with the records, checkpoints and models of any run; how it ended."""
     logs = [Log(folder / name) for name in LOGS]
     data = hashlib.blake2b(repr(agreed).encode(), digest_size=16).hexdigest()
     checkpoint = Checkpoint(folder, made, logs, Manifest(False, data, {}, "", {}))
@@ -307,7 +311,7 @@ def _recorded(made: Experiment, agreed: Agreement, folder: Path, say: Say, remot
     summary = conclusion(made, records)
     write(folder / "summary.json", dumps(summary, indent=2))
     remote.judging["round"] = made.course.rounds
-    remote.finish(judged.downs, judged.models)
+    return judged
 
 
 def _look_ahead(remote: Remote, records: list[dict[str, Any]], keeper: Keeper) -> None:
@@ -324,32 +328,3 @@ def _line(record: dict[str, Any], made: Experiment) -> str:
     metric = made.recipe.algorithm.task.headline
     spread = (record["metrics"] or {}).get("local", {}).get(metric)
     return said if spread is None else f"{said}, {metric} {spread['mean']:.4f}"
-
-
-def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tree:
-    """What sites are told to prepare their features; asks them what that takes."""
-    numbers = count(1 << 41)
-
-    def ask(tensors: Tree, like: Tree) -> list[Tree]:
-        m = message("learn", run, next(numbers), "coordinator", tensors)
-        got = {}
-        for site, answer in desk.ask(dict.fromkeys(agreed.names, m), seconds):
-            if isinstance(answer, str) or answer.kind == "refusal":
-                why = answer if isinstance(answer, str) else answer.note.get("why")
-                raise RunError(f"site '{site}' did not send what scaling and filling need: {why}")
-            try:
-                got[site] = fitted(answer.tensors, like, "an answer")
-            except MessageError as error:
-                raise RunError(f"site '{site}': {error}") from None
-        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
-
-    shape, told = agreed.shape, dict[str, Tensor]()
-    if measured(shape.kind):
-        told = targets.learned(agreed.rows, ask)
-    so_far = {f"so_far_{k}": v for k, v in told.items() if k in ("edges", "ranges")}
-
-    def ask_then(tensors: Tree, like: Tree) -> list[Tree]:
-        return ask({**dict(tensors), **so_far}, like)
-
-    given = (agreed.pending, shape.features, shape.dtype, ask_then, agreed.reading.gaps)
-    return {**told, **preparing.learned(*given)}

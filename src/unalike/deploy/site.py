@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from unalike import channel, rng, tree
-from unalike.deploy import preparing, targets
+from unalike.deploy import preparing, questions, targets
 from unalike.deploy.diary import Diary
 from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
 from unalike.deploy.keys import Credentials
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
-from unalike.deploy.policy import Policy
+from unalike.deploy.policy import Allowance, Policy
 from unalike.deploy.sealing import Sealing
 from unalike.engine.examine import Examiner
 from unalike.engine.judging import Exam
@@ -54,6 +54,7 @@ class Site:
         self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
         self.keeping = Keeping(folder)
+        self.allowance = Allowance(folder / "trained.txt", policy.max_rounds)
         self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
         self.sealing: Sealing | None = None
@@ -82,11 +83,10 @@ class Site:
         try:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
+            questions.check(question)
             if question.kind != "evaluate":  # what this site knows of itself it need not tell
                 self.policy.check(question)
             return self._handlers[question.kind](question)
-        except KeyError:
-            return self._refused(question, f"a site cannot be asked '{question.kind}'.")
         except UnalikeError as error:
             return self._refused(question, str(error))
 
@@ -142,7 +142,7 @@ class Site:
     def _begin(self, question: Message) -> Message:
         """A stage: the recipe of it, and what this site keeps before its first round."""
         self._build()
-        stage, model = int(question.note["stage"]), None
+        stage, model = question.note["stage"], None
         if not 0 <= stage < len(self.program):
             raise MessageError(f"the recipe has no stage {stage + 1}.")
         recipe, w = self.program[stage].recipe, self.w0
@@ -204,7 +204,8 @@ class Site:
         recipe, note = self._begun(), question.note
         call = Call(note["round"], note["role"], note["reply"], float(note["epochs"]))
         down = fitted(question.tensors, self.like.down, "the download")
-        if 0 <= (unused := int(note.get("unused", -1))) < call.round:  # it was not counted then
+        self.allowance.spend(question)
+        if 0 <= (unused := note["unused"]) < call.round:  # it was not counted then
             self.keeping.refuse(unused)
         kept = self.keeping.before(call.round)
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
@@ -236,15 +237,15 @@ class Site:
         return self._said(question, tensors=self._sealed().opened(question))
 
     def _refuse(self, question: Message) -> Message:
-        self.keeping.refuse(int(question.note["round"]))
+        self.keeping.refuse(question.note["round"])
         return self._said(question)
 
     def _evaluate(self, question: Message) -> Message:
         downs, models = self._judged(question)
         found = self.examiner.evaluate(downs, models)
-        self.diary.select(int(question.note["selected"]))
+        self.diary.select(question.note["selected"])
         newest = self._models(question, downs, models) if self.config.split.validation else None
-        self.diary.judged(int(question.note["round"]), found, newest)
+        self.diary.judged(question.note["round"], found, newest)
         self.policy.check(question)
         verdicts = {
             section: {
@@ -272,7 +273,7 @@ class Site:
         down = fitted(under(question.tensors, "down"), self.like.down, "the download")
         told, named = under(question.tensors, "model"), tree.named(down)
         same = question.note.get("same", {})
-        if not isinstance(same, dict) or not set(map(str, same.values())) <= named.keys():
+        if not set(same.values()) <= named.keys():
             raise MessageError("a download is said to contain a model but does not.")
         told |= {name: named[at] for name, at in same.items()}
         model = fitted(told, self.w0, "the model") if told else None
@@ -289,12 +290,12 @@ class Site:
 
     def _models(self, question: Message, downs: Any, held: list[Params | None]) -> Models:
         network = self._begun().algorithm.task.network
-        return copies(self.examiner, network, int(question.note["round"]), downs, held)
+        return copies(self.examiner, network, question.note["round"], downs, held)
 
     def _finish(self, question: Message) -> Message:
         """The run is over: the shared model and this site's own stay here."""
         models = self._models(question, *self._judged(question))
-        self.diary.finish(models, int(question.note["selected"]))
+        self.diary.finish(models, question.note["selected"])
         self.finished = True
         return self._said(question)
 

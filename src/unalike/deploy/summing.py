@@ -34,7 +34,7 @@ class Asking(Protocol):
         kind: str,
         notes: Mapping[int, Mapping[str, Any]],
         tensors: Mapping[int, Tree] = {},
-        check: Callable[[Message, Mapping[str, Any]], None] = ...,
+        check: Callable[[Message, Mapping[str, Any]], object] = ...,
     ) -> Iterator[tuple[int, Message]]:
         """Sound answers as they come."""
         ...
