@@ -85,7 +85,7 @@ class Absent:
 
 
 class Host:
-    """What a checkpoint and whoever keeps models ask of the place where clients are."""
+    """What checkpoints and the keeper of models ask of the place where clients are."""
 
     states, device = Elsewhere(), torch.device("cpu")
     lone = staticmethod(nullcontext)  # nothing is computed here
@@ -341,7 +341,7 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
                 got[site] = fitted(answer.tensors, like, "an answer")
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
-        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
+        return [got[name] for name in agreed.names]  # sums do not depend on who comes first
 
     shape, told = agreed.shape, dict[str, Tensor]()
     if measured(shape.kind):
