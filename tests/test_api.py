@@ -287,7 +287,7 @@ class TestInOneLine:
         assert result.federation.examples.x.shape[1] == 1
         with pytest.raises(unalike.ConfigError, match="unknown setting of data 'mising'"):
             unalike.train(frame, "logistic", **options, data={"mising": "impute"})
-        with pytest.raises(unalike.ConfigError, match=r"'data\.missing' goes with a pandas"):
+        with pytest.raises(unalike.ConfigError, match=r"'data\.missing' is for a pandas"):
             unalike.train((np.ones((9, 2)), np.arange(9) % 2), "logistic", data=reading)
         with pytest.raises(unalike.ConfigError, match="digits"):
             unalike.train("digits", "logistic", rounds=1, data={"bogus": 1})
@@ -401,9 +401,9 @@ class TestComparisonsOfDataInMemory:
         assert len(list(tmp_path.iterdir())) == 2, "the same data again are the same file"
 
     def test_mistakes(self, tmp_path: Path):
-        with pytest.raises(unalike.ConfigError, match="processes of their own: name a method"):
+        with pytest.raises(unalike.ConfigError, match="separate processes: name your method"):
             unalike.compare("digits", "logistic", [Sized], folder=tmp_path / "a")
-        with pytest.raises(unalike.ConfigError, match="name a model of yours by its file"):
+        with pytest.raises(unalike.ConfigError, match="name your model by its file"):
             unalike.compare((self.x, self.y), nn.Linear(4, 3), ["fedavg"], folder=tmp_path / "a")
         with pytest.raises(unalike.ConfigError, match="give methods to compare on this tuple"):
             unalike.compare((self.x, self.y))

@@ -87,7 +87,7 @@ def cli_page() -> str:
             shown = f"--{p.name.strip('_').replace('_', '-')}" if keyword else p.name.upper()
             meaning = " ".join(told.get(p.name, "").split())
             if p.name == "set_":
-                meaning = "Settings over the file's, as `key=value`; several may follow."
+                meaning = "Settings that override the file's, as `key=value`; several may follow."
             default = "required" if p.default is p.empty else toml(p.default)
             rows.append(f"| `{shown}` | {default} | {meaning} |")
         if rows:

@@ -161,7 +161,7 @@ class Stateless:
         return servers.x
 
     def hears(self, servers: Any, means: Tree) -> Any:
-        """The mean of the models in place of one's own."""
+        """The mean of the models replaces the server's own."""
         return servers._replace(x=means)
 
     def personal(self, down: Any, mine: Any) -> Params | None:

@@ -63,7 +63,7 @@ def begin(channel: Channel, up: Tree) -> tuple[Any, ...]:
 
 
 def keys(channel: Channel, key: Key) -> list[Key]:
-    """One for each member; those that change the form draw the same, whoever comes before them."""
+    """One for each member; those that change the form draw the same in any order."""
     found, plain, forms = list[Key](), 0, 0
     for codec in channel:
         if isinstance(codec, InPlace):

@@ -93,7 +93,7 @@ def work(budget: Tensor, epochs: Tensor) -> Tensor:
     """How many examples each client processes in ``epochs`` passes over ``budget`` examples."""
     whole = epochs.floor()
     total = whole.long() * budget + ((epochs - whole) * budget + 0.5).floor().long()
-    return total.clamp(min=1)  # whoever takes part does something
+    return total.clamp(min=1)  # every client that takes part does something
 
 
 class _Plan(NamedTuple):

@@ -352,7 +352,7 @@ class Network:
 
 
 def _copied(module: nn.Module) -> nn.Module:
-    """A module of one's own around the same parameters: a call puts others in their place."""
+    """A copy of the module around the same parameters: a call replaces them with others."""
     return copy.deepcopy(module, {id(p): p for p in module.parameters()})
 
 

@@ -1,4 +1,4 @@
-"""What training in memory came to: records, models that predict, a folder, a notebook's cell."""
+"""The result of training in memory: records, models that predict, a folder, a notebook's cell."""
 
 import copy
 from dataclasses import dataclass

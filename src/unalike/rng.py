@@ -142,7 +142,7 @@ def permutation(k: Key, n: int) -> Tensor:
 
 
 def sample(k: Key, n: int, m: int) -> Tensor:
-    """``m`` different numbers below ``n``, in their order, all sets alike probable.
+    """``m`` different numbers below ``n``, in their order, all sets equally probable.
 
     The first of a permutation; of very many they are drawn one by one until ``m`` differ, which
     costs what the sample costs.

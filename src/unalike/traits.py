@@ -1,8 +1,8 @@
 """What a method or a topology is, as far as another may be unable to live with it.
 
-A method refuses traits, each with its reason, and never another method by name: whoever has the
-trait is refused, also if it was written later. The first group is seen in what a method changes in
-a draft; the second says what cannot be seen there; the third belongs to topologies.
+A method refuses traits, each with its reason, and never another method by name: every method with
+the trait is refused, even one written later. The first group is seen in what a method changes
+in a draft; the second says what cannot be seen there; the third belongs to topologies.
 """
 
 from enum import StrEnum

@@ -50,7 +50,7 @@ def test_a_lead_that_every_seed_repeats_is_clear():
     )  # (.10 + .11 + .11) / 3
     assert "in global test accuracy % over 3 seeds of 4 rounds" in found["shared"].sentence
     assert found["shared"].sentence.startswith(
-        "scaffold at local.lr = 0.16: against fedavg at local.lr = 0.5 it came to"
+        "scaffold at local.lr = 0.16: compared with fedavg at local.lr = 0.5 it scored"
     )
     assert found["shared"].as_dict()["rate"] == 0.16
 
@@ -113,7 +113,9 @@ def test_one_seed_says_nothing():
 def test_without_test_rows_nothing_confirms_the_leader():
     found = tournament({"fedavg": BASE, "scaffold": [(0.9, 0.9, 0.9)] * 3})
     found.results = [one._replace(tests={}) for one in found.results]
-    assert "there is no global test to tell by; raise split.test" in told(found)["shared"].sentence
+    assert (
+        "there is no global test to compare on; raise split.test" in told(found)["shared"].sentence
+    )
 
 
 def test_advice_names_what_it_would_send():

@@ -51,8 +51,8 @@ def test_label_skew_by_its_emd(classes_each, emd, kind):
 
 def test_two_classes_cannot_reach_the_bounds_of_ten():
     labels = in_words(measure(np.array([[10, 0], [0, 10]])), features())[0]
-    assert "it ends at 1.000" in labels
-    assert labels.startswith("Label skew of 100% of the most")
+    assert "equal classes is 1.000" in labels
+    assert labels.startswith("Label skew of 100% of the maximum")
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def test_protected_columns_are_last_and_hidden() -> None:
     assert np.array_equal(examples.x[:, -1].numpy() == 1, table["sex"].to_numpy() == "male")
     hidden = Blinkers(1)(nn.Identity(), (examples.x,))[0]
     assert torch.equal(hidden, examples.x[:, :2])
-    with pytest.raises(DataError, match="'a' is to be protected and has 200 different values"):
+    with pytest.raises(DataError, match="'a' should be protected but has 200 different values"):
         from_frame(table, protected=["a"])
 
 

@@ -163,7 +163,7 @@ FILES: dict[str, Case] = {
     ),
     "several columns with gaps": (
         own("a.csv", TABLE + ",,north,sick\n"),
-        "first in line 62 of 'a.csv', and others have gaps, too: x2; "
+        "first in line 62 of 'a.csv', and others have gaps too: x2; "
         "set data.missing = 'impute' or data.drop = ['x1', 'x2'].",
     ),
     "missing label": (own("a.csv", TABLE + "1,1,north,\n"), "the labels must not be missing"),
@@ -251,7 +251,7 @@ COMMANDS: dict[str, Case] = {
     "run a table": (
         data_file("run"),
         "'a.csv' is a file of data; name it in a TOML file, data = { name = 'files', path = "
-        "'a.csv', label = 'COLUMN' }, or begin with 'unalike advise a.csv'.",
+        "'a.csv', label = 'COLUMN' }, or start with 'unalike advise a.csv'.",
     ),
     "skew of a table": (data_file("skew"), "'a.csv' is a file of data"),
     "tune a table": (data_file("tune"), "'a.csv' is a file of data"),

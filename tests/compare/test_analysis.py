@@ -72,7 +72,10 @@ def test_one_test_set_of_many_rows_is_in_intervals_of_accuracies_only():
         found = analyse(made, rows)
         told[metric] = found.of("b")[0].versus.low, " ".join(notes(made, found))
     assert told["accuracy"][0] < told["f1"][0]
-    assert "share a test set of 50 rows, whose own chance is in intervals" in told["accuracy"][1]
+    assert (
+        "share a test set of 50 rows; the intervals include the chance in those rows"
+        in told["accuracy"][1]
+    )
     assert "for F1 the chance of its rows is not in the intervals" in told["f1"][1]
 
 
@@ -140,7 +143,7 @@ def test_one_seed_is_said_to_prove_nothing():
     found = analyse(made, records(made, {"a": [0.5], "b": [0.9]}))
     assert not any(line.best for line in found.lines)
     assert sentence(found.verdicts[0]) == (
-        "b leads; no test, since one seed says nothing about chance."
+        "b leads; no test, because one seed says nothing about chance."
     )
     assert notes(made, found) == [
         "One seed: no spread, no interval and no test; raise compare.seeds."
@@ -187,7 +190,7 @@ def test_without_the_baseline_nothing_is_tested():
     made = asked("abc", seeds=5, baseline="c")
     found = analyse(made, records(made, {m: CLEAR[m] for m in "ab"}))
     assert all(line.versus is None and not line.differs for line in found.lines)
-    assert notes(made, found)[0].endswith("no test, since nothing of c is finished.")
+    assert notes(made, found)[0].endswith("no test, because nothing of c is finished.")
 
 
 def test_one_method_alone_is_not_tested():
@@ -195,7 +198,7 @@ def test_one_method_alone_is_not_tested():
     found = analyse(made, records(made, {"a": CLEAR["a"]}))
     assert found.verdicts == []
     assert notes(made, found) == [
-        "Mean ± standard deviation over 5 seeds; no test, since there is no other method.",
+        "Mean ± standard deviation over 5 seeds; no test, because there is no other method.",
         "All seeds split the same rows, so intervals are widened to hold for fresh ones (Nadeau "
         "and Bengio; 0.29 tested rows for each that trains).",
     ]

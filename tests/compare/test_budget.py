@@ -164,7 +164,7 @@ def test_a_budget_that_buys_too_few_rounds_is_named(stated):
         within(made, Budget("samples", amount), base)
     assert str(error.value) == (
         "'compare.budget' buys too few rounds: method.warm_start of 'lg_fedavg' is 3 of 3 rounds, "
-        "so that no round would be LG-FedAvg's; raise "
+        "which leaves none for LG-FedAvg itself; raise "
         f"{'compare.budget.samples' if stated else 'rounds'} or change the method."
     )
 
@@ -182,7 +182,7 @@ def test_over_many_rounds_a_few_bytes_neither_cost_nor_buy_a_round():
 
 
 def test_a_baseline_that_sends_nothing_sets_no_budget():
-    with pytest.raises(ConfigError, match="the baseline uses no bytes, so it sets no budget"):
+    with pytest.raises(ConfigError, match="the baseline uses no bytes, so it cannot set a budget"):
         within(config(), Budget("bytes"), config("local_only"))
     assert within(config(), Budget("bytes", 1.0), config("local_only")).rounds == 1
 

@@ -316,7 +316,7 @@ def test_a_comparison_that_begins_holds_its_folder(tmp_path):
         (
             'methods = ["fedavg", "latent_disco"]\nbudget = "bytes"\n'
             'partitions = [{ name = "iid", model = "vae" }]\nmetric = "loss"',
-            "the bytes of a run whose stages each have all . rounds are not known beforehand",
+            "the bytes of a run whose stages each have all . rounds cannot be computed beforehand",
         ),
         (
             'methods = ["fedavg", { name = "lg_fedavg", warm_start = 2 }]\nbudget.samples = 9',

@@ -242,13 +242,13 @@ def test_sites_hear_why_the_coordinator_leaves(
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert wait_until(lambda: desk.session("north") > 0)
-    desk.end("site 'west' did not come within 5 seconds.", failed=failed)
+    desk.end("site 'west' did not connect within 5 seconds.", failed=failed)
     thread.join(20)
     line.close()
     assert not thread.is_alive()
     if failed:
         assert left == [
-            "the coordinator has ended the run: site 'west' did not come within 5 seconds."
+            "the coordinator has ended the run: site 'west' did not connect within 5 seconds."
         ]
     else:
         assert "site 'west' did not come" in said[0]

@@ -265,7 +265,7 @@ class TestSealing:
         a.masked(self.ask(sites, "abcd", attempt=2))
         a.opened(opened(2))  # the same sum again, after a coordinator was killed
         a.masked(self.ask(sites, "abc", attempt=3))
-        with pytest.raises(MessageError, match="has opened another sum of round 1"):
+        with pytest.raises(MessageError, match="has already unmasked another sum of round 1"):
             a.opened(opened(3))
 
 

@@ -192,7 +192,7 @@ def test_only_label_counts_that_can_be_dealt_are_offered() -> None:
             7,
             "always 0, not 0.5, since no fewer labels than all 10 .*such as 10",
         ),
-        (0.0, "limit_label_q", 7, "no fewer labels than all 10 can be dealt evenly to 7 client"),
+        (0.0, "limit_label_q", 7, "no fewer labels than all 10 can be split evenly among 7 client"),
         (0.5, "limit_label", 1, "always 0, not 0.5, since one client holds all"),
         (0.5, "dirichlet", 1, "always 0, not 0.5, since one client holds all"),
         (0.0, "dirichlet", 10, "use above 0 and below 1.62"),

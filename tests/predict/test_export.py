@@ -112,7 +112,7 @@ def test_safetensors_and_the_description(folders: dict[str, Path], tmp_path: Pat
 
 def test_several_models_are_no_single_one(tmp_path: Path) -> None:
     folder = run(tmp_path, patients(), method="local_only", rounds=1)
-    with pytest.raises(unalike.RunError, match="4 models answer together here"):
+    with pytest.raises(unalike.RunError, match="4 models predict together here"):
         export(folder, "torch")
 
 

@@ -119,14 +119,14 @@ def test_runs_that_are_missing_are_told_with_their_reason(tmp_path):
     assert facts.gaps(Reader(folder).read(), {}) == [
         ("Failed: the loss is not finite.", f"FedAvg on {two}, seed 2; FedProx on {two}, seed 2"),
         ("Started, not finished.", f"SCAFFOLD on {one}, seed 2"),
-        ("Not begun.", f"SCAFFOLD on {two}, seed 2"),
+        ("Not started.", f"SCAFFOLD on {two}, seed 2"),
     ]
 
 
 def test_seeds_of_one_reason_are_told_together(tmp_path):
     study = Reader(write_comparison(tmp_path, finished=0)).read()
     ((reason, runs),) = facts.gaps(study, {})
-    assert reason == "Not begun."
+    assert reason == "Not started."
     assert runs.startswith("FedAvg on dirichlet alpha=0.1, seeds 0, 1 and 2; ")
 
 

@@ -130,7 +130,7 @@ def test_runs_that_are_missing_are_named_and_their_reasons_escaped(tmp_path):
     assert "16 of 18 runs finished, 1 failed." in html
     assert "Failed: it said &lt;script&gt;alert(1)&lt;/script&gt; &amp; stopped." in html
     assert "FedProx on dirichlet alpha=1, seed 2." in html
-    assert "Not begun." in html
+    assert "Not started." in html
     assert "<script>alert" not in html
 
 
@@ -187,7 +187,7 @@ def test_a_run_shows_its_clients(run_folder, tmp_path):
 def test_an_unfinished_run_can_be_reported(tmp_path, rounds):
     folder = write_run(config(tmp_path / "a"), rounds=rounds)
     html = write_report(folder).read_text()
-    assert f"0 of 1 run finished; begun: a ({rounds} of 6 rounds)." in html
+    assert f"0 of 1 run finished; started: a ({rounds} of 6 rounds)." in html
 
 
 def test_a_run_that_has_only_begun_can_be_reported(tmp_path):
@@ -224,7 +224,7 @@ def test_methods_without_a_common_seed_have_no_leader(tmp_path):
     for label, seed in (("FedAvg", 0), ("FedProx", 1)):
         write_run(cells[label, "dirichlet alpha=1", seed].config)
     said = in_short(folder)
-    assert "dirichlet alpha=1: no seed has results of all these methods" in said
+    assert "dirichlet alpha=1: no seed has results for all these methods" in said
     assert "dirichlet alpha=0.1:" not in said
 
 

@@ -25,14 +25,14 @@ def test_points_are_ranks_and_bars_are_groups(tmp_path):
         ("not distinguishable", 1.2, 1.8),
     ]
     assert save(chart, tmp_path / "ranks.svg").read_text().startswith("<svg")
-    assert "Not told apart: it's [b], c." in chart.to_dict()["description"]
+    assert "Not distinguishable: it's [b], c." in chart.to_dict()["description"]
 
 
 def test_without_ranks_there_is_no_picture():
     assert rank_figures(["a", "b"], None) == []
     (figure,) = rank_figures(["a", "b"], Ranks(np.array([1.1, 1.9]), 0.01, 0.5))
     assert figure.title == "Mean ranks over all partitions"
-    assert "Ranks 0.50 apart differ. Not told apart: none." in figure.alt
+    assert "Ranks 0.50 apart differ. Not distinguishable: none." in figure.alt
 
 
 def test_one_method_has_no_rank():

@@ -40,7 +40,7 @@ class Entrant(NamedTuple):
         return self._replace(config=self.config.model_copy(update={"local": local}))
 
     def sends(self, data: Federation) -> int:
-        """Bytes in all rounds of the file if no client fails; rounds need not be alike."""
+        """Bytes in all rounds of the file if no client fails; rounds need not be equal."""
         made = assemble(self.config, data, task(self.config, data.examples))
         return Forecast(made).total(made.course.rounds).bytes
 

@@ -35,7 +35,7 @@ def tables(found: Outcome, lines: list[Finalist], rounds: int) -> list[Table]:
 
 
 def _rates(found: Outcome) -> Table:
-    """What every method that tuned its rate came to with each."""
+    """The score of every method that tuned its rate, at each rate."""
     tried = sorted({rate for tuning in found.rates for rate in tuning.scores})
     rows = []
     for method, rounds, scores in found.rates:

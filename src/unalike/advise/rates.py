@@ -17,7 +17,7 @@ def search(
     """Every rate that was tried with its score, in the order of trying.
 
     Args:
-        score: What a rate comes to; None if it cannot be trained with.
+        score: The score of a rate; None if it cannot be trained with.
         start: The rate to begin with.
         higher: Whether more is better.
         known: The score of the first rate, if it is known already.

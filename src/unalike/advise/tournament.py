@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """What a method came to with each of some learning rates."""
+    """The scores of a method with some learning rates."""
 
     method: str
     rounds: int
@@ -57,7 +57,7 @@ class Tuning(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Everything a tournament came to, as far as it came."""
+    """Everything a tournament found, as far as it got."""
 
     metric: str
     plan: list[int] = field(default_factory=list)  # rounds of each rung

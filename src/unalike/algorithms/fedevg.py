@@ -60,7 +60,7 @@ class FedEvg(Stateless):
         return self.judge == "own"
 
     def client_init(self, w: Params, key: Key) -> Any:
-        """The initial model, for whoever has not trained yet."""
+        """The initial model, for clients that have not trained yet."""
         return w if self.personal_models else ()
 
     def server_init(self, w: Params, key: Key) -> Synthetic:

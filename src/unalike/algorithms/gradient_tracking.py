@@ -5,7 +5,7 @@ z_i <- (x_i - y) / (K eta)
 c_i <- c_i - z_i + sum_j a_ij z_j
 x_i <- sum_j a_ij (x_j + eta_g (y_j - x_j))
 
-With a_ij doubly stochastic sum_i c_i stays 0, and all models come to rest where the plain mean of
+With a_ij doubly stochastic sum_i c_i stays 0, and all models converge to where the plain mean of
 the gradients is 0. On a complete graph c_i is SCAFFOLD's c - c_i, and the two are one method.
 """
 

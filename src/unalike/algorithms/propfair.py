@@ -1,4 +1,4 @@
-"""PropFair (Zhang et al. 2022): proportional fairness, where relative gains count alike.
+"""PropFair (Zhang et al. 2022): proportional fairness, where relative gains count equally.
 
 minimise -sum_i n_i log(M - F_i), in two forms:
 weights     p_i ~ n_i / max(M - F_i, floor) on the server, the weights of its gradient

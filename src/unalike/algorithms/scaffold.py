@@ -5,7 +5,7 @@ c_i+ <- c_i - c + (x - y) / (K eta_l)          option II           (line 12)
 x <- x + eta_g sum_i p_i (y_i - x)                                 (line 16; there p_i = 1 / |S|)
 c <- c + sum_i pi_i (c_i+ - c_i),  pi_i of all clients             (line 17; there pi_i = 1 / N)
 
-pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model comes to rest
+pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model converges
 where sum_i pi_i grad F_i = 0. Where there is no server, it is gradient tracking with Metropolis
 weights (``gradient_tracking.py``), which is the same method on a complete graph.
 """

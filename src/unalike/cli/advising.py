@@ -26,7 +26,7 @@ from unalike.tables.terminal import terminal
 
 
 def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
-    """Measure, run the tournament, and write and print what it came to."""
+    """Measure, run the tournament, and write and print its advice."""
     console = Console(highlight=False, markup=False)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"'{folder}' already exists; name another with --folder.")
@@ -72,7 +72,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
 
 
 def _reuse(data: Federation, name: str) -> dict[str, Reuse]:
-    """What seeds share: rows that each of them splits anew, or the data's own test set."""
+    """What seeds share: rows that each of them splits in a new way, or the data's own test set."""
     known = slice(None, data.n_clients)
     tested, trained = (int(data.sizes(part)[known].sum()) for part in (TEST, TRAIN))
     again = Reuse(tested / max(trained + data.unused, 1))

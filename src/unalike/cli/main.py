@@ -385,7 +385,7 @@ def _fail(message: str, code: int = 2) -> None:
 
 
 def script() -> None:
-    """``main`` as a process of its own: whoever leans on Ctrl-C does not disturb its end."""
+    """``main`` as a separate process: pressing Ctrl-C repeatedly does not disturb its end."""
     try:
         main()
     finally:

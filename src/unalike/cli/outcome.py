@@ -1,4 +1,4 @@
-"""What a run came to, in tables that fit eighty columns."""
+"""The results of a run, in tables that fit eighty columns."""
 
 from collections.abc import Iterator
 from pathlib import Path

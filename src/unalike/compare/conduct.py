@@ -40,7 +40,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Outcome(NamedTuple):
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     analysis: Analysis
     failed: dict[str, str]  # cell -> why
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
         others = f" and {len(self.failed) - 1} more" if len(self.failed) > 1 else ""
         again = f"; try again with: unalike compare {folder}"
         if (folder / "cells" / first / "summary.json").is_file():
-            again = ""  # it would come to the same end; the reason says what helps
+            again = ""  # it would end the same way; the reason says what helps
         raise RunError(f"cell '{first}'{others} failed: {why.rstrip('.')}{again}.")
 
 

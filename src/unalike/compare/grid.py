@@ -60,7 +60,7 @@ def design(made: Comparison, records: Sequence[Record]) -> Design:
 
 
 def _reuse(judging: Judging, rows: Sequence[Mapping[str, int]]) -> Reuse:
-    """What the seeds of a condition share: one test set, or rows that each of them splits anew.
+    """What the seeds of a condition share: one test set, or rows that each splits anew.
 
     Rows that nobody holds might have been drawn, so seeds share less where there are some.
     """

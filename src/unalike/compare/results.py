@@ -1,4 +1,4 @@
-"""What finished cells came to, one record each, read from their folders; why others failed."""
+"""The results of finished cells, one record each, read from their folders; why others failed."""
 
 from functools import lru_cache
 from pathlib import Path

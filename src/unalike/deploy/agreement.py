@@ -52,7 +52,7 @@ class Hello(BaseModel):
     scale: str = Field(pattern="^(none|pooled|client)$")
     reading: Read
     given: list[int] = Field(min_length=3, max_length=3)  # rows that train, validate, test
-    units: bool  # whether rows are dealt in units, such as all of one patient
+    units: bool  # whether rows are split in units, such as all of one patient
 
 
 class Agreement(NamedTuple):

@@ -70,7 +70,7 @@ class Audit:
 
 
 def _finish(path: Path) -> None:
-    """Cut off half a last line, which whoever was killed or had a full disk has left."""
+    """Cut off half a last line, left by a process that was killed or had a full disk."""
     if path.exists():
         held = path.read_bytes()
         if held and not held.endswith(b"\n"):

@@ -75,7 +75,7 @@ class Diary:
             newest.replace(self.folder / SELECTED)
 
     def finish(self, models: Models, selected: int) -> None:
-        """The last round's models, and what all came to."""
+        """The last round's models and the summary."""
         if self.open:
             self._append(LOGS[0], self.open)
             self.open = {}
@@ -93,7 +93,7 @@ class Diary:
             f.write(dumps({"round": last, "site": self.site, "asked": kind, "why": why}) + "\n")
 
     def _summary(self, last: int, selected: int) -> dict[str, Any]:
-        """What the records come to; the coordinator has chosen the round, for all sites alike."""
+        """The summary of the records; the coordinator has chosen one round for all sites."""
         records = self.held[LOGS[0]] or [_blank(last)]
         if not any(r["metrics"] for r in records):  # this site was away whenever models were judged
             records = [*records[:-1], {**records[-1], "metrics": {"local": {}}}]
@@ -110,7 +110,7 @@ class Diary:
         }
 
     def _turn_to(self, number: int) -> None:
-        """Open a round: another is written down, and one that is asked again begins anew."""
+        """Open a round: a new one is recorded, and one that is asked for again starts over."""
         if self.open and self.open["round"] != number:
             self._append(LOGS[0], self.open)
             self.open = {}

@@ -18,12 +18,12 @@ class Exchange(Protocol):
     ) -> Iterator[tuple[str, Message | str]]:
         """Answers as they come in, by site; a sentence for each site that gave none in time.
 
-        A site that joins anew in the meantime has forgotten what it was asked: ``AGAIN``.
+        A site that joins again in the meantime has forgotten what it was asked: ``AGAIN``.
         """
         ...
 
     def session(self, site: str) -> int:
-        """How often the site has joined; 0: not yet. A site that joins anew has forgotten."""
+        """How often the site has joined; 0: not yet. A site that joins again has forgotten."""
         ...
 
     def close(self) -> None:

@@ -175,7 +175,7 @@ class Gossip:
     def _read(
         self, told: Mapping[str, Message], missing: dict[str, str], awake: Tensor
     ) -> tuple[dict[int, Told], dict[str, str]]:
-        """What neighbours said, checked; whoever said something else is left out."""
+        """What neighbours said, checked; those that said something else are left out."""
         found, missing = dict[int, Told](), dict(missing)
         for name, m in told.items():
             i = self.peer.agreed.names.index(name)

@@ -1,4 +1,4 @@
-"""From a file of one's own and a coordinator's welcome to everything a site needs for a run."""
+"""From a site's own file and a coordinator's welcome to everything the site needs for a run."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -18,7 +18,7 @@ from unalike.federation.split import split
 from unalike.kinds import CLASSES, Kind, of_classes
 from unalike.run.config import Config, parse
 
-# Of how rows were read, what others need to read new ones alike.
+# How rows were read: what others need to read new ones in the same way.
 READING = ("form", "label", "layout", "size", "gaps", "whole")
 FEW, ROWS_OF_A_LEVEL = 10, 4  # more levels than both allow look like names of persons
 OWN_CODE = ("own",)  # names under which a configuration asks for code of the user's own
@@ -38,7 +38,7 @@ class Joined(NamedTuple):
 def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
     """What a site says of its data before it joins: shapes, names of classes, columns, levels.
 
-    ``told`` are columns whose levels may be told though they are nearly as many as the rows.
+    ``told`` are columns whose levels may be sent although they are nearly as many as the rows.
     """
     _refuse_named(examples, told)
     measured = examples.ranges is not None  # ranges of one site's own are nobody's business

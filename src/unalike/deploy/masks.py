@@ -6,8 +6,8 @@ q_k are a site's weighted numbers in steps of a power of two. s_kj is agreed bet
 (X25519), own_k is a site's alone; both are bound by HKDF to the sum at hand: the run, the round,
 who takes part, what each counts and with which keys. Sites that were told different things do not
 cancel. The sum of all y_k holds no s any more, and becomes the sum of all q_k once every site has
-told its own_k, which it does for one sum of a round and no other. So whoever relays messages sees
-noise until all sites agree, and then one sum.
+told its own_k, which it does for one sum of a round and no other. So anyone who relays messages
+sees noise until all sites agree, and then one sum.
 """
 
 import hashlib

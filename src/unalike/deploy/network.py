@@ -27,7 +27,7 @@ OPTIONS = [
     ("grpc.max_receive_message_length", 2 * CHUNK),
     ("grpc.max_send_message_length", 2 * CHUNK),
     ("grpc.keepalive_time_ms", 30_000),  # which tells a dead line from a slow one
-    ("grpc.initial_reconnect_backoff_ms", 200),  # whoever comes back is soon found
+    ("grpc.initial_reconnect_backoff_ms", 200),  # a site that comes back is soon found
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.so_reuseport", 0),  # two coordinators on one address would share its sites
 ]

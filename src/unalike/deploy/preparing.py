@@ -125,7 +125,7 @@ def learned(
 ) -> Tree:
     """What sites are told to prepare their features; asks them what that takes.
 
-    With ``gaps`` medians are found though no training row lacks a number: others may.
+    With ``gaps`` medians are found even if no training row lacks a number: other rows may.
     """
     told: dict[str, Tensor] = {}
     d = torch.zeros(features[0], dtype=torch.long)

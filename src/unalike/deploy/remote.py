@@ -26,7 +26,7 @@ from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 SMALL = 64 << 20  # bytes of answers that are no model: verdicts, surveys, heads
-ATTEMPTS = 8  # at one question, of a site that keeps joining anew
+ATTEMPTS = 8  # at one question, by a site that keeps joining again
 
 
 class Remote:
@@ -128,7 +128,7 @@ class Remote:
                 yield Replies(torch.tensor([i]), (), told, work)
             else:
                 wire, self._wire = tree.map(lambda x: x[None], self._wire), ()
-                del m  # an upload is held once, by whoever sums it
+                del m  # an upload is held once, where it is summed
                 yield Replies(torch.tensor([i]), wire, told, work)
                 del wire
             if len(done) == enough:  # more were invited, so that some may be late

@@ -83,7 +83,7 @@ class Absent:
 
 
 class Host:
-    """What a checkpoint and whoever keeps models ask of the place where clients are."""
+    """What checkpoints and the keeper of models ask of the place where clients are."""
 
     states, device = Elsewhere(), torch.device("cpu")
     lone = staticmethod(nullcontext)  # nothing is computed here

@@ -1,7 +1,7 @@
 """What a peer has ready for others to fetch, by kind and round.
 
-Peers fetch and nobody pushes: whoever was killed fetches again, and nothing can come twice or too
-late. It lies on disk as well, since a neighbour may need what a peer said before it was killed.
+Peers fetch and nobody pushes: a peer that was killed fetches again, and nothing can come twice or
+too late. It lies on disk as well, since a neighbour may need what a peer said before it was killed.
 """
 
 import threading
@@ -53,7 +53,7 @@ class Shelf:
             self._ready.notify_all()
 
     def put(self, what: str, t: int, item: Item, readers: Collection[str] = ()) -> None:
-        """Ready for whoever asks; kept longer while some of its readers have not."""
+        """Ready for any peer that asks; kept longer while some readers have not."""
         head = Head(kind="answer", run="", number=0, sender="", note=item.note)
         write(self.folder / f"{what}-{t}.msg", pack(Message(head, item.tensors)).pieces())
         with self._ready:

@@ -221,7 +221,7 @@ class AttackedTransport(Through):
     def begin(
         self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
     ) -> None:
-        """Lies travel in the form that the server expects, though unclipped and without noise."""
+        """Lies travel in the form that the server expects, but unclipped and without noise."""
         self.forms = tuple(c for c in recipe.channel if not isinstance(c, InPlace))
         super().begin(recipe, w, stage, inherited)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 CPU_BYTES = 2 << 30  # more would leave the caches anyway
-MANY = 8  # groups, of which some are always left for whoever is done first
+MANY = 8  # groups, so that some are left for workers that are done first
 COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
 
 
@@ -16,7 +16,7 @@ def most(model: int, batch: int, device: torch.device) -> int:
     """How many clients fit into one call, from the bytes of a model and of a minibatch.
 
     A quarter of a GPU's memory at most: its total, not what happens to be free, so that a resumed
-    run cuts its cohorts alike.
+    run cuts its cohorts in the same way.
     """
     budget = CPU_BYTES
     if device.type == "cuda":
@@ -58,7 +58,7 @@ def shares(steps: np.ndarray, count: int) -> list[Tensor]:
 
     Where clients follow one another nobody waits for the longest of a group, so all that matters is
     that workers finish together. Neighbours stay together, whose models lie side by side in memory,
-    where all are alike or groups are many; else the longest first, each to the group with least.
+    where all are equal or groups are many; else the longest first, each to the group with least.
 
     >>> [s.tolist() for s in shares(np.array([2, 100, 3, 90]), 2)]
     [[1], [0, 2, 3]]

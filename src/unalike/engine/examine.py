@@ -1,4 +1,4 @@
-"""The clients' side of evaluation: whoever holds rows computes on them, and only metrics leave.
+"""The clients' side of evaluation: rows are tested where they are, and only metrics leave.
 
 train        every client's personal model on its own training rows, if asked for
 validation   the same on its validation rows

@@ -32,7 +32,7 @@ class Guard:
         finite = torch.isfinite(norms)
         size = max(scale, 1.0)
         typical = norms[finite].median() if finite.any() else torch.tensor(torch.inf)
-        # Where most did nothing there is no measure: whoever did something is not wild.
+        # If most did nothing there is nothing to compare with: doing something is not suspicious.
         wild = (norms > self.explode * typical) & (norms > size) & (typical > 0)
         return finite & ~wild & ~(norms > self.explode * size)
 

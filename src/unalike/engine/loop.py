@@ -205,7 +205,7 @@ class Loop:
         cost: Traffic,
         gathered: Gathered,
     ) -> tuple[State, Round]:
-        """Nothing changed, for whoever took part."""
+        """Nothing changed for the clients that took part."""
         why = f"{len(got)} usable answers, {max(self.guard.min_replies, gathered.fewest)} needed"
         if self.guard.too_few == "stop":
             raise RunError(

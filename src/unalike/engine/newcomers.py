@@ -1,4 +1,4 @@
-"""New clients after some local steps: what whoever joins at the end gets for a little work.
+"""New clients after some local steps: what a client that joins at the end gets for a little work.
 
 A new client downloads, takes k steps of the method's own client half on its own training rows, and
 judges what it then has on its test rows; nothing of it is sent. A part of the model that never

@@ -56,7 +56,7 @@ class Relayed(Held):
         return Plan(*(field[some] for field in self.plan))
 
     def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:
-        """Of each client what its mediator's clients came to together."""
+        """For each client the sum of its mediator's clients."""
         self.parts = [
             (ids, ups._replace(delta=tree.row(self.way, self._of(ids)))) for ids, ups in self.parts
         ]

@@ -62,7 +62,7 @@ Answers = tuple[Tree, dict[str, Tensor], Kept, int]  # wire, statistics, what is
 class Simulation:
     """A transport to clients that live in this process."""
 
-    sums = None  # whoever simulates sees everything anyway
+    sums = None  # a simulation sees everything anyway
 
     def __init__(
         self,

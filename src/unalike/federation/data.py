@@ -16,7 +16,7 @@ from unalike.federation.readers.columns import AS_ARRAYS, NOTHING, Pending, Read
 from unalike.kinds import AS_GIVEN, Kind, Unit
 
 TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from
-FREE = -1  # a row whose part is dealt
+FREE = -1  # a row whose part is drawn by the split
 PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -24,7 +24,7 @@ PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 class Examples:
     """A dataset before it is partitioned: features, labels and, where they exist, natural clients.
 
-    ``y`` holds what is predicted. ``strata`` is what skew is measured and dealt out by; it is ``y``
+    ``y`` holds what is predicted. ``strata`` is what skew is measured and split by; it is ``y``
     unless the labels are sequences (next characters), where it is the last one, or numbers, where
     it is the range they are in.
     """

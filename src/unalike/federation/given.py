@@ -1,8 +1,9 @@
 """What the data settle about the split: rows with a part of their own, rows that go together.
 
-Units (a patient with several visits) are dealt whole, in random order: to the test rows of a client
-while they fit there by half at least, then to its validation rows, then to its training rows. A
-unit with rows of several clients has one part everywhere, that of the client with most of it.
+Units (a patient with several visits) are assigned whole, in random order: to the test rows of a
+client while they fit there by half at least, then to its validation rows, then to its training
+rows. A unit with rows of several clients has one part everywhere, that of the client with most of
+it.
 """
 
 import numpy as np

@@ -4,10 +4,11 @@ The rule, for a client with n examples and shares s of training, validation and 
 
 1. The three totals are s * n, rounded by largest remainder (ties: training, then test); a client
    left without a training example gets one back, from validation if it has any, else from test.
-2. The test total is dealt to the client's classes in proportion to their size, rounded by largest
-   remainder (ties at random), so each class is within one of its exact share. Then the validation
-   total is dealt in the same way to what is left. A class that would lose its last training example
-   by that keeps it, as long as the client's other classes have more than one to give instead.
+2. The test total is divided among the client's classes in proportion to their size, rounded by
+   largest remainder (ties at random), so each class is within one of its exact share. Then the
+   validation total is divided in the same way among what is left. A class that would lose its last
+   training example by that keeps it, as long as the client's other classes have more than one to
+   give instead.
 3. Within a client and class, who goes where is drawn at random.
 
 So a client of two or three examples may have nothing to test on; it still trains. Where the data

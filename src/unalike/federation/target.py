@@ -86,7 +86,7 @@ def _unreachable(target: float, sampler: str, clients: int, classes: int) -> Con
 
 
 def _even_label_counts(clients: int, classes: int) -> list[int]:
-    """The t for which t labels per client can be dealt evenly: multiples of M / gcd(K, M)."""
+    """The t for which t labels per client can be split evenly: multiples of M / gcd(K, M)."""
     step = classes // gcd(clients, classes)
     return list(range(step, classes + 1, step))
 

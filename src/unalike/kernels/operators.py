@@ -1,4 +1,4 @@
-"""The operators as PyTorch sees them: one node each for whoever traces, records or compiles.
+"""The operators as PyTorch sees them: one node each for anything that traces, records or compiles.
 
 Images are [clients, images, channels, height, width] and come back with their channels last in
 memory. Weights may have more bits than images, and their gradients have 32 at least. One client

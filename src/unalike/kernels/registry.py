@@ -32,7 +32,7 @@ def operator(name: str, schema: str) -> Callable[[F], F]:
 
 
 def fake(name: str) -> Callable[[F], F]:
-    """Register what shape and layout ``unalike::name`` returns, for whoever only traces it."""
+    """Register what shape and layout ``unalike::name`` returns, for code that only traces it."""
 
     def register(f: F) -> F:
         torch.library.register_fake(f"unalike::{name}", f, lib=_LIBRARY)

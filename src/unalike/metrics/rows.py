@@ -9,7 +9,7 @@ from unalike.errors import DataError
 
 
 class Rows(NamedTuple):
-    """One row per test example, whoever owns it."""
+    """One row per test example, of all clients."""
 
     logits: Tensor  # [n, M], or [n] when the task is binary
     labels: Tensor  # [n] int64

@@ -3,7 +3,7 @@
 seconds = latency + down / b_down + examples / speed + latency + up / b_up,  times e^(jitter xi)
 
 Every client draws its speed and its two bandwidths once, from distributions that are set; xi is
-drawn anew in every round. Nothing of this depends on what is trained, so that who is late is known
+drawn again in every round. Nothing of this depends on what is trained, so that who is late is known
 before anybody trains.
 """
 

@@ -22,7 +22,7 @@ class Random(Decentralized):
     ``erdos_renyi`` has every edge with the same probability (Erdos & Renyi 1959), ``regular`` gives
     every client the same number of neighbours, ``small_world`` is a ring of that many neighbours of
     whose edges each leads somewhere else with the probability ``rewire`` (Watts & Strogatz 1998).
-    A graph that stays is connected; one that is drawn anew every ``redraw`` rounds need not be.
+    A graph that stays is connected; one that is drawn again every ``redraw`` rounds need not be.
     """
 
     kind: Kind = "erdos_renyi"
@@ -85,7 +85,7 @@ class Gossip(Decentralized):
 
 @dataclass(frozen=True)
 class Given(Decentralized):
-    """No server: neighbours in a graph of one's own."""
+    """No server: neighbours in the user's own graph."""
 
     pairs: tuple[tuple[int, int], ...] = ()
     name: str = "the graph"

@@ -1,4 +1,4 @@
-"""Optimizers as (init, update) pairs on pytrees; one type serves clients and servers alike.
+"""Optimizers as (init, update) pairs on pytrees; one type serves both clients and servers.
 
 ``update`` takes a gradient and returns the next weights. A server passes the negated mean of its
 clients' differences as the gradient.

@@ -243,7 +243,7 @@ class Clusters(Unhosted):
     weights: ClassVar[Weights] = "rule"
 
     def home(self, n: int) -> Tensor:
-        """Clients dealt to servers in turn."""
+        """Clients assigned to servers in turn."""
         if self.servers > n:
             raise ConfigError(
                 f"topology.servers is {self.servers} but there are only {n} clients; "

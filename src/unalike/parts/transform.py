@@ -146,7 +146,8 @@ class ClassBalance:
     def effect(self, counts: np.ndarray) -> dict[str, Any]:
         """The share of training rows that are not altered, and EMDs from uniform before and after.
 
-        Unaltered are N / sum_i max(n_i, L) of a client's rows; means over clients count them alike.
+        Unaltered are N / sum_i max(n_i, L) of a client's rows; means over clients count them
+        equally.
         """
         counts = np.asarray(counts, dtype=float)
         filled = np.array([self._filled(own) for own in counts])
@@ -203,7 +204,7 @@ class GlobalBalance(ClassBalance):
         return replace(self, shares=tuple(model["shares"].tolist()))
 
     def note(self, counts: np.ndarray) -> str:
-        """Nothing: whoever has examples of a rare class can vary them."""
+        """Nothing: a client with examples of a rare class can vary them."""
         return ""
 
     def effect(self, counts: np.ndarray) -> dict[str, Any]:

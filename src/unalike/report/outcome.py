@@ -1,4 +1,4 @@
-"""What the tests of a run came to: the columns of its table, and whether it reached its target."""
+"""The results of a run's tests: the columns of its table, and whether it reached its target."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -45,7 +45,7 @@ class Run:
     environment: Record = field(default_factory=dict)
     data: Record = field(default_factory=dict)
     rounds: list[Record] = field(default_factory=list)
-    summary: Record | None = None  # of an unfinished run, what it comes to so far
+    summary: Record | None = None  # of an unfinished run, its summary so far
     finished: bool = False
     seconds: float = 0.0
     deploy: Record = field(default_factory=dict)  # of a deployed run: its sites, or whose it is

@@ -157,7 +157,7 @@ def _pooled(bins: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
 
 
 def weights(study: Study, partition: str) -> list[Weights]:
-    """The weights of every method's first seed; methods that weight alike are put together."""
+    """The weights of every method's first seed; methods with the same weights are put together."""
     out: list[Weights] = []
     seen: set[str] = set()
     for place, run in study.begun:

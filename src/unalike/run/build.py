@@ -356,7 +356,7 @@ def assemble(
 def guard_of(config: Config, stages: Program) -> Guard:
     """Which answers are refused, and what happens when too few are left."""
     f, (_, promised) = config.faults, releases(stages)
-    # Refusing whoever differs from the others would depend on data in a way no epsilon counts.
+    # Refusing clients that differ from the others would depend on data in a way no epsilon counts.
     return Guard(math.inf if promised else f.explode, f.min_replies, f.too_few)
 
 

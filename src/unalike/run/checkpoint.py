@@ -101,7 +101,7 @@ class Checkpoint:
         return done, progress
 
     def seen(self) -> tuple[int, Progress]:
-        """(rounds done, where the run is), for whoever follows: no file is touched."""
+        """(rounds done, where the run is), for processes that follow: no file is touched."""
         done, progress, _ = self._opened(self.path)
         return done, progress
 

@@ -49,7 +49,7 @@ def fit(
         kernels: Whether convolutions for many weight sets have kernels of their own.
         bf16: Whether a GPU multiplies numbers of 16 bits while training.
         start: The distribution of fresh weights.
-        alike: The same for modules that make the same of the same weights.
+        alike: Equal for modules that compute the same from the same weights.
     """
     learn = TASKS[examples.kind] if learn is None else learn
     x, y = examples.x[:2], examples.y[:2]

@@ -1,4 +1,4 @@
-"""A graph of one's own from a file: GML, or lines of two client numbers each."""
+"""The user's own graph from a file: GML, or lines of two client numbers each."""
 
 from pathlib import Path
 from typing import Any

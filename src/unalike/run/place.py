@@ -69,7 +69,7 @@ def clear(folder: Path) -> None:
 
 
 def data_name(data: Mapping[str, Any]) -> str:
-    """The dataset of a configuration's table; a file of one's own by the file's name.
+    """The dataset of a configuration's table; the user's own file by the file's name.
 
     >>> data_name({"name": "files", "path": "data/patients.csv"}), data_name({"name": "digits"})
     ('patients', 'digits')

@@ -1,4 +1,4 @@
-"""What a finished run comes to: the last and the selected round, and what they cost."""
+"""The summary of a finished run: the last and the selected round, and what they cost."""
 
 import math
 from typing import Any

@@ -34,7 +34,7 @@ class _InUnit(nn.Module):
 class Regression(NetworkTask):
     """One output for each row; an ensemble says the mean of its members.
 
-    The loss is that of the scaled target, so 1 is what a model that knows nothing comes to.
+    The loss is that of the scaled target, so a model that has learned nothing has a loss of 1.
     """
 
     predicts: ClassVar[bool] = True

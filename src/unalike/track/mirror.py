@@ -1,4 +1,4 @@
-"""An observer that passes a run on to trackers and to whoever else watches.
+"""An observer that passes a run on to trackers and to any other observer.
 
 The records on disk are the truth; trackers get copies. A tracker that fails is left out from then
 on, with a warning, and the run continues.

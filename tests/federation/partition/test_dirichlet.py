@@ -181,5 +181,5 @@ def test_a_target_out_of_reach_says_what_can_be_done() -> None:
 
 
 def test_a_target_and_a_concentration_are_too_much() -> None:
-    with pytest.raises(ConfigError, match=r"target = 1 decides the concentration, so alpha = 0\.1"):
+    with pytest.raises(ConfigError, match=r"target = 1 sets the concentration, so alpha = 0\.1"):
         Dirichlet(target=1.0, alpha=0.1)

@@ -38,7 +38,7 @@ def _fresh() -> None:
         ),
         (
             {"sex": pl.Series(["F", "m", " F", "M"] * 10)},
-            "the texts ' F' and 'F' in column 'sex' differ in capitals or spaces alone",
+            "the texts ' F' and 'F' in column 'sex' differ only in capitals or spaces",
         ),
         ({"dose": pl.Series([f"{i % 9} mg" for i in range(40)])}, "such as '0 mg', and each"),
         (
@@ -47,7 +47,7 @@ def _fresh() -> None:
         ),
         (
             {"label": pl.Series(["sick", "Sick ", "well", "well"] * 10)},
-            "the classes 'Sick ' and 'sick' differ in capitals or spaces alone",
+            "the classes 'Sick ' and 'sick' differ only in capitals or spaces",
         ),
     ],
 )

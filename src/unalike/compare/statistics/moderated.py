@@ -7,7 +7,7 @@ the true variances as draws around a common one,
     d0 s0^2 / sigma^2 ~ chi^2(d0),      s^2 / s0^2 ~ F(n - 1, d0)
     moderated: (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), with d0 + n - 1 degrees of freedom
 
-d0 says how alike variances are; at 0 it is Student's test. Smyth plugs in estimates of d0 and s0,
+d0 says how similar variances are; at 0 it is Student's test. Smyth plugs in estimates of d0 and s0,
 which needs thousands of variances: with the few of a comparison it errs in up to 17 % of families.
 Here both are integrated over their likelihood (Wright and Simon 2003 have the same model), d0 with
 equal weights on a grid and common to all conditions, log s0 flat and apart for each condition. The

@@ -7,7 +7,7 @@ for fresh rows is
 
     s^2 / n + ratio s^2 + rows
 
-ratio   tested rows / trained rows, where every seed splits the same rows anew
+ratio   tested rows / trained rows, where every seed draws a new split of the same rows
         (Nadeau and Bengio 2003, Inference for the generalization error, section 5)
 rows    (a (1 - a) + b (1 - b)) / N, where all seeds share one test set of N rows and a and b are
         shares of its rows: the variance if methods erred on different rows independently. Methods

@@ -69,6 +69,6 @@ class FedIsic(StoredDataset, ImageDataset):
 
         from unalike.federation.data import FREE, TEST
 
-        # Validation rows are dealt out of those for training.
+        # Validation rows are taken from those for training.
         part = np.where(np.array(fold) == "test", TEST, FREE).astype(np.int8)
         return replace(examples, part=part)

@@ -1,4 +1,4 @@
-"""The priority labels of the label-limiting samplers, and when they can be dealt evenly."""
+"""The priority labels of the label-limiting samplers, and when they can be split evenly."""
 
 from math import gcd
 
@@ -42,7 +42,7 @@ def _traded(
 
 
 def require_even(sampler: str, clients: int, classes: int, t: int = 1) -> None:
-    """Refuses a number of clients over which ``t`` labels each cannot be dealt evenly."""
+    """Refuses a number of clients among which ``t`` labels each cannot be split evenly."""
     step = classes // gcd(classes, t)
     if clients % step == 0:
         return

@@ -32,7 +32,7 @@ class QSampler(TablePartitioner):
         return (Goal("EMD", emd_q_sampler(self.q, labels.classes)),)
 
     def table(self, class_sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Counts by client and class; inside a group examples are dealt in turn."""
+        """Counts by client and class; inside a group clients get examples in turn."""
         classes = len(class_sizes)
         if classes < 2:
             raise ConfigError("q_sampler needs at least 2 classes, got 1; use iid or quantity.")

@@ -49,7 +49,7 @@ class Csv(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How rows were read, so that new ones can be read alike."""
+    """How rows were read, so that new ones can be read in the same way."""
 
     form: Literal["arrays", "table", "images"] = "arrays"
     label: str = ""  # of a table: the column that is predicted

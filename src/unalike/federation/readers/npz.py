@@ -57,7 +57,7 @@ def read_npz(
     """Examples from ``x`` and ``y``, or ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
 
     ``client`` is the key of the natural client of each training row. Validation rows (``x_val``
-    and ``y_val``) are clients' rows too, dealt like the others; their clients are under the key
+    and ``y_val``) are clients' rows too, split like the others; their clients are under the key
     ``client`` with ``_val`` behind it, or follow those of the training rows.
     """
     arrays = load_npz(path)

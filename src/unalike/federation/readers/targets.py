@@ -1,6 +1,6 @@
 """Targets that are numbers: read as such, and put into ranges that stand for classes.
 
-A model learns the number itself. Where rows are dealt or counted by class (splits, partitioners,
+A model learns the number itself. Where rows are split or counted by class (splits, partitioners,
 label skew) a row belongs to one of up to ten ranges of the target, each with as many rows.
 """
 

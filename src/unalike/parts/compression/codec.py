@@ -148,7 +148,7 @@ class Compression:
         return replace(self, values=values, feedback=self.feedback or feedback)
 
     def codecs(self, whole: tuple[str, ...]) -> Channel:
-        """The members of the channel it comes to."""
+        """The members of the resulting channel."""
         if self.select is None and self.values is None:
             return ()
         return (Compressed(self.select, self.values, self.feedback, whole),)

@@ -68,7 +68,7 @@ class TopK(_Share):
 
 @dataclass(frozen=True)
 class RandomMask(_Share):
-    """Entries drawn anew in every message.
+    """Entries drawn again for every message.
 
     The seed is half of a key: from a whole one the client's other draws could be worked out.
     """

@@ -74,7 +74,7 @@ def best_fixed(responses: ArrayLike, gap: float = 1e-10, start: Vector | None = 
         if slope @ p - slope.min() <= gap * rounds:  # bounds what is left to gain
             break
         H = scaled.T @ scaled
-        H[np.diag_indices(n)] += 1e-9 * H.diagonal().max()  # clients may respond alike
+        H[np.diag_indices(n)] += 1e-9 * H.diagonal().max()  # clients may respond equally
         d = minimise(H, slope - H @ p, start=p) - p
         p = p + d / (1 + math.sqrt(d @ H @ d))
     return p

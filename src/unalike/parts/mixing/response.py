@@ -24,7 +24,7 @@ CDFS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def respond(losses: Tensor, cdf: Cdf, low: float, high: float) -> Tensor:
-    """Responses in [low, high], unchanged when all losses are scaled alike."""
+    """Responses in [low, high], unchanged when all losses are scaled by the same factor."""
     mean = losses.mean()
     x = losses / mean if mean > 0 else torch.ones_like(losses)
     return low + (high - low) * CDFS[cdf](x)

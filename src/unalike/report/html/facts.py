@@ -29,7 +29,7 @@ def gaps(study: Study, unusable: Mapping[str, str]) -> list[Gap]:
         if place.id in unusable or (not done and place.id in failed):
             reason = f"Failed: {str(failed[place.id]).rstrip('.')}."
         elif not done:
-            reason = "Not begun." if place.run is None else "Started, not finished."
+            reason = "Not started." if place.run is None else "Started, not finished."
         else:
             continue
         reasons.setdefault(reason, []).append(place)

@@ -239,7 +239,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
 
 
 def _data_figures(study: Study, places: list[str], coarse: bool) -> dict[str, list[figures.Figure]]:
-    """Who holds what; conditions that deal rows alike, at other rates say, are drawn once."""
+    """Who holds what; conditions with the same partition, at other rates say, are drawn once."""
     seen: list[Any] = []
     found = {}
     for i, place in enumerate(places):

@@ -165,7 +165,7 @@ def written(value: Any) -> str:
 
 
 def _apart(study: Study, alike: Callable[[Place], Any]) -> list[str]:
-    """The settings in which runs that are alike otherwise differ, the method's own left out."""
+    """The settings in which otherwise equal runs differ, the method's own left out."""
     groups: dict[Any, list[dict[str, str]]] = {}
     for place in study.places:
         if place.config:
