@@ -8,50 +8,17 @@ import numpy as np
 import pytest
 import rounds_by_hand as course
 import torch
-from by_hand import ETA, EVERYBODY, SIZES, START, STEPS
-from federations import Data, Handmade, Named, Played, drafted, rows_of, state_of, walk
-from torch import Tensor
+from by_hand import ETA, EVERYBODY, START, STEPS
+from federations import Named, Played, drafted, state_of, walk
+from two_weights import DATA, NAMES, TASK, model
 
-from unalike.batches import Batch
-from unalike.federation.data import Examples
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Phased
 from unalike.parts.topology import Clusters, Ring, Rotating, Topology
-from unalike.tree import Params
 
 ROUNDS = 4
 CLOSE = {"abs": 3e-6, "rel": 3e-6}  # numbers of examples travel in single precision
 
-
-NAMES = ("f.weight", "g.weight")  # a layer each
-
-
-def model(w: np.ndarray) -> Params:
-    """Two numbers as weights."""
-    return {name: torch.tensor(v, dtype=torch.float64) for name, v in zip(NAMES, w, strict=True)}
-
-
-class TwoWeights(Handmade):
-    """The library's side of the same model; whoever draws a model of his own gets the same."""
-
-    def init(self, key: torch.Tensor) -> Params:
-        """SuPerFed's local ends."""
-        return model(hand.OWN)
-
-    def each_loss(self, w: Params, batch: Batch) -> Tensor:
-        """The loss of every row."""
-        f, g = (w[name] for name in NAMES)
-        return 0.5 * (g * f * batch.x[:, 0] - batch.x[:, 1]) ** 2
-
-
-def _data() -> Data:
-    sizes = [int(n) for n in SIZES]
-    points = torch.from_numpy(hand.POINTS).repeat_interleave(torch.tensor(sizes), 0)
-    labels = [c for row in hand.COUNTS for c, n in enumerate(row) for _ in range(int(n))]
-    return Data(Examples(points, torch.tensor(labels), 3), rows_of(sizes))
-
-
-DATA, TASK = _data(), TwoWeights(NAMES)
 
 HALVES: dict[str, tuple[Named, Any]] = {
     "lg_fedavg": (("lg_fedavg", {"shared": ["g."]}), lambda: hand.FedAvg(shared=(1,))),

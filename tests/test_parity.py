@@ -83,6 +83,7 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
         {**EVERYBODY, **MOMENTUM},
     ),
     "phase_shift+fedprox+fedyogi": (("phase_shift", "fedprox", "fedyogi"), EVERYBODY),
+    "phase_shift+fednova": (("phase_shift", "fednova"), {**EVERYBODY, **MOMENTUM}),
     "scaffold+fedep": (("scaffold", "fedep"), HALF),
     "superfed_mm+fedaug+fedavgm": (
         (("superfed_mm", {"start": 0.0}), ("fedaug", {"target": 0.2}), "fedavgm"),

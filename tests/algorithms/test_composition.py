@@ -159,7 +159,7 @@ REASONS = {
     ("superfed_mm", "fedprox"): "FedAvg's local objective",
     ("fednova", "scaffold"): "knows how far FedAvg's local steps go",
     ("fednova", "superfed_mm"): "knows how far FedAvg's local steps go",
-    ("fednova", "phase_shift"): "no step count says",
+    ("feddyn", "phase_shift"): "every change of a client's penalty",
     ("fednova", "qfedavg"): "include a step length",
     ("fednova", "krum"): "as they were sent",
     ("fedevg", "fedadam"): "step of FedAvg's server",

@@ -4,11 +4,13 @@ The oracles are the equations of both methods on plain numbers, client by client
 starts where phase-shift says, and what it sends beside the model adds up until it is sent.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from federations import (
+    Handmade,
     Named,
     Played,
     Product,
@@ -23,19 +25,22 @@ from federations import (
     state_of,
 )
 from phases import InOrder
+from torch import Tensor
 
 from unalike import rng
 from unalike.algorithms.fedavg import FedAvg, Kept
 from unalike.algorithms.phase_shift import PhaseShift
 from unalike.algorithms.scaffold import Scaffold
 from unalike.algorithms.superfed import SuPerFed
+from unalike.batches import Batch
 from unalike.engine.faults import Faults
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
 from unalike.parts.private import Private
-from unalike.recipe import Recipe
+from unalike.recipe import Decay, Recipe
 from unalike.rng import ClientStream, Stream
+from unalike.tree import Params
 
 MINIMA = [0.0, 4.0, 8.0, 12.0, -3.0, 5.0]
 SIZES = [1, 2, 3, 4, 5, 6]
@@ -73,6 +78,7 @@ ONE: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
         {"opt": Sgd(0.05, 0.9)},
     ),
     "superfed_mm": ((("superfed_mm", {"start": 0.4}),), {"opt": Sgd(0.05, 0.9, 1e-3)}),
+    "fednova": (("fednova",), {"opt": Sgd(0.05, 0.9)}),
 }
 
 
@@ -174,6 +180,83 @@ def test_lg_fedavg(phases: int, keep: bool) -> None:
             found = float(private["f"]), float(mine.w["g"])
             assert found == pytest.approx((f[k], own[k]), **CLOSE)
             assert mine.w.keys() == {"g"}
+
+
+class Slope(Handmade):
+    """w x: the gradient of a row is x, wherever the model is."""
+
+    def each_loss(self, w: Params, batch: Batch) -> Tensor:
+        """The loss of every row."""
+        return w["w"] * batch.x
+
+
+SGD = [Sgd(0.05), Sgd(0.05, 0.5), Sgd(0.05, 0.5, nesterov=True)]
+HALVED = Decay("exponential", rate=0.5, every=2)
+
+
+def nova(task: Any, opt: Sgd, phases: int, w: Params, keep: bool = True, **settings: Any) -> Played:
+    """FedNova inside phase-shift, with groups by client number and a rate that falls."""
+    data = scalars(MINIMA, SIZES)
+    method = ("phase_shift", {"phases": phases, "optimizer": "keep" if keep else "reset"})
+    parts = {"opt": opt, "decay": HALVED, "rounds": ROUNDS, "epochs": 2.0}
+    recipe = composed(task, data, ("fednova", settings), method, **parts)
+    return play(replace(recipe, schedule=InOrder(phases, 2.0)), data, ROUNDS, w, batch_size=1)
+
+
+@pytest.mark.parametrize("opt", SGD)
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("phases", [2, 3])
+def test_fednova(phases: int, keep: bool, opt: Sgd) -> None:
+    """A weight whose slope is always one goes along with every client, and is what divides."""
+    played = nova(Quadratic(), opt, phases, at(w=1.0), keep)
+    rho = opt.momentum
+    x, behind = 1.0, 0
+    w, gone = [1.0] * 6, [0.0] * 6
+    buffers = [(0.0, 0.0)] * 6
+    for t in range(ROUNDS):
+        rate, sent = 0.05 * 0.5 ** (t // 2), dict[int, float]()
+        for k, n in enumerate(SIZES):
+            now = turn(k, t, phases)
+            kept = n / (behind + n) if now.later else 0.0
+            y, u = (1 - kept) * x + kept * w[k], kept * gone[k]
+            m, v = buffers[k] if now.later and keep else (0.0, 0.0)
+            for _ in range(2 * n):
+                g = y - MINIMA[k]
+                m, v = rho * m + g, rho * v + 1
+                y -= rate * (g + rho * m if opt.nesterov else m)
+                u += rate * (1 + rho * v if opt.nesterov else v)
+            w[k], gone[k], buffers[k] = y, u, (m, v)
+            if now.sends:
+                sent[k] = u / rate
+        behind = sum(SIZES[k] for k in sent)
+        p = {k: SIZES[k] / behind for k in sent}
+        effective = sum(p[k] * sent[k] for k in sent)
+        x += effective * sum(p[k] * (w[k] - x) / sent[k] for k in sent)
+        assert played.trace()[t] == pytest.approx(x, **CLOSE)
+        assert "reach" in played.rounds[t].stats
+
+
+@pytest.mark.parametrize("opt", SGD)
+def test_the_reach_is_how_far_clients_are_from_a_server_that_stays(opt: Sgd) -> None:
+    """Along a constant slope, with corrections and momentum in between."""
+    played = nova(Slope(), opt, 3, at(w=1.0), server_lr=1e-12)
+    for kept in played.kept:
+        for k, mine in kept.items():
+            way = 1.0 - float(mine.w["w"])
+            assert way == pytest.approx(0.05 * float(mine.gone.u) * MINIMA[k], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("methods", "rest"),
+    [
+        ((("fedprox", {"mu": 0.1}), "fednova"), "proximal"),
+        ((("fednova", {"effective": "steps"}),), ""),
+    ],
+)
+def test_what_fednova_does_not_know(methods: tuple[Named, ...], rest: str) -> None:
+    task, data = network_task("dense")
+    with pytest.raises(ConfigError, match=f"several rounds in one upload.*{rest}"):
+        composed(task, data, *methods, "phase_shift")
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -8,12 +8,15 @@ a_k = tau_k                                                    (plain SGD)
 a_k = (tau_k - rho (1 - rho^tau_k) / (1 - rho)) / (1 - rho)    (momentum)
 a_k = (1 - (1 - eta mu)^tau_k) / (eta mu)                      (proximal term)
 
+Where an upload holds several rounds (phase-shift), u and v go on from round to round as a client's
+model and momentum do, and it reports its own a_k.
+
 p_k is n_k / n, or the weight of whatever rule is combined with it (FedDisco's, AAggFF's). Where all
 a_k are equal, eta_s p_k is what is left: with equal sizes, epochs and batches it is FedAvg.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -40,7 +43,6 @@ class FedNova(Method):
         **FOR_UPDATES,
         Trait.ALTERS_UPLOADS: "its weights follow local steps, and so would the noise on updates",
         Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, and no others",
-        Trait.SEVERAL_ROUNDS_IN_UPLOAD: "no step count says how much work is in such an upload",
         Trait.STEP_IN_WEIGHTS: "weights that include a step length are not those of an average",
     }
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
@@ -62,7 +64,8 @@ class FedNova(Method):
 
         def work(rule: Mixing, draft: Draft) -> Mixing:
             assert isinstance(draft.opt, Sgd), "see objection"
-            return Nova(self, draft.opt, draft.term.pull or 0.0, draft.decay, rule)
+            pull, several = draft.term.pull or 0.0, draft.phases > 1
+            return Nova(self, draft.opt, pull, draft.decay, rule, several)
 
         return replace(draft, work=work)
 
@@ -74,6 +77,11 @@ class FedNova(Method):
             return (
                 "method 'fednova' must know the strength of a proximal term in every round, and "
                 "this one changes it; set adaptive = false there."
+            )
+        if draft.phases > 1 and (draft.term.pull or self.effective == "steps"):
+            return (
+                "method 'fednova' knows how far several rounds in one upload go without a proximal "
+                "term, and by the normaliser; drop the other method, or leave effective out."
             )
         if self.server_lr != 1 and draft.server_opt != Sgd(1.0):
             return (
@@ -92,12 +100,19 @@ class Nova(Rescaled):
     pull: float = 0.0  # mu
     decay: Decay = Decay()
     rule: Mixing = ByExamples()
+    reported: bool = False  # whether clients tell their a_k
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The rule's, and a_k if it does not follow from the steps of this round."""
+        return self.rule.needs | ({"reach"} if self.reported else set())
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
         """Weights that need not sum to one."""
         weighed = self.rule.weights(state, cohort)
         p, tau = weighed.p, cohort.stats["steps"].double()
         a = reach(tau, self.opt, self.opt.lr * self.decay(cohort.round) * self.pull)
+        a = cohort.stats["reach"].double() if self.reported else a
         mean = a if self.settings.effective == "normaliser" else tau
         effective = p @ mean / p.sum().clamp(min=_LEAST)
         return weighed._replace(p=self.settings.server_lr * p * effective / a)
@@ -120,3 +135,23 @@ def reach(tau: Tensor, opt: Sgd, pull: float = 0.0) -> Tensor:
     once = torch.stack([u, v, torch.tensor([0, 0, 1], dtype=tau.dtype)])
     ends = {k: torch.linalg.matrix_power(once, int(k))[0, 2] for k in tau.unique().tolist()}
     return torch.stack([ends[k] for k in tau.tolist()])
+
+
+class Gone(NamedTuple):
+    """u and v of a client whose model holds the work of earlier rounds; u is times the rate."""
+
+    u: Tensor
+    v: Tensor
+
+    def after(self, tau: Tensor, opt: Sgd, rate: Tensor) -> Self:
+        """After as many steps more, without a proximal term.
+
+        >>> one = torch.tensor(1.0)
+        >>> Gone(one, one).after(2 * one, Sgd(0.1, 0.5), one)  # v: 1, 1.5, 1.75
+        Gone(u=tensor(4.2500), v=tensor(1.7500))
+        """
+        rho = opt.momentum
+        fresh = (1 - rho**tau) / (1 - rho)  # v after as many steps from 0
+        summed = rho * fresh * self.v + (tau - rho * fresh) / (1 - rho)
+        way = tau + rho * summed if opt.nesterov else summed
+        return self._replace(u=self.u + rate * way, v=rho**tau * self.v + fresh)

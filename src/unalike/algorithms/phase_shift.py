@@ -15,7 +15,7 @@ sends a model: w_k is what that method shares.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -24,9 +24,11 @@ from unalike import tree
 from unalike.algorithm import Algorithm, Ctx, Nested
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import Kept
+from unalike.algorithms.fednova import Gone
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
+from unalike.parts.optim import Sgd
 from unalike.parts.schedule import uneven
 from unalike.rng import Key
 from unalike.settings import setting
@@ -53,6 +55,7 @@ class Mine(NamedTuple):
     w: Params
     unsent: Tree
     base: Any
+    gone: Any = ()  # how far its local steps have gone, if that is asked for
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class PhaseShift(Nested):
 
     base: Algorithm
     eval_model: Literal["central", "virtual_mean"] = "central"
+    opt: Sgd | None = None  # of the local steps whose reach is asked for
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
@@ -70,7 +74,8 @@ class PhaseShift(Nested):
         """The initial model, and nothing to send."""
         down = self.base.broadcast(self.base.server_init(w, key))
         unsent = tree.zeros(_rest(self.base.upload_like(down)))
-        return Mine(down.x, unsent, self.base.client_init(w, key))
+        gone = () if self.opt is None else Gone(torch.zeros(()), torch.zeros(()))
+        return Mine(down.x, unsent, self.base.client_init(w, key), gone)
 
     def broadcast(self, server: Counted) -> Counted:
         """The wrapped method's download and the number of examples behind it."""
@@ -83,7 +88,7 @@ class PhaseShift(Nested):
         later = ctx.role > 0
         kept = ctx.examples / (down.n + ctx.examples) * later
         begin = tree.lerp(down.x if start is None else start, mine.w, kept)
-        own = mine.base
+        own, gone = mine.base, mine.gone
         if isinstance(own, Kept):  # the optimizer continues through a correction, not a reset
             own = own._replace(opt=tree.where(later, own.opt, tree.zeros(own.opt)))
         up, stats, own = self.base.client(down.base, own, data, ctx, begin)
@@ -91,7 +96,11 @@ class PhaseShift(Nested):
         rest = tree.add(_rest(up), mine.unsent)
         unsent = tree.where(ctx.reply, tree.zeros(rest), rest)
         w = tree.add(down.x, up.delta)
-        return rest._replace(delta=up.delta), stats, Mine(w, unsent, own)
+        if self.opt is not None:
+            before = Gone(kept * gone.u, gone.v * (later & isinstance(own, Kept)))
+            gone = before.after(stats.get("steps", data.steps.float()), self.opt, ctx.rate)
+            stats = {**stats, "reach": gone.u / ctx.rate}
+        return rest._replace(delta=up.delta), stats, Mine(w, unsent, own, gone)
 
     def server(self, server: Counted, ups: Uploads, p: Tensor, cohort: Cohort) -> Counted:
         """The wrapped method's step on those that answered."""
@@ -151,9 +160,13 @@ class PhaseShiftMethod(Method):
     def change(self, draft: Draft) -> Draft:
         """Wrap whatever there is and take over the schedule."""
         keep = self.optimizer == "keep"
-        wraps = (*draft.wraps, lambda base, _: PhaseShift(base, self.eval_model))
+        wraps = (*draft.wraps, self._wrap)
         epochs = draft.epochs * (1 - self.epoch_reduction * (self.phases - 1) / (2 * self.phases))
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
+
+    def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
+        asked = draft.work is not None and self.phases > 1 and isinstance(draft.opt, Sgd)
+        return PhaseShift(base, self.eval_model, cast(Sgd, draft.opt) if asked else None)
 
     def objection(self, draft: Draft) -> str:
         """Groups must be equal, and nobody is invited in vain."""
