@@ -1,11 +1,12 @@
 """How often FedAvg is told apart from itself: real runs on digits, under independent seeds.
 
 python benchmarks/same_method.py --out runs.json           trains them; continues what is there
-python benchmarks/same_method.py --out runs.json --table   judges 200 comparisons of each size
+python benchmarks/same_method.py --out runs.json --table   judges 1,000 comparisons of each size
 
 Every condition is another partition of the digits, and every run a seed of its own. A comparison
-draws its runs from those of its conditions, none of them twice, and is judged by the very function
-that judges comparisons, for these rows and for fresh ones. It errs if it claims anything at all.
+draws its runs from the 180 of each condition, none of them twice, and is judged by the very
+function that judges comparisons, for these rows and for fresh ones. It errs if it claims anything
+at all.
 """
 
 import argparse
@@ -27,7 +28,7 @@ CONDITIONS = [
     *({"name": "limit_label", "t": 2, "f": f} for f in (0.3, 0.6, 0.9)),
     {"name": "shards"},
 ]
-RUNS, COMPARISONS = 400, 200
+RUNS, COMPARISONS = 180, 1_000
 RULES = {"these rows": Reuse(), "fresh rows": resplit(*SPLIT)}
 
 
@@ -81,7 +82,7 @@ def main() -> None:
     chosen = options.parse_args()
     if not chosen.table:
         return train(Path(chosen.out), chosen.seconds)
-    runs = np.array(json.loads(Path(chosen.out).read_text()))
+    runs = np.array([some[:RUNS] for some in json.loads(Path(chosen.out).read_text())])
     rows = {
         f"{n} seeds, for {rule}": [f"{error(runs, c, n, reuse):.1f}" for c in range(1, 10)]
         for n in (5, 20)
