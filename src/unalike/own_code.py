@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from sysconfig import get_path
@@ -42,7 +42,7 @@ def run(key: str, file: str) -> ModuleType:
     code = module_from_spec(spec)
     sys.modules[spec.name] = code  # where dataclasses look up annotations
     try:
-        with chdir("."), staying():  # paths of a configuration count from where it was started
+        with staying():  # paths of a configuration count from where it was started
             spec.loader.exec_module(code)
         if sys.stdout is not None and sys.stdout.closed:
             raise ConfigError(f"{key}.file '{path}' closes the standard output; leave it open.")
@@ -100,11 +100,12 @@ def blamed(files: Collection[str], when: str) -> Iterator[None]:
 
 @contextmanager
 def staying() -> Iterator[None]:
-    """The user's own ``os._exit`` is an error like ``sys.exit``: it ends a process without a word.
+    """Whatever the user's code does, this process stays, and stays in its folder.
 
-    Not in a process that their code forked, and nobody else's: a watchdog must be able to leave.
+    Their ``os._exit`` is an error like ``sys.exit``: it ends a process without a word. Not in a
+    process that their code forked, and nobody else's: a watchdog must be able to leave.
     """
-    leave, here = os._exit, os.getpid()
+    leave, here, folder = os._exit, os.getpid(), os.getcwd()
 
     def answer(status: int) -> NoReturn:
         if os.getpid() == here and _is_own(Path(sys._getframe(1).f_code.co_filename)):
@@ -116,6 +117,7 @@ def staying() -> Iterator[None]:
         yield
     finally:
         os._exit = leave
+        os.chdir(folder)
 
 
 def _is_own(file: Path) -> bool:

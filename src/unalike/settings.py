@@ -125,10 +125,12 @@ def digits(value: float) -> str:
 def limit(value: float) -> str:
     """A bound of a setting, whole ones with all their digits.
 
-    >>> limit(0.5), limit(1), limit(1_000_000_000), limit(1e-12)
-    ('0.5', '1', '1,000,000,000', '1e-12')
+    >>> limit(0.5), limit(65536), limit(1_000_000_000), limit(1e-12), limit(2**63)
+    ('0.5', '65536', '1,000,000,000', '1e-12', '2^63')
     """
-    return f"{int(value):,}" if value == int(value) and abs(value) < 1e15 else f"{value:g}"
+    if value == 2**63:
+        return "2^63"
+    return f"{int(value):,}" if 1e6 <= value < 1e15 and value == int(value) else f"{value:g}"
 
 
 def summary(cls: type) -> str:

@@ -32,6 +32,12 @@ CAUSES = {
     "odd requests": "malformed requests to watch had no answer (breaking/test_watch.py)",
     "global draws": "a forward pass that draws from a global generator made runs differ",
     "unbounded dependencies": "dependencies had no upper bound (test_dependencies.py)",
+    "own folder": "own code that left the folder or removed files was a traceback, or unnoticed",
+    "in place": "a forward pass that changes its input changed the data",
+    "fixed weights": "weights of a rule that asks for nothing, and states, were not checked",
+    "odd output": "a name that is no text broke what is printed",
+    "port": "a port above 65535 was counted from 0 again; any text was a site's name",
+    "two of a name": "of two arrays of one name in an NPZ the second was taken",
     "wording": "sentences that named the wrong thing",
     "stranger": "a stranger's folder ran the Python file that it names",
 }

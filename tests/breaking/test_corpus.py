@@ -17,6 +17,7 @@ PARTS = (
     "changed",
     "numbers",
     "searches",
+    "surroundings",
 )
 CASES: list[Case] = [
     case for part in PARTS for case in importlib.import_module(f"breaking.cases.{part}").CASES

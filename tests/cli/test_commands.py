@@ -124,7 +124,7 @@ class TestList:
 
     def test_ranges_and_choices_are_shown(self, call: Call):
         shown = call("list", "dirichlet", columns=200)
-        assert re.search(r"│ alpha +│ number above 0, up to 1e\+12 +│ 0\.5 ", shown)
+        assert re.search(r"│ alpha +│ number above 0, up to 1,000,000,000,000 +│ 0\.5 ", shown)
         assert re.search(r'│ per +│ "class" or "client" +│ "class" ', shown)
         assert re.search(r"│ clients +│ whole number >= 1 +│ 10 ", shown)
 

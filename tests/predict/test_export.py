@@ -51,6 +51,7 @@ def expected(folder: Path, client: str | None) -> tuple[np.ndarray, np.ndarray]:
     return x.numpy(), trained.logits(patients()).numpy()
 
 
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # of torch.export.load, 2.11
 @pytest.mark.parametrize(("name", "client"), [("mlp", None), ("mlp", "north"), ("own", "north")])
 def test_torch(name: str, client: str | None, folders: dict[str, Path], tmp_path: Path) -> None:
     export(folders[name], "torch", client=client, out=tmp_path)

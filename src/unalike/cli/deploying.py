@@ -51,6 +51,8 @@ def serve(
     place = Path(folder) if folder else Path("runs") / f"serve-{Path(file).stem}"
     if len(set(sites)) != len(sites) or not sites:
         raise ConfigError("name every site once.")
+    _refuse_names(sites)
+    _refuse_address(at.removeprefix(FLOWER))
     if at.startswith(FLOWER):
         if overrides:
             raise ConfigError(
@@ -101,6 +103,9 @@ def join(
     settings: Sequence[str],
 ) -> None:
     """Take part, or show what that would send."""
+    _refuse_names([name])
+    if not dry_run and not at.startswith(SOCKET):
+        _refuse_address(at)
     examples = _read(data, label, settings)
     if dry_run is not None:
         from unalike.deploy.policy import read_policy
@@ -202,3 +207,17 @@ def _deploy(name: str):  # type: ignore[no-untyped-def]
 def _say(text: str, stamp: bool = True) -> None:
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}  " if stamp else ""
     Console(highlight=False).print(f"{now}{text}", markup=False, soft_wrap=True)
+
+
+def _refuse_names(sites: Sequence[str]) -> None:
+    """A site's name is that of its folder and of its certificate."""
+    for name in sites:
+        if not 0 < len(name) <= 64 or "/" in name or name.startswith(".") or not name.isprintable():
+            raise ConfigError(f"'{name}' cannot be the name of a site; use up to 64 letters.")
+
+
+def _refuse_address(at: str) -> None:
+    """Above 65535 a port would be counted from 0 again, without a word."""
+    port = at.rpartition(":")[2]
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ConfigError(f"--at '{at}' is not HOST:PORT, with a port up to 65535.")

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command runs, so that help and mistakes answer at once.
 """
 
+import io
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from cyclopts import CycloptsError, Parameter, validators
 import unalike.cli.sites as _sites  # noqa: F401  (adds its commands)
 import unalike.cli.using as _using  # noqa: F401  (adds its commands)
 from unalike.cli.app import app
-from unalike.cli.options import Flag, Overrides
+from unalike.cli.options import Flag, Out, Overrides
 from unalike.cli.places import is_comparison
 from unalike.errors import ConfigError, OwnCodeError, UnalikeError, warned
 
@@ -249,7 +250,7 @@ def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> Non
 
 
 @app.command
-def report(folder: str, *, output: str | None = None) -> None:
+def report(folder: str, *, output: Out = None) -> None:
     """Write the report of a run or a comparison as one HTML file that needs no network.
 
     ```sh
@@ -363,6 +364,8 @@ def main() -> None:
     # Threads that wait by spinning make small networks a hundred times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.formatwarning = warned
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be in no alphabet at all
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
     except OwnCodeError as error:

@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 Flag = Annotated[bool, Parameter(negative=())]
+Out = Annotated[str | None, Parameter(name=["--out", "--output"])]
 Overrides = Annotated[
     list[str] | None,
     Parameter(

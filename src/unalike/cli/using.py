@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from unalike.cli.app import app
-from unalike.cli.options import Flag, Overrides
+from unalike.cli.options import Flag, Out, Overrides
 
 
 @app.command
@@ -17,7 +17,7 @@ def predict(
     own: Flag = False,
     probabilities: Flag = False,
     round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
-    out: str | None = None,
+    out: Out = None,
     trust: Flag = False,
 ) -> None:
     """Predict new rows with the model of a finished run.
@@ -62,7 +62,7 @@ def export(
     to: Literal["torch", "safetensors", "onnx"],
     client: str | None = None,
     round_: Annotated[Literal["selected", "last"], Parameter(name="--round")] = "selected",
-    out: str | None = None,
+    out: Out = None,
     trust: Flag = False,
 ) -> None:
     """Write the model of a finished run for other programs, with features.json beside it.

@@ -140,10 +140,14 @@ def spread(summary: Summary, metric: str) -> str:
     return mean if summary.std is None else f"{mean} ± {number(summary.std, metric)}"
 
 
-def difference(mean: float, low: float | None, high: float | None, metric: str) -> Cell:
+def difference(mean: float, low: float | None, high: float | None, name: str) -> Cell:
     """With its sign and interval."""
-    text = signed(mean, metric)
-    return Cell(mean, text if low is None else f"{text} {interval(low, high, metric)}")
+    text = signed(mean, name)
+    if low is None or high is None:
+        return Cell(mean, text)
+    if metric(name).share:  # no difference of shares lies outside
+        low, high = max(low, -1.0), min(high, 1.0)
+    return Cell(mean, f"{text} {interval(low, high, name)}")
 
 
 def _versus(found: Versus | None, metric: str) -> list[Cell]:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from unalike.cohort import Cohort
 from unalike.engine.transport import Clients
-from unalike.parts.mixing.base import Mixing
+from unalike.parts.mixing.base import Mixing, checked
 from unalike.rng import Key
 
 
@@ -32,5 +32,6 @@ class Population:
             sizes, everybody = self.clients.sizes.double(), torch.arange(self.clients.n)
             numbers = {"examples": sizes, "steps": torch.ones_like(sizes)}
             whole = Cohort(0, everybody, numbers, survey, everybody, key)
-            self._standing = survey, mixing.weights(mixing.init(self.clients.n), whole).p
+            answer = mixing.weights(mixing.init(self.clients.n), whole)
+            self._standing = survey, checked(mixing, answer, self.clients.n).p
         return self._standing[1]

@@ -1,5 +1,6 @@
 """The user's own network, named by its Python file."""
 
+from inspect import iscoroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,6 +40,8 @@ class OwnModel(Model):
                 f"{shape} and {classes}: {error}."
             ) from error
         if not isinstance(made, nn.Module):
+            if iscoroutine(made):
+                made.close()  # or Python complains later that nobody waited for it
             raise ConfigError(
                 f"'{self.attribute}' of '{path}' must return an nn.Module, "
                 f"got {type(made).__name__}."

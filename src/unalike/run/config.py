@@ -156,7 +156,7 @@ def read(path: Path) -> dict[str, Any]:
             raise ConfigError(f"'{path}' is not a regular file; give the path of a TOML file.")
         if path.is_file() and path.stat().st_size > LARGEST:
             raise ConfigError(f"'{path}' is larger than any configuration; give a TOML file.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"there is no file '{path}'; give the path of a TOML file.") from None
     except IsADirectoryError:

@@ -52,7 +52,7 @@ def fit(
         alike: Equal for modules that compute the same from the same weights.
     """
     learn = TASKS[examples.kind] if learn is None else learn
-    x, y = examples.x[:2], examples.y[:2]
+    x, y = examples.x[:2].clone(), examples.y[:2]
     try:
         _refuse_unmade(module, what)
         how = {"kernels": kernels, "bf16": bf16, "start": start, "alike": alike}
@@ -71,6 +71,11 @@ def fit(
                 "control; draw with torch instead."
             )
         made.network.seeds_global = bool(drawn)
+        if not torch.equal(x.nan_to_num(), examples.x[:2].nan_to_num()):
+            raise ConfigError(
+                f"{what} changes its input in place, and with it the data; work on a copy, such "
+                "as x = x + 1 instead of x += 1."
+            )
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # the module is the user's, and so may be anything it raises

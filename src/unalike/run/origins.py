@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from unalike.algorithms.own import OwnMethod
-from unalike.errors import RunError
+from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Federation
 from unalike.files import write
 from unalike.models.own import OwnModel
@@ -55,7 +55,13 @@ def code_digests(config: Config) -> dict[str, str]:
     near = {Path(f).resolve() for f in loaded if isinstance(f, str)} if files else set()
     known = {Path(file).resolve() for file in files}
     more = sorted(str(f) for f in near - known if f.parent in beside and f.is_file())
-    return {file: digest(Path(file)) for file in [*files, *more]}
+    try:
+        return {file: digest(Path(file)) for file in [*files, *more]}
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"'{error.filename}' was removed while it was read; put it back, since a run keeps a "
+            "copy of the code it is made from."
+        ) from None
 
 
 def keep_copies(folder: Path, code: Mapping[str, str]) -> list[str]:

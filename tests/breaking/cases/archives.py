@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 import struct
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -61,8 +62,18 @@ def _x(change: Callable[[np.ndarray], np.ndarray]) -> bytes:
         return saved(x=change(X), y=Y)
 
 
+def twice() -> bytes:
+    """Two arrays of one name."""
+    made = io.BytesIO(saved(x=X, y=Y))
+    with zipfile.ZipFile(made, "a") as archive, warnings.catch_warnings(action="ignore"):
+        archive.writestr("x.npy", archive.read("y.npy"))
+    return made.getvalue()
+
+
 CASES = [
     case("plain", WORKS, saved(x=X, y=Y), command="run"),
+    case("an array twice", REFUSED, twice, "two of a name"),
+    case("clients of halves", REFUSED, saved(x=X, y=Y, c=Y + 0.5), "wording", client=True),
     case("labels of objects", REFUSED, saved(x=X, y=np.array([{"a": 1}] * 60, dtype=object))),
     case("code as objects", REFUSED, saved(x=np.array([Evil()] * 3, dtype=object), y=Y[:3])),
     case("code as an archive", REFUSED, pickle.dumps(Evil())),

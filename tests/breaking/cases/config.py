@@ -49,7 +49,7 @@ TEXTS: list[tuple[str, str, str | bytes] | tuple[str, str, str | bytes, str]] = 
     ("a table twice", REFUSED, "[local]\nlr=1\n[local]\nlr=2"),
     ("lines of Windows", WORKS, SMALL.replace("\n", "\r\n")),
     ("lines of old Macs", WORKS, SMALL.replace("\n", "\r")),
-    ("byte order mark", EITHER, b"\xef\xbb\xbf" + SMALL.encode(), "wording"),
+    ("byte order mark", WORKS, b"\xef\xbb\xbf" + SMALL.encode(), "wording"),
     ("UTF-16", REFUSED, SMALL.encode("utf-16")),
     ("Latin-1", REFUSED, 'run.folder="é"'.encode("latin1")),
     ("zeros", REFUSED, bytes(100)),
@@ -107,6 +107,7 @@ TEXTS: list[tuple[str, str, str | bytes] | tuple[str, str, str | bytes, str]] = 
 
 OVERRIDES: list[tuple[str, str, list[str]] | tuple[str, str, list[str], str]] = [
     ("no sign", REFUSED, ["rounds"]),
+    ("a folder that is no text", WORKS, ["run.folder=\udce9"], "odd output"),
     ("empty", REFUSED, [""]),
     ("a sign alone", REFUSED, ["="]),
     ("no key", REFUSED, ["=5"]),

@@ -56,6 +56,14 @@ WEIGHTS = [
     ("leaving", OWN, "raise SystemExit(0)", "sys.exit"),
     ("leaving without a word", OWN, "import os; os._exit(0)", "sys.exit"),
     ("nothing", REFUSED, "return None", "own exception"),
+    ("a state of text", REFUSED, "return p, 'x'", "fixed weights"),
+    ("a state in itself", REFUSED, "s = {}; s['s'] = s; return p, s", "fixed weights"),
+]
+FIXED = [  # of a rule that asks for nothing, which is asked once before the rounds
+    ("nothing at once", REFUSED, "return None", "fixed weights"),
+    ("weights of zero at once", REFUSED, "return p * 0, state", "fixed weights"),
+    ("a sum of weights at once", REFUSED, "return p.sum(), state", "fixed weights"),
+    ("an error at once", OWN, "raise ValueError('w')"),
 ]
 CHANGES = [
     ("change returns nothing", REFUSED, "def change(self, draft): return None", "own exception"),
@@ -77,8 +85,10 @@ CHANGES = [
         "own exception",
     ),
 ]
+AT_ONCE = RULE.replace("{{'loss'}}", "")
 CASES = [
     *(case(name, want, RULE.format(body), *cause) for name, want, body, *cause in WEIGHTS),
+    *(case(name, want, AT_ONCE.format(body), *cause) for name, want, body, *cause in FIXED),
     *(case(name, want, CLASS.format(body), *cause) for name, want, body, *cause in CHANGES),
     case("no class", REFUSED, "x = 1\n"),
     case("another class", REFUSED, "class Mine: pass\n"),

@@ -155,9 +155,9 @@ def _whole(array: np.ndarray, what: str, test: bool) -> np.ndarray:
         raise RowError(large, int(odd[0]), test)
     odd = np.flatnonzero(array != np.round(array))
     if len(odd):
-        broken = (
-            f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}; to predict "
-            "the number itself set data.task = 'regression'."
-        )
+        way = "give them as text"
+        if what == "the labels":
+            way = "to predict the number itself set data.task = 'regression'"
+        broken = f"{what} must be whole numbers or text, got {array[odd[0]]} in {{row}}; {way}."
         raise RowError(broken, int(odd[0]), test)
     return array.astype(np.int64)

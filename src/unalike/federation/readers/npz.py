@@ -3,6 +3,7 @@
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from tokenize import TokenError
@@ -112,6 +113,9 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray]:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise DataError(f"'{path}' is a single array; save x and y with numpy.savez.")
+            twice = [key for key, n in Counter(archive.files).items() if n > 1]
+            if twice:
+                raise DataError(f"'{path}' holds '{twice[0]}' twice; save it once.")
             return {key: archive[key] for key in archive.files}
     except DataError:
         raise

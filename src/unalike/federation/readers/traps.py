@@ -1,6 +1,7 @@
 """Columns of a table that can be read, but hardly as they were meant."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ MOSTLY = 0.9  # share of numbers from which text looks like a number column with
 MANY = 50  # texts or classes
 FEW = 5  # rows of a class
 SCORES = 20  # numbers that may well be classes, such as marks
+LONG = 80  # letters of a name that a message shows
 ENOUGH = 20  # rows from which on a pattern is hardly chance
 _DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})\b"
 _WHOSE = re.compile(
@@ -111,26 +113,43 @@ def warn_of_rare_classes(label: "pl.Series") -> None:
     if rare and len(label) >= ENOUGH:
         more = f" and {len(rare) - 1} more" if len(rare) > 1 else ""
         warn_once(
-            f"the class '{rare[0]}'{more} occurs in a single row, which either trains or tests; "
-            "merge it with another class or leave the row out."
+            f"the class '{shown(rare[0])}'{more} occurs in a single row, which either trains or "
+            "tests; merge it with another class or leave the row out."
         )
 
 
 def warn_of_spellings(column: "pl.Series", what: str, where: str = "") -> None:
-    """Name two classes, clients or levels that differ in capitals or spaces alone."""
+    """Name two classes, clients or levels that look alike: capitals, spaces, invisible signs."""
     import polars as pl
 
     if column.dtype != pl.String:
         return
     seen: dict[str, str] = {}
     for name in column.drop_nulls().unique().sort():
-        first = seen.setdefault(" ".join(name.lower().split()), name)
+        first = seen.setdefault(_look(name), name)
         if first != name:
+            how = "capitals or spaces" if _bare(first) == _bare(name) else "signs that are not seen"
             warn_once(
-                f"the {what} '{first}' and '{name}'{where} differ only in capitals or spaces and "
+                f"the {what} '{shown(first)}' and '{shown(name)}'{where} differ only in {how} and "
                 "count as two; spell them the same way if they are one."
             )
             return
+
+
+def _bare(name: str) -> str:
+    return " ".join(name.lower().split())
+
+
+def _look(name: str) -> str:
+    """What is seen of a name: accents put together, signs without a width left out."""
+    plain = unicodedata.normalize("NFKC", name)
+    return _bare("".join(c for c in plain if unicodedata.category(c) != "Cf"))
+
+
+def shown(name: object) -> str:
+    """A name in a message, which may be as long as a novel."""
+    text = str(name)
+    return text if len(text) <= LONG else f"{text[:LONG]}..."
 
 
 def _warn_of_copies(table: "pl.DataFrame", columns: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from unalike import tree
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.errors import RunError
@@ -93,6 +94,12 @@ def checked(rule: Mixing, answer: Any, n: int) -> Weighed:
         raise RunError(
             f"{name} must give one floating-point weight to each of {n} clients, got {what}."
         )
+    try:
+        odd = [x for x in tree.leaves(found.state) if not isinstance(x, Tensor)]
+    except RecursionError:
+        raise RunError(f"the state of {name} is nested too deeply, or holds itself.") from None
+    if odd:
+        raise RunError(f"{name} must keep tensors as its state, got {odd[0]!r:.60}.")
     if not bool(torch.isfinite(p).all()) or bool((p < 0).any()):
         some = [round(float(x), 6) for x in p[:5]]
         raise RunError(f"the weights of {name} must be finite and not negative, got {some}.")
