@@ -314,6 +314,11 @@ class DeploySettings(Settings):
     secure_aggregation: bool = Field(
         default=False, description="sites tell one sum of their updates, and no single one"
     )
+    noise: Literal["secret", "seed"] = Field(
+        default="secret",
+        description="what noise for privacy is drawn from: secrets of those who draw it, or as in "
+        "a simulation the seed, which everybody knows",
+    )
 
 
 class TrackSettings(Settings):
