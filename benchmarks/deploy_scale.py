@@ -22,7 +22,7 @@ from unalike.run.build import program, task
 from unalike.run.config import parse
 from unalike.run.shape import Shape
 
-RATE = 150e6  # bytes a second, down and up, that one coordinator gets through
+RATE = 240e6  # bytes a second, down and up, that one coordinator gets through
 ROUNDS = 20
 HOSPITAL = {"down": 12.5e6, "up": 12.5e6, "speed": 500.0}  # 100 Mbit/s
 PHONE = {"down": 1e6, "up": 2.5e5, "speed": 100.0, "latency": 0.1}

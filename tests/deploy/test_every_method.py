@@ -42,6 +42,7 @@ def raw(method: str) -> dict[str, Any]:
         "model": model,
         "method": {"name": method, **SETTINGS.get(method, {})},
         "local": {"epochs": 1, "batch_size": 16, "lr": 0.1},
+        "deploy": {"noise": "seed"},  # as the simulation draws it
     }
 
 

@@ -34,6 +34,20 @@ batch_size = 16
 epochs = 3
 """
 THREE = NAMES[:3]
+DYING = """
+import os, pathlib, runpy, signal, sys
+left, replace = [int(sys.argv.pop(1))], pathlib.Path.replace
+
+def dying(path, target):
+    left[0] -= 1
+    if not left[0]:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, target)
+
+pathlib.Path.replace = dying
+runpy.run_module("unalike", run_name="__main__")
+"""  # killed in the middle of writing a file, the one of this number
 
 
 class Consortium:
@@ -56,8 +70,11 @@ class Consortium:
             self.address = f"localhost:{free.getsockname()[1]}"
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, dies: int = 0) -> None:
+        """``dies`` is the number of the file at which it is killed, if any."""
         command = [sys.executable, "-m", "unalike"]
+        if dies:
+            command = [sys.executable, "-c", DYING, str(dies)]
         if not self.star:
             command += ["peer", name, "recipe.toml", "--data", f"{name}.npz"]
             command += ["--peers", "peers.toml", "--keys", "keys"]
@@ -123,7 +140,30 @@ def test_kill_9_of_everybody_in_turn(
         hurt.kill(victim)
         hurt.start(victim)
     found = hurt.finish()
-    assert all(torch.allclose(x, found[k], atol=1e-6) for k, x in whole.items())
+    assert all(torch.equal(x, found[k]) for k, x in whole.items())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("method", ["scaffold"])
+def test_kill_9_while_checkpoints_and_states_are_written(
+    method: str, tmp_path: Path, whole: dict[str, torch.Tensor]
+) -> None:
+    hurt = Consortium(tmp_path / "hurt", method)
+    dying = {"coordinator": [11, 17, 23], THREE[0]: [9, 14], THREE[1]: [], THREE[2]: [16]}
+    for name, numbers in dying.items():
+        hurt.start(name, numbers.pop(0) if numbers else 0)
+    deaths, end = 0, time.monotonic() + 240
+    while hurt.running["coordinator"].poll() != 0:
+        assert time.monotonic() < end, hurt.logs()
+        for name, process in list(hurt.running.items()):
+            if process.poll() == -signal.SIGKILL:
+                deaths += 1
+                hurt.start(name, dying[name].pop(0) if dying[name] else 0)
+        time.sleep(0.05)
+    found = hurt.finish()
+    assert deaths == 6
+    assert all(torch.equal(x, found[k]) for k, x in whole.items())
 
 
 @pytest.mark.faults

@@ -1,6 +1,7 @@
 """Messages: whatever bytes come, the answer is a message or one sentence, in bounded memory."""
 
 import hashlib
+import math
 import random
 import resource
 import zlib
@@ -108,8 +109,23 @@ def _summed(raw: bytes) -> bytes:
     return raw[: len(MAGIC)] + zlib.crc32(rest).to_bytes(4, "big") + rest + raw[end:]
 
 
-def _fuzz(times: int) -> None:
+def bounded(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[int]:
+    """From now on no tensor is made of more bytes; those of all that were, in a list."""
+    make, made = torch.empty, [0]
+
+    def empty(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+        made.append(math.prod(shape) * dtype.itemsize)
+        assert made[-1] <= limit, "more than the limit was asked for"
+        return make(shape, dtype=dtype)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    return made
+
+
+def _fuzz(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, said = random.Random(0), set[int]()
+    limit = 1 << 16
+    made = bounded(monkeypatch, limit)
     raws = [
         encode(message("answer", "run", 1, "north", W, {"stats": {"examples": 3.0}})),
         encode(message("hello", "", 0, "north", note={"rows": 3})),
@@ -118,27 +134,36 @@ def _fuzz(times: int) -> None:
     for _ in range(times):
         try:
             bad = _mutated(rng, rng.choice(raws))
-            got = decode(bad if rng.random() < 0.2 else _summed(bad), 1 << 16)
+            got = decode(bad if rng.random() < 0.2 else _summed(bad), limit)
             fitted(got.tensors, W, "an upload")
         except MessageError as error:
             said.add(str(error).count("\n"))
     assert said == {0}
+    assert max(made) > 0, "no message got as far as its tensors"
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 64 << 10  # KiB
 
 
-def test_a_hundred_thousand_made_up_messages() -> None:
-    _fuzz(100_000)
+def test_a_hundred_thousand_made_up_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fuzz(100_000, monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_million_made_up_messages() -> None:
-    _fuzz(1_000_000)
+def test_a_million_made_up_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fuzz(1_000_000, monkeypatch)
 
 
-def test_no_tensor_is_made_of_more_than_the_message_holds() -> None:
+def test_a_head_that_is_over_the_limit_is_not_read() -> None:
+    raw = bytearray(encode(message("answer", "run", 1, "north")))
+    raw[START - 4 : START] = (HEAD - 1).to_bytes(4, "big")
+    with pytest.raises(MessageError, match="over the limit of 4096"):
+        decode(bytes(raw), 4096)
+
+
+def test_no_tensor_is_made_of_more_than_the_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that declares a tensor of a terabyte allocates nothing."""
+    bounded(monkeypatch, 1 << 16)
     head = b'{"x":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}'
     body = len(head).to_bytes(8, "little") + head + np.zeros(4, "f4").tobytes()
     raw = encode(message("answer", "run", 1, "north"))

@@ -35,7 +35,7 @@ def raw(method: str, secure: bool) -> dict[str, Any]:
         "model": {"name": "mlp", "hidden": [8]},
         "method": {"name": method},
         "local": {"epochs": 1, "batch_size": 16, "lr": 0.1},
-        "deploy": {"secure_aggregation": secure},
+        "deploy": {"secure_aggregation": secure, "noise": "seed"},
     }
 
 

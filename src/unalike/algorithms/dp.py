@@ -78,11 +78,18 @@ class CentralDp(Method):
 
         The server clips again: the guarantee of the honest must not rest on everybody's honesty.
         """
-        each = vmap(clip, in_dims=(0, None))(ups, self.clip)
-        mean = tree.map(lambda x: x.mean(0), each)
-        std = self.noise_multiplier * self.clip / len(p)
-        sent = noisy(mean, std, rng.fold_in(cohort.key, rng.Stream.RELEASE))
+        key = rng.fold_in(cohort.key, rng.Stream.RELEASE)
+        sent = noisy(self.mean(ups), self.deviation(len(p)), key)
         return tree.map(lambda x: x[None], sent), torch.ones_like(p[:1])
+
+    def mean(self, ups: Tree) -> Tree:
+        """Of updates that are clipped again."""
+        each = vmap(clip, in_dims=(0, None))(ups, self.clip)
+        return tree.map(lambda x: x.mean(0), each)
+
+    def deviation(self, n: int) -> float:
+        """Of the noise on the mean of so many updates."""
+        return self.noise_multiplier * self.clip / n
 
 
 def uncovered(draft: Draft, name: str) -> str:

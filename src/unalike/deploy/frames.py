@@ -202,6 +202,8 @@ class _Source:
 
     def take(self, n: int) -> bytes:
         """The next bytes."""
+        if n > self.limit:
+            raise MessageError(f"a message is over the limit of {self.limit} bytes.")
         held = bytearray(n)
         self.into(memoryview(held))
         return bytes(held)

@@ -12,6 +12,7 @@ from unalike.files import write
 from unalike.packed import memory
 from unalike.recipe import Program
 from unalike.run.explain import check
+from unalike.run.sections import DeploySettings
 from unalike.settings import Settings
 
 
@@ -43,9 +44,14 @@ class Policy(Settings):
         if question.kind in ("evaluate", "ensemble") and not self.evaluate:
             raise MessageError("this site's policy allows no evaluation (evaluate = false).")
 
-    def agree(self, program: Program, sealed: bool) -> None:
+    def agree(self, program: Program, deploy: DeploySettings) -> None:
         """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
-        if self.secure_aggregation and not sealed:
+        if self.min_noise and deploy.noise == "seed":
+            raise MessageError(
+                "this site's policy wants noise (min_noise), and the recipe draws it from its "
+                "seed, which everybody knows (deploy.noise)."
+            )
+        if self.secure_aggregation and not deploy.secure_aggregation:
             raise MessageError(
                 "this site's policy requires secure aggregation (secure_aggregation), and the "
                 "recipe has none."

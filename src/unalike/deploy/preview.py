@@ -53,6 +53,9 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         else:
             yield f"upload, each round of {stage.rounds}:"
             yield from _listed(like.wire)
+        if recipe.guarantee is not None and recipe.guarantee.local:
+            of = {"seed": "the seed, which all know", "secret": "a secret of this site's own"}
+            yield f"  with noise from {of[config.deploy.noise]}"
         if recipe.topology.host(0, sites) is not None:
             yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
         yield f"  and numbers: {', '.join(numbers)}, and how much was computed"

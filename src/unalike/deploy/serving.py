@@ -22,6 +22,7 @@ from unalike.deploy.diary import REFUSALS
 from unalike.deploy.joining import refuse_simulated
 from unalike.deploy.learning import ask_scales, training_sizes
 from unalike.deploy.masks import FEWEST
+from unalike.deploy.noise import Source, hidden
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
@@ -219,7 +220,9 @@ def _played(
         sealed=config.deploy.secure_aggregation,
     )
     last, guard = stages[-1].recipe, guard_of(config, stages)
-    course = Course(stages, remote, config.seed, guard, w)
+    source = Source(folder / "noise.key") if config.deploy.noise == "secret" else None
+    drawn = tuple(replace(stage, recipe=hidden(stage.recipe, source)) for stage in stages)
+    course = Course(drawn, remote, config.seed, guard, w)
     if config.deploy.secure_aggregation:
         for stage in stages:
             loop = Loop(stage.recipe, remote, range(stage.rounds), config.seed, guard)

@@ -21,6 +21,7 @@ from unalike.deploy.joining import Joined
 from unalike.deploy.keeping import Keeping
 from unalike.deploy.keys import Credentials
 from unalike.deploy.messages import Message, MessageError, fitted, message, under
+from unalike.deploy.noise import Source, hidden
 from unalike.deploy.policy import Allowance, Policy
 from unalike.deploy.sealing import Sealing
 from unalike.engine.examine import Examiner
@@ -31,7 +32,9 @@ from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
 from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
+from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe
+from unalike.rng import Key
 from unalike.run.build import program, task
 from unalike.run.keep import Models, copies
 from unalike.run.shape import Shape
@@ -57,6 +60,8 @@ class Site:
         self.allowance = Allowance(folder / "trained.txt", policy.max_rounds)
         self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
+        secret = joined.config.deploy.noise == "secret"
+        self.source = Source(folder / "noise.key") if secret else None
         self.sealing: Sealing | None = None
         if joined.config.deploy.secure_aggregation:
             self.sealing = Sealing(name, joined.run, folder, identity)
@@ -136,7 +141,7 @@ class Site:
         shape = Shape.of(self.federation)._replace(n_clients=self.joined.clients)
         made = task(self.config, shape.blank())
         self.program, _ = program(self.config, made, shape)
-        self.policy.agree(self.program, self.config.deploy.secure_aggregation)
+        self.policy.agree(self.program, self.config.deploy)
         self.w0 = made.init(rng.fold_in(rng.stream(self.config.seed, "init"), -2))
 
     def _begin(self, question: Message) -> Message:
@@ -153,6 +158,7 @@ class Site:
             w = model if self.program[stage].start == "model" else w
         if why := recipe.misfit(self.federation.examples.x):
             raise MessageError(why)
+        recipe = hidden(recipe, self.source)
         self.recipe, self.w = recipe, w
         self.like = messages_of(recipe, w, rng.stream(self.config.seed, "server"))
         self.own = self._rows(recipe)
@@ -197,8 +203,15 @@ class Site:
         e, mine = self.federation.examples, self.federation.rows(TRAIN).order
         key = rng.fold_in(rng.stream(self.config.seed, "survey"), self.joined.number)
         own = Asked(e.strata[mine.numpy()], e.classes, lambda: e.x[mine])
-        answers = {q.name: torch.from_numpy(q.answer(own, key)) for q in self._begun().survey}
-        return self._said(question, tensors=answers)
+        answers = {q.name: q.answer(own, self._drawn(q, key)) for q in self._begun().survey}
+        found = {name: torch.from_numpy(answer) for name, answer in answers.items()}
+        return self._said(question, tensors=found)
+
+    def _drawn(self, q: Question, key: Key) -> Key:
+        """What an answer is drawn from: noise for privacy is nobody else's business."""
+        if self.source is None or not getattr(q, "epsilon", None):
+            return key
+        return self.source.key(f"survey {q.name}")
 
     def _train(self, question: Message) -> Message:
         recipe, note = self._begun(), question.note

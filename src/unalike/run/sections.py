@@ -343,6 +343,11 @@ class DeploySettings(Settings):
         default=False,
         description="the coordinator learns one sum of the sites' updates and no single one",
     )
+    noise: Literal["secret", "seed"] = Field(
+        default="secret",
+        description="what noise for privacy is drawn from: secrets of those who draw it, or as in "
+        "a simulation the seed, which everybody knows",
+    )
 
 
 class TrackSettings(Settings):

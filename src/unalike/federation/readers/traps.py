@@ -128,7 +128,7 @@ def warn_of_spellings(column: "pl.Series", what: str, where: str = "") -> None:
     for name in column.drop_nulls().unique().sort():
         first = seen.setdefault(_look(name), name)
         if first != name:
-            how = "capitals or spaces" if _bare(first) == _bare(name) else "signs that are not seen"
+            how = "capitals or spaces" if _bare(first) == _bare(name) else "invisible characters"
             warn_once(
                 f"the {what} '{shown(first)}' and '{shown(name)}'{where} differ only in {how} and "
                 "count as two; spell them the same way if they are one."
