@@ -284,7 +284,7 @@ def test_a_table_with_a_client_column(tmp_path):
         ("none.csv", None, None, "there is no file 'none.csv'"),
         ("here.csv", None, None, "name the column with --client"),
         ("here.csv", "x", "x", "'x' cannot be both the label and the client"),
-        ("here.toml", "y", None, "--label and --client go with a file of data"),
+        ("here.toml", "y", None, "--label and --client are for a file of data"),
     ],
 )
 def test_bad_targets(tmp_path: Path, monkeypatch, target, label, client, message):

@@ -95,7 +95,7 @@ def test_ranks_are_a_column_from_five_conditions_on():
     assert table.columns[-2] == "mean rank"
     assert [row[-2].text for row in table.rows] == ["3.00", "1.00", "2.00"]
     # q = 2.343 of three methods, times sqrt(3 x 4 / (6 x 5))
-    assert "differ if they are 1.48 apart (Nemenyi)" in table.notes[-1]
+    assert "differ if their ranks are 1.48 apart (Nemenyi)" in table.notes[-1]
 
 
 def test_speeds_are_ratios_to_the_baseline():

@@ -135,7 +135,7 @@ def test_reports_of_both_sides_name_sites_bytes_and_refusals(over: Over) -> None
 
 def test_logs_of_both_sides_are_checked(over: Over, capsys: pytest.CaptureFixture[str]) -> None:
     check(str(over.folder / "run"))
-    assert "is whole" in capsys.readouterr().out
+    assert "is intact" in capsys.readouterr().out
     log = over.folder / "run" / "audit.jsonl"
     lines = log.read_bytes().splitlines(True)
     log.write_bytes(b"".join(lines[:3] + lines[4:]))

@@ -259,7 +259,7 @@ def test_a_large_comparison_keeps_to_the_limit_by_drawing_fewer_partitions(tmp_p
     monkeypatch.setattr(page, "LIMIT", len(whole) - 1000)
     html = write_report(folder).read_text()
     assert len(html) <= len(whole) - 1000
-    assert "Pictures are of the first 1 of 2 partitions" in html
+    assert "Charts show the first 1 of 2 partitions" in html
     assert {c.split("-")[1] for c in charts(html) if c.startswith("curves")} == {"0"}
 
 
@@ -272,7 +272,7 @@ def test_without_room_for_pictures_the_tables_stay(tmp_path, monkeypatch):
     Outline(html)
     assert len(html.encode()) <= page.LIMIT
     assert set(charts(html)) == {"topology-0"}
-    assert "Pictures of partitions and results would make this page too large" in html
+    assert "Charts of partitions and results would make this page too large" in html
     assert "Scores and costs on" in html
 
 

@@ -95,7 +95,7 @@ def test_refused_when_read(sections: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"attack": {"name": "sign_flip"}, "method": {"name": "pooled"}}, "single client"),
+        ({"attack": {"name": "sign_flip"}, "method": {"name": "pooled"}}, "only client"),
         ({"attack": {"name": "sign_flip", "number": 10}}, "from 1 to 9"),
         ({"attack": {"name": "label_flip", "source": 1, "target": 10}}, "class 10.*0 to 9"),
         ({"method": {"name": "krum", "attackers": 4}}, "needs at least 11 answers"),

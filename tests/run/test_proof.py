@@ -205,8 +205,8 @@ class TestFinished:
 
 class TestVerify:
     def test_whole_folders(self, finished: Path, half: Path) -> None:
-        assert "is whole: finished, " in verify(finished)
-        assert "is whole: 4 of 6 rounds are saved" in verify(half)
+        assert "is intact: finished, " in verify(finished)
+        assert "is intact: 4 of 6 rounds are saved" in verify(half)
 
     def test_every_file_that_matters(self, finished: Path) -> None:
         for name in everything(finished):

@@ -163,7 +163,7 @@ class FedProtoMethod(Method):
     averaging: Literal["examples", "clients"] = setting(
         "examples",
         "a prototype is the mean by examples of the class (text), or the plain mean over the "
-        "clients that have it (authors' code); another method's weights come first",
+        "clients that have it (authors' code); another method's weights take precedence",
         source="text: eq. 6 without its second division by the number of clients, which would "
         "pull all prototypes to 0",
     )

@@ -110,7 +110,7 @@ NO_NOISE = "our choice: as published, without noise"
 TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
 AVERAGING: Literal["size", "uniform"] = setting(
     "size",
-    "the mean by examples, or plain (text); another method's weights come first",
+    "the mean by examples, or plain (text); another method's weights take precedence",
     source="our choice: as FedAvg, so that nothing else differs; the text takes the plain mean",
 )
 BY_EXAMPLES: bool = setting(

@@ -107,7 +107,7 @@ class ScaffoldMethod(Method):
     )
     averaging: Literal["uniform", "size"] = setting(
         "uniform",
-        "line 16 as a plain mean (paper) or by examples; another method's weights come first",
+        "line 16 as a plain mean (paper) or by examples; another method's weights take precedence",
         source="text, Algorithm 1, line 16",
     )
 

@@ -101,7 +101,9 @@ def configuration(target: str, label: str | None, client: str | None, sets: list
     path = Path(target)
     if path.suffix == ".toml":
         if label or client:
-            raise ConfigError("--label and --client go with a file of data; set them in the TOML.")
+            raise ConfigError(
+                "--label and --client are for a file of data; set them in the TOML file."
+            )
         raw = read(path)
     else:
         raw = _around(path, label, client, any(s.startswith("partition") for s in sets))

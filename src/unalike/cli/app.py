@@ -11,8 +11,8 @@ app = App(
     unalike compare quickstart       nine methods on unalike digits, in a minute
     unalike list                     methods, partitioners, datasets, models
     unalike list fedprox             the settings of one of them
-    unalike run first.toml           train as a file says
-    unalike predict RUN new.csv      what its model says of new rows
+    unalike run first.toml           train what a file describes
+    unalike predict RUN new.csv      predict new rows with its model
     unalike skew first.toml          how unalike its clients are
     unalike advise first.toml        which method suits them
     unalike tune first.toml          which settings suit a method

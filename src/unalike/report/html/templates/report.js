@@ -34,7 +34,7 @@
       for (const old of place.querySelectorAll(".canvas:not(.pending)")) old.remove();
       fresh.classList.remove("pending");
     } catch (error) {
-      fresh.textContent = "This picture could not be drawn.";
+      fresh.textContent = "This chart could not be drawn.";
       fresh.classList.remove("pending");
       console.error(id, error);
     }
