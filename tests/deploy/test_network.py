@@ -251,7 +251,7 @@ def test_sites_hear_why_the_coordinator_leaves(
             "the coordinator has ended the run: site 'west' did not connect within 5 seconds."
         ]
     else:
-        assert "site 'west' did not come" in said[0]
+        assert "site 'west' did not connect" in said[0]
 
 
 def test_a_run_that_cannot_begin_ends_at_sites_too(tmp_path: Path) -> None:

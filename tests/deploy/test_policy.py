@@ -41,10 +41,10 @@ def begun(config: dict[str, Any], policy: Policy, folder: Path) -> Message:
 @pytest.mark.parametrize(
     ("policy", "config", "says"),
     [
-        (Policy(min_noise=1.0), raw(), r"noise multiplier of 1 at least .* the recipe has 0"),
+        (Policy(min_noise=1.0), raw(), r"noise multiplier of at least 1 .* the recipe has 0"),
         (Policy(min_noise=3.0), raw(plus=LOCAL), "the recipe has 2"),
         (Policy(min_noise=1.0), raw(plus=LOCAL, deploy={"noise": "seed"}), "which everybody knows"),
-        (Policy(secure_aggregation=True), raw(), "wants secure aggregation"),
+        (Policy(secure_aggregation=True), raw(), "requires secure aggregation"),
         (Policy(min_noise=2.0), raw(plus=LOCAL), ""),
     ],
 )
