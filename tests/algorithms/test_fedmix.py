@@ -155,7 +155,7 @@ def test_what_it_refuses() -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match="pass on everybody's means"):
         drafted(task, data, "fedmix", topology=Ring())
-    with pytest.raises(ConfigError, match="no noise"):
+    with pytest.raises(ConfigError, match="without noise"):
         drafted(task, data, "fedmix", ("dp", {"delta": 0.01}))
     with pytest.raises(ConfigError, match="belong to its own rounds"):
         drafted(task, data, "fedmix", "finetune")
