@@ -161,7 +161,7 @@ def test_what_it_refuses() -> None:
         drafted(task, data, "fedmix", "finetune")
     drafted(task, data, "fedmix", topology=Rotating())
     tokens = federation((2,), tokens=6)
-    with pytest.raises(ConfigError, match="symbols"):
+    with pytest.raises(ConfigError, match="tokens"):
         walk(drafted(network_task("lstm")[0], tokens, "fedmix", rounds=1).program(), tokens)
     with pytest.raises(ConfigError, match="needs a multi-class task"):
         drafted(Binary(Network(nn.Linear(1, 1))), data, "fedmix")
