@@ -216,7 +216,7 @@ def test_sites_hear_why_the_coordinator_leaves(
             "the coordinator has ended the run: site 'west' did not connect within 5 seconds."
         ]
     else:
-        assert "site 'west' did not come" in said[0]
+        assert "site 'west' did not connect" in said[0]
 
 
 def test_a_run_that_cannot_begin_ends_at_sites_too(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_audit_log_shows_what_was_changed(tmp_path: Path) -> None:
     lines = audit.path.read_text().splitlines(keepends=True)
     for wrong in ([lines[0], lines[2]], [lines[0].replace("north", "south"), *lines[1:]]):
         audit.path.write_text("".join(wrong))
-        with pytest.raises(RunError, match="line 2 does not follow"):
+        with pytest.raises(RunError, match="line 2 does not match"):
             check(audit.path)
 
 
