@@ -18,7 +18,7 @@ from unalike.uploads import Uploads
 
 
 class Ctx(NamedTuple):
-    """What a client may know about the moment."""
+    """What a client may know about the current round."""
 
     round: Tensor
     key: Key  # this client's own, in this round
@@ -130,7 +130,7 @@ class Algorithm(Protocol):
 
 
 class Stateless:
-    """A client keeps nothing and is judged by the download; the server sends all it has."""
+    """A client keeps nothing and uses the download; the server sends all it has."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
 

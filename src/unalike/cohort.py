@@ -9,7 +9,7 @@ from unalike.rng import Key
 
 
 class Cohort(NamedTuple):
-    """What a server half may read beside the uploads."""
+    """What a server half may read besides the uploads."""
 
     round: int
     ids: Tensor  # [n]

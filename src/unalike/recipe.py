@@ -68,7 +68,7 @@ class Inherits(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything about a federation's training but its data and its transport."""
+    """Everything about a federation's training except its data and its transport."""
 
     algorithm: Algorithm
     mixing: Mixing = ByExamples()

@@ -171,9 +171,9 @@ REASONS = {
     ("local_only", "dp"): "trains alone",
     ("pooled", "fedprox"): "in one place",
     ("pooled", "lg_fedavg"): "in one place",
-    ("dp", "feddisco"): "everybody counts the same",
+    ("dp", "feddisco"): "all clients count the same",
     ("dp", "phase_shift"): "uniform samples",
-    ("krum", "fedep"): "everybody counts the same",
+    ("krum", "fedep"): "all clients count the same",
     ("fedmgda", "fedyogi"): "may raise a client's loss",
 }
 
@@ -372,7 +372,7 @@ class OwnBase(Method):
     [
         (OwnWeights(), "scaffold", "change from round to round"),
         (OwnWeights(), "fedevg", "no model whose loss"),
-        (OwnWeights(), "median", "everybody counts the same"),
+        (OwnWeights(), "median", "all clients count the same"),
         (OwnWeights(), "afl", "both set the weights"),
         (OwnUnsaid(), "afl", "each of them sets the weights of the average; keep one"),
         (OwnDefence(), "scaffold", "mean of the clients' own"),

@@ -117,7 +117,7 @@ def test_edge_servers_filter_their_own_clients() -> None:
             {},
             "'fednova' cannot be combined with 'median': .*of the step",
         ),
-        (["median", "fedep"], {}, "'median' cannot be combined with 'fedep': everybody counts"),
+        (["median", "fedep"], {}, "'median' cannot be combined with 'fedep': all clients count"),
         (["aaggff_d", "krum"], {}, "cannot be combined with"),
         (["median", "krum"], {}, "both set the defence"),
         (["fedevg", "median"], {}, "'fedevg' cannot .* 'median': it sends no updates"),

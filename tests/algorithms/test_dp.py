@@ -111,9 +111,9 @@ def test_they_combine_with_other_parts(name: str, other: str) -> None:
         (["scaffold", "dp"], {}, "'scaffold' cannot be combined"),
         (["fedevg", "local_dp"], {}, "'fedevg' cannot be combined"),
         (["dp"], {"topology": "clusters"}, "cannot run on topology 'clusters'"),
-        (["local_dp", "fedep"], {}, "covers the updates only.*label_mixture, size"),
-        (["aaggff_d", "local_dp"], {}, "covers the updates only.*loss"),
-        ([("fedprox", {"adaptive": True}), "dp"], {}, "covers the updates only.*report their loss"),
+        (["local_dp", "fedep"], {}, "covers only the updates.*label_mixture, size"),
+        (["aaggff_d", "local_dp"], {}, "covers only the updates.*loss"),
+        ([("fedprox", {"adaptive": True}), "dp"], {}, "covers only the updates.*report their loss"),
         ([("dp", {"delta": 0.5})], {}, "delta = 0.5 of method 'dp'.*one of 6 clients.*below 0.17"),
     ],
 )

@@ -172,7 +172,7 @@ def test_an_unreachable_target_costs_no_useless_repeats() -> None:
 
 def test_a_note_says_that_nothing_is_changed() -> None:
     even = np.full((3, M), 20)
-    assert "changes nothing: the EMD of every client is at most 0.8 already" in (
+    assert "changes nothing: the EMD of every client is already at most 0.8" in (
         ClassBalance(0.8).note(even)
     )
     three = np.where(np.arange(M) < 3, [[50], [9]], 0)  # ll(3, 1): EMD 1.4 and nothing to gain

@@ -107,7 +107,7 @@ def test_two_vectors_go_to_every_neighbour():
         (["scaffold"], Clusters(2), "cannot run on topology 'clusters': each server would need"),
         ([("scaffold", {"averaging": "size"})], Ring(), "leave averaging = 'size' out"),
         (["scaffold", "feddisco"], Ring(), "metropolis.*drop one of them"),
-        (["fedep"], Ring(weights="metropolis"), "takes the place of its weights; drop one of them"),
+        (["fedep"], Ring(weights="metropolis"), "replaces its weights; drop one of them"),
     ],
 )
 def test_what_does_not_go_together(methods, topology, message):

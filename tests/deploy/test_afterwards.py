@@ -140,7 +140,7 @@ def test_logs_of_both_sides_are_checked(over: Over, capsys: pytest.CaptureFixtur
     lines = log.read_bytes().splitlines(True)
     log.write_bytes(b"".join(lines[:3] + lines[4:]))
     try:
-        with pytest.raises(RunError, match="line 4 does not follow"):
+        with pytest.raises(RunError, match="line 4 does not match"):
             check(str(over.folder / "run"))
     finally:
         log.write_bytes(b"".join(lines))

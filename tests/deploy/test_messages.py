@@ -206,7 +206,7 @@ def test_a_head_that_nobody_would_read_is_not_sent() -> None:
 def test_truth_values_are_true_or_false() -> None:
     raw = bytearray(encode(message("answer", "run", 1, "north", {"x": torch.tensor([True])})))
     raw[-1] = 7
-    with pytest.raises(MessageError, match="truth values"):
+    with pytest.raises(MessageError, match="neither true nor false"):
         decode(_summed(bytes(raw)))
 
 

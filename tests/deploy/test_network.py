@@ -297,7 +297,7 @@ def test_an_audit_log_shows_what_was_changed(tmp_path: Path) -> None:
     lines = audit.path.read_text().splitlines(keepends=True)
     for wrong in ([lines[0], lines[2]], [lines[0].replace("north", "south"), *lines[1:]]):
         audit.path.write_text("".join(wrong))
-        with pytest.raises(RunError, match="line 2 does not follow"):
+        with pytest.raises(RunError, match="line 2 does not match"):
             check(audit.path)
 
 

@@ -141,7 +141,7 @@ def test_the_run_is_the_plain_one(method: str, tmp_path: Path) -> None:
         ({"plus": [{"name": "phase_shift", "phases": 5}]}, "only 1 sites answer"),
         (
             {"plus": [{"name": "phase_shift", "phases": 5, "eval_model": "virtual_mean"}]},
-            "on their way",
+            "in transit",
         ),
         ({"participation": {"fraction": 0.4}}, "only 2 sites answer"),
     ],

@@ -60,7 +60,7 @@ class CentralDp(Method):
     )
 
     def change(self, draft: Draft) -> Draft:
-        """Clip on the client, clip again and add noise on the server; everybody counts the same."""
+        """Clip on the client, clip again and add noise on the server; all count the same."""
         return replace(
             draft,
             mean=Uniform(),
@@ -103,7 +103,7 @@ def uncovered(draft: Draft, name: str) -> str:
     told = sorted(draft.reports - _MEASURED) + [q.name for q in draft.mixing.survey]
     if told:
         return (
-            f"method '{name}' covers the updates only, but the methods beside it also make clients "
+            f"method '{name}' covers only the updates, but the other methods also make clients "
             f"report their {', '.join(told)}; drop those methods."
         )
     if any(not draft.private(leaf) for leaf in draft.task.network.buffers):

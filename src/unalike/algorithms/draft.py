@@ -37,7 +37,7 @@ Fit = Callable[[Tensor], str]  # from a client's own features to what is wrong w
 
 
 class Before(NamedTuple):
-    """A stage that comes before: the same draft, changed, for some rounds."""
+    """An earlier stage: the same draft, changed, for some rounds."""
 
     change: Callable[["Draft"], "Draft"]
     rounds: int

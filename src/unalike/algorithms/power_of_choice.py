@@ -30,7 +30,7 @@ class PowerOfChoiceMethod(SelectionMethod):
     )
 
     def change(self, draft: Draft) -> Draft:
-        """Choose by losses; everybody counts the same."""
+        """Choose by losses; all clients count the same."""
         return replace(draft, mean=Uniform(), schedule=self._schedule)
 
     def _schedule(self, draft: Draft) -> Schedule:

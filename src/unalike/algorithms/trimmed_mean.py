@@ -2,7 +2,7 @@
 
 u_j = mean of u_1j, ..., u_nj without the b largest and the b smallest,   b = floor(trim n)
 
-It withstands a share of attackers up to ``trim``; everybody counts the same.
+It withstands a share of attackers up to ``trim``; all clients count the same.
 """
 
 from dataclasses import replace

@@ -22,7 +22,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Gauge(Protocol):
-    """A number that a client finds out about the received model, before it trains. Pure."""
+    """A number that a client measures on the received model before it trains. Pure."""
 
     def __call__(self, task: Task, w: Params, whole: Batches) -> Tensor:
         """The number, from one pass over the client's training examples."""

@@ -52,7 +52,7 @@ class Question(Protocol):
 
 
 class Plain:
-    """A question that comes with nothing to answer it by."""
+    """A question that brings nothing with it to answer it."""
 
     @property
     def payload(self) -> Params:
