@@ -106,7 +106,7 @@ class RandomSettings(GraphSettings):
         0.3, "chance of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
     )
     degree: int = setting(
-        3,
+        4,
         "neighbours of every client, if regular; of the ring, if small_world, where it is even",
         ge=1,
         only={"kind": ("regular", "small_world")},
