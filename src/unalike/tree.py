@@ -96,6 +96,13 @@ def sqnorm(a: Tree) -> Tensor:
     return torch.stack(squares).sum() if squares else torch.zeros(())
 
 
+def norms(a: Tree) -> Tensor:
+    """The sum of the lengths of the leaves; one of zeros has no slope, where a root has none."""
+    squares = [x.square().sum() for x in leaves(a)]
+    roots = [torch.where(s > 0, s, 1.0).sqrt() * (s > 0) for s in squares]
+    return torch.stack(roots).sum() if roots else torch.zeros(())
+
+
 def cos2(a: Tree, b: Tree) -> Tensor:
     """The squared cosine between two trees seen as vectors."""
     found: Tensor = _Cos2.apply(*leaves(a), *leaves(b))[0]

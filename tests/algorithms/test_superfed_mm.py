@@ -57,7 +57,7 @@ class FromHere:
 
 
 def step(
-    monkeypatch: pytest.MonkeyPatch, opt: Sgd, round_: int = 5, **settings: float
+    monkeypatch: pytest.MonkeyPatch, opt: Sgd, round_: int = 5, **settings: Any
 ) -> tuple[list[float], list[float]]:
     """Where both ends are after one step in a round; mixing starts in round 2."""
     fixed = torch.tensor([0.3])
@@ -119,6 +119,33 @@ def test_the_pull_has_the_factor_one_half(monkeypatch: pytest.MonkeyPatch) -> No
     """mu ||w_f - x||^2 without it would give (-1.008824, -2.023647)."""
     f, _ = step(monkeypatch, Sgd(1.0))
     assert gradient(f, W_F) != pytest.approx((-1.008824, -2.023647), abs=1e-4)
+
+
+def test_the_pull_of_the_authors_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mu ||w_f - x||; their 1e-6 in every product of the cosine is not here, hence five digits."""
+    f, l = step(monkeypatch, Sgd(1.0), pull="lengths")
+    assert gradient(f, W_F) == pytest.approx((-1.003748, -2.028712), abs=1e-5)
+    assert gradient(l, W_L) == pytest.approx((-1.284529, -0.326865), abs=2e-5)
+
+
+def test_engines_agree_on_the_lengths() -> None:
+    """On a network of which every leaf has a gradient."""
+    task, data = network_task("dense", torch.float64)
+    made = composed(task, data, ("superfed_mm", {"start": 0.0, "pull": "lengths", "mu": 0.5}))
+    one, many = (play(made, data, 3, engine=e) for e in ("sequential", "vectorized"))
+    other = play(composed(task, data, ("superfed_mm", {"start": 0.0, "mu": 0.5})), data, 3)
+    assert distance(one.x, many.x) < 1e-9
+    assert distance(one.x, other.x) > 1e-4
+
+
+def test_lengths_of_leaves_are_summed_and_nothing_has_no_slope() -> None:
+    """3-4-5, and a leaf that has not moved."""
+    a = {k: torch.tensor(v, requires_grad=True) for k, v in {"a": [3.0, 4.0], "b": [0.0]}.items()}
+    found = tree.norms(a)
+    by_a, by_b = torch.autograd.grad(found, list(a.values()))
+    assert float(found.detach()) == 5.0
+    assert by_a.tolist() == pytest.approx([0.6, 0.8])
+    assert by_b.tolist() == [0.0]
 
 
 def slopes(a: list[float], b: list[float]) -> tuple[float, Tensor, Tensor]:

@@ -58,6 +58,13 @@ def test_regular(n, degree):
     assert nx.is_connected(found)
 
 
+@pytest.mark.parametrize("kind", ["regular", "small_world"])
+@pytest.mark.parametrize("n", [7, 8])
+def test_the_kind_alone_is_enough(kind, n):
+    """The degree that nobody set fits even and odd numbers of clients."""
+    assert len(Random(kind).links(0, n)) == n * (1 + 4)
+
+
 def test_small_world():
     """A ring of degree k without shortcuts; with them as many edges, and shorter ways."""
     ring = graph(Random("small_world", degree=4, rewire=0.0), 20)
@@ -183,7 +190,7 @@ def test_impossible_graphs(topology, n, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "random", "degree": 4}, 'degree belongs to kind = "regular" or "small_world"'),
+        ({"name": "random", "degree": 6}, 'degree belongs to kind = "regular" or "small_world"'),
         ({"name": "random", "kind": "regular", "probability": 0.5}, 'belongs to kind = "erdos'),
         ({"name": "random", "probability": 0.0}, "a number above 0, up to 1"),
         ({"name": "complete", "neighbours": 2}, "unknown complete setting 'neighbours'"),

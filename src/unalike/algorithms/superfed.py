@@ -11,7 +11,7 @@ end: it is downloaded and uploaded. w_l never leaves the client.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -47,6 +47,7 @@ class SuPerFed(Beside):
     nu: float = 1.0
     at: float = 0.5  # the point of the line that a client uses
     by_layer: bool = False  # whether every layer has a lambda of its own
+    pull: Literal["square", "lengths"] = "square"  # of w_f - x; lengths of all leaves are summed
 
     def client_init(self, w: Params, key: Key) -> Any:
         """A model of its own, independent of the global one: equal ends would be a dead point."""
@@ -65,8 +66,9 @@ class SuPerFed(Beside):
         lam = self.mixed(rng.fold_in(batch.key, Stream.METHOD), ends.f)
         w = tree.map(lambda f, l, u: tree.lerp(f, l, mixing * u), ends.f, ends.l, lam)
         loss, buffers = self.task.loss({**w, **buffers}, batch)
-        near = self.mu / 2 * tree.sqnorm(tree.sub(ends.f, x))
-        return loss + near + mixing * self.nu * tree.cos2(ends.f, ends.l), buffers
+        away = tree.sub(ends.f, x)
+        near = tree.sqnorm(away) / 2 if self.pull == "square" else tree.norms(away)
+        return loss + self.mu * near + mixing * self.nu * tree.cos2(ends.f, ends.l), buffers
 
     def mixed(self, key: Key, like: Params) -> Params:
         """lambda for every leaf: the same everywhere, or the same within a layer."""
@@ -118,6 +120,12 @@ class SuPerFedMM(Method):
         "pull of the federated end towards the download",
         ge=0,
         source="text and authors' commands",
+    )
+    pull: Literal["square", "lengths"] = setting(
+        "square",
+        "mu times half the squared distance from the download, or times the lengths of the "
+        "changes of all leaves",
+        source="text; the authors' code has the lengths",
     )
     nu: float = setting(
         1.0,

@@ -27,7 +27,7 @@ class Random(Decentralized):
 
     kind: Kind = "erdos_renyi"
     probability: float = 0.3
-    degree: int = 3
+    degree: int = 4
     rewire: float = 0.1
     redraw: int = 0
 

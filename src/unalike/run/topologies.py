@@ -113,7 +113,7 @@ class RandomSettings(GraphSettings):
         0.3, "probability of an edge, if erdos_renyi", gt=0, le=1, only={"kind": "erdos_renyi"}
     )
     degree: int = setting(
-        3,
+        4,
         "neighbours of every client, if regular; on the ring, if small_world (an even number)",
         ge=1,
         only={"kind": ("regular", "small_world")},
