@@ -52,6 +52,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "settings of a search": lambda: settings_table(TuneSettings),
     "table vae": results.vae,
     "table vae glorot": results.vae_glorot,
+    "table vae variance": results.vae_variance,
     "table lg mnist": results.lg_mnist,
     "table lg cifar": results.lg_cifar,
     "table lg late": results.lg_late,
