@@ -82,7 +82,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table fedep mixed differences": earlier.fedep_mixed_differences,
     "table fedep mixed skewed": earlier.fedep_mixed_skewed,
     "table berka": lambda: fair.fair("berka"),
-    "table berka cdf": lambda: fair.fair("berka-cdf"),
+    "table berka responses": fair.responses,
     "table heart": lambda: fair.fair("heart"),
     "table plug-in": fair.plug_in,
     "table writers": fair.writers,
