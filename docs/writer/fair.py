@@ -18,26 +18,32 @@ def fair(
     metric: str = "auroc",
     statistics: tuple[str, str] = ("weighted_mean", "min"),
     titles: tuple[str, str] = ("AUROC %", "worst client"),
+    baseline: str = "FedAvg",
 ) -> str:
     """Fair weights, with intervals for fresh rows: a mean, and who has least."""
-    base, rows, raw = whole(file, "FedAvg"), list[list[str]](), list[float]()
+    base, rows, raw = whole(file, baseline), list[list[str]](), list[float]()
     labels = list(dict.fromkeys(x["label"] for x in runs(file) if "+ AAggFF" not in x["label"]))
-    first = [n for n in ("FedAvg", "uniform") if n in labels]
+    first = [n for n in dict.fromkeys((baseline, "FedAvg", "uniform")) if n in labels]
     for label in [*first, *(n for n in labels if n not in first)]:
         some, row = whole(file, label), [label]
         for statistic in statistics:
             of = value("local", metric, statistic)
             row.append(spread([of(x) for x in some]))
             found = against(some, base, of, resplit(0.2))
-            row.append("–" if label == "FedAvg" else difference(found))
-            if statistic == statistics[0] and label != "FedAvg":
+            row.append("–" if label == baseline else difference(found))
+            if statistic == statistics[0] and label != baseline:
                 raw.append(found.p or 1.0)
         rows.append(row)
     for row, p in zip(rows[1:], holm(raw).p, strict=True):
         row.append(chance(float(p)))
     rows[0].append("–")
-    head = ["method", titles[0], "difference to FedAvg", titles[1], "difference"]
+    head = ["method", titles[0], f"difference to {baseline}", titles[1], "difference"]
     return table([*head, "p of the mean"], rows)
+
+
+def responses() -> str:
+    """What turns losses into responses, against the source's choice."""
+    return fair("berka-cdf", baseline="normal")
 
 
 def writers() -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+
 from unalike.compare.statistics.paired import Paired, paired
 from unalike.compare.statistics.reuse import Reuse
 
@@ -125,6 +127,18 @@ def vae_glorot() -> str:
         rows.append([name, of, *ends, gain, printed])
     head = ["α", "clients with a weight", "round 1", "round 25", "lower than FedAvg", "authors"]
     return table(head, rows)
+
+
+def vae_variance() -> str:
+    """Whether losses vary less between seeds: Pitman and Morgan's test of two paired variances."""
+    from scipy.stats import pearsonr
+
+    found, rows = lines("vae-niid2.jsonl"), []
+    for name, i in (("1", 0), ("25", -1)):
+        plain, ours = (np.array([x["loss"][i] for x in found if x["alpha"] == a]) for a in (0, 0.9))
+        deviations = [number(float(x.std(ddof=1)), 1) for x in (plain, ours)]
+        rows.append([name, *deviations, chance(pearsonr(plain + ours, plain - ours).pvalue)])
+    return table(["round", "FedAvg", "α = 0.9", "p"], rows)
 
 
 def lg_mnist() -> str:

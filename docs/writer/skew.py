@@ -1,10 +1,17 @@
 """Tables of docs/results/skew.md: samplers, longer rounds, phases, made examples."""
 
 from unalike.compare.statistics.reuse import Reuse, resplit
-from writer.results import against, difference, runs, spread, table, value
+from writer.results import Line, against, difference, runs, spread, table, value
 
 ACCURACY = value("global")
 TEST_SET = Reuse(fixed=10_000)  # which all seeds share
+
+
+def both(some: list[Line], base: list[Line], reuse: Reuse = TEST_SET) -> list[str]:
+    """Differences over seeds for these test rows, and for fresh ones."""
+    if len({x["seed"] for x in some} & {x["seed"] for x in base}) < 3:
+        return ["–", "–"]
+    return [difference(against(some, base, ACCURACY, r)) for r in (Reuse(), reuse)]
 
 
 def emd() -> str:
@@ -23,11 +30,10 @@ def emd_dense() -> str:
     for condition in dict.fromkeys(x["condition"] for x in runs("emd-dense")):
         some = runs("emd-dense", condition=condition)
         name, _, how = condition.partition(" ")
-        told = [spread([ACCURACY(x) for x in some]), "–", str(len(some))]
-        if condition != "iid":
-            told[1] = difference(against(some, iid, ACCURACY, TEST_SET))
+        leads = ["–", "–"] if condition == "iid" else both(some, iid)
+        told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
         rows.append([*(("0", "iid") if condition == "iid" else (name, how)), *told])
-    head = ["EMD", "sampler", "accuracy", "difference to iid", "seeds"]
+    head = ["EMD", "sampler", "accuracy", "difference to iid", "for fresh rows", "seeds"]
     return table(head, sorted(rows), left=2)
 
 
@@ -38,11 +44,10 @@ def epochs() -> str:
         base = runs("epochs", condition=condition, label="E 1")
         for e in (1, 2, 4, 8, 16, 32):
             some = runs("epochs", condition=condition, label=f"E {e}")
-            told = [spread([ACCURACY(x) for x in some]), "–", str(len(some))]
-            if e > 1:
-                told[1] = difference(against(some, base, ACCURACY, TEST_SET))
+            leads = both(some, base) if e > 1 else ["–", "–"]
+            told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
             rows.append([condition, str(e), str(64 // e), *told])
-    head = ["data", "E", "rounds", "accuracy", "difference to E = 1", "seeds"]
+    head = ["data", "E", "rounds", "accuracy", "difference to E = 1", "for fresh rows", "seeds"]
     return table(head, rows, left=1)
 
 
@@ -56,16 +61,15 @@ def phase_shift() -> str:
         for condition in sorted({x["condition"] for x in runs(file)}):
             base = runs(file, condition=condition, label="FedAvg")
             for label in labels:
-                some, lead = runs(file, condition=condition, label=label), "–"
+                some = runs(file, condition=condition, label=label)
                 if not some:
                     continue
-                if label != "FedAvg" and len(some) > 2:
-                    lead = difference(against(some, base, ACCURACY, reuse))
+                leads = both(some, base, reuse) if label != "FedAvg" else ["–", "–"]
                 ours, theirs = (x[0]["bytes_up"] + x[0]["bytes_down"] for x in (some, base))
                 told = [f"{100 * ours / theirs:.0f} %", spread([ACCURACY(x) for x in some])]
-                rows.append([condition + network, label, *told, lead, str(len(some))])
-    head = ["data", "method", "bytes", "accuracy", "difference to FedAvg", "seeds"]
-    return table(head, rows, left=2)
+                rows.append([condition + network, label, *told, *leads, str(len(some))])
+    head = ["data", "method", "bytes", "accuracy", "difference to FedAvg", "for fresh rows"]
+    return table([*head, "seeds"], rows, left=2)
 
 
 def fedaug() -> str:
