@@ -82,3 +82,12 @@ def unknown(
     if not near or len(known) <= FEW:
         hint.append(f"valid names are {', '.join(known)}.")
     return ConfigError(f"unknown {kind} '{name}': {' '.join(hint)}")
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing, in a sentence.
+
+    >>> counted(1, "round"), counted(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{number} {thing}{'s' * (number != 1)}"

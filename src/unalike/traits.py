@@ -35,6 +35,7 @@ class Trait(StrEnum):
     STEP_IN_WEIGHTS = "has weights that include a step length"
     SEVERAL_ROUNDS_IN_UPLOAD = "uploads the work of several rounds at once"
     SENDS_NO_MODEL = "sends no model"
+    MAKES_EXAMPLES = "makes examples that nobody has"
 
     MANY_SERVERS = "has several servers"
     EDGE_SERVERS = "has servers that each see some of the clients"

@@ -9,6 +9,7 @@ from unalike import rng
 from unalike.errors import ConfigError
 from unalike.run.build import experiment
 from unalike.run.config import parse
+from unalike.run.execute import start
 from unalike.run.fidelity import coverage, features, frechet, trained
 from unalike.run.rounds import rounds
 
@@ -89,7 +90,10 @@ def test_an_extractor_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"evaluation": {"fidelity": True}}, "this method generates none; use it with fedevg"),
+        (
+            {"evaluation": {"fidelity": True}},
+            "method generates none; use it with one of fedevg",
+        ),
         (
             {
                 "evaluation": {"fidelity": True, "extractor": "nowhere.py:f"},
@@ -108,3 +112,10 @@ def test_a_name_without_a_function():
     asked = {"fidelity": True, "extractor": "features.py"}
     with pytest.raises(ConfigError, match=r"such as 'features\.py:extract'"):
         records(method={"name": "fedcvae"}, evaluation=asked)
+
+
+def test_what_shows_in_the_first_round_leaves_no_folder(tmp_path):
+    raw = {"rounds": 1, "evaluation": {"fidelity": True}, "run": {"folder": str(tmp_path / "run")}}
+    with pytest.raises(ConfigError, match="makes none"):
+        start(parse(raw))
+    assert not (tmp_path / "run").exists()

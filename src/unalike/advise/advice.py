@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from unalike.advise.entrants import BASELINE, PERSONAL
 from unalike.advise.tournament import Outcome, Result
-from unalike.advise.words import counted
 from unalike.compare.statistics.paired import Paired, outcome, paired
 from unalike.compare.statistics.reuse import Reuse
+from unalike.errors import counted
 from unalike.metrics.catalogue import metric
 from unalike.tables.format import interval, signed, size
 

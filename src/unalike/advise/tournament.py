@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, last_rung, rungs, survivors
 from unalike.advise.rates import best, search
-from unalike.advise.words import counted
-from unalike.errors import ConfigError, UnalikeError
+from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
 from unalike.run.config import Config

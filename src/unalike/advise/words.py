@@ -81,12 +81,3 @@ def model_in_words(model: Named, parameters: int) -> str:
     settings = ", ".join(f"{k} = {v}" for k, v in model.settings.items() if v is not None)
     size = f"{model.name} of {whole(parameters)} parameters"
     return f"{size} ({settings})" if settings else size
-
-
-def counted(number: int, thing: str) -> str:
-    """So many of a thing.
-
-    >>> counted(1, "round"), counted(2, "round")
-    ('1 round', '2 rounds')
-    """
-    return f"{number} {thing}{'s' * (number != 1)}"

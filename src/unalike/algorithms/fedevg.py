@@ -102,7 +102,7 @@ class FedEvgMethod(Method):
     """Clients shape a shared synthetic dataset; no model ever travels."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.SENDS_NO_MODEL})
+    traits = frozenset({Trait.SENDS_NO_MODEL, Trait.MAKES_EXAMPLES})
     refuses = {
         **NO_MODEL_SENT,
         Trait.MANY_SERVERS: "servers would average synthetic examples, and an average is not an "

@@ -121,7 +121,7 @@ class Generating(Method):
     """What methods that train a generator have in common."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.SENDS_NO_MODEL})
+    traits = frozenset({Trait.SENDS_NO_MODEL, Trait.MAKES_EXAMPLES})
     refuses = {Trait.WEIGHTS_FOLLOW_LOSSES: NO_MODEL_SENT[Trait.WEIGHTS_FOLLOW_LOSSES]}
     label: ClassVar[str]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
+from unalike.errors import counted
 from unalike.metrics.catalogue import TESTS, main_metric
 from unalike.report import outcome
 from unalike.run.folder import read_json
@@ -33,7 +34,8 @@ def conclude(console: Console, folder: Path) -> None:
     )
     if summary["rejected"] or summary["skipped"]:
         console.print(
-            f"{summary['rejected']} updates refused, {summary['skipped']} rounds changed nothing"
+            f"{counted(summary['rejected'], 'update')} refused, "
+            f"{counted(summary['skipped'], 'round')} changed nothing"
         )
     if "exploded" in summary:
         console.print(
@@ -41,7 +43,8 @@ def conclude(console: Console, folder: Path) -> None:
             "times that of an untrained guess"
         )
     if summary["noted"]:
-        console.print(f"{summary['noted']} rounds with a note, see notes in rounds.jsonl")
+        noted = counted(summary["noted"], "round")
+        console.print(f"{noted} with a note, see notes in rounds.jsonl")
     if "target" in summary:
         console.print(outcome.reached(summary["target"]))
     if "made" in summary:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from unalike.compare.labels import combined
+from unalike.errors import counted
 from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
@@ -47,7 +48,7 @@ class View:
         if self.introduce:
             self._introduce(made, skew, folder)
         if done == self.rounds:
-            self._say(f"all {done} rounds were already done")
+            self._say("all rounds were already done")
         elif done:
             self._say(f"resuming after round {done} of {self.rounds}")
         self.progress.start()
@@ -57,8 +58,8 @@ class View:
         sim, config = made.simulation, made.config
         data = data_name(config.data.resolved())
         self._say(
-            f"{self.name} on {data}: {made.federation.n_clients} clients, "
-            f"{self.rounds} rounds, {config.model.name}, {sim.engine} on {sim.device} "
+            f"{self.name} on {data}: {counted(made.federation.n_clients, 'client')}, "
+            f"{counted(self.rounds, 'round')}, {config.model.name}, {sim.engine} on {sim.device} "
             f"({made.engine})"
         )
         self._say(_read(made.federation.examples))
@@ -134,7 +135,7 @@ def _read(examples: Examples) -> str:
     shape = examples.x.shape[1:]
     each = " x ".join(map(str, shape))
     if len(shape) == 1:
-        each += " features" if examples.x.is_floating_point() else " symbols"
+        each = counted(shape[0], "feature" if examples.x.is_floating_point() else "symbol")
     test = "" if examples.test_y is None else f" and {whole(len(examples.test_y))} for testing"
     many = whole(len(examples))
     if examples.ranges is None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from unalike.engine.course import Progress
 from unalike.engine.ranks import Ranks
-from unalike.errors import ConfigError, OwnCodeError, RunError
+from unalike.errors import ConfigError, DataError, OwnCodeError, RunError, counted
 from unalike.files import write
 from unalike.run import manifest
 from unalike.run.build import Experiment, experiment
@@ -65,7 +65,9 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, folder: Path, done: int) -> None:
         """With ``done`` rounds saved."""
-        super().__init__(f"stopped, {done} rounds saved; continue with: unalike resume {folder}")
+        super().__init__(
+            f"stopped, {counted(done, 'round')} saved; continue with: unalike resume {folder}"
+        )
         self.folder, self.done = folder, done
 
 
@@ -185,13 +187,17 @@ def _go(
             _finish(made, folder, progress, checkpoint, origin, keeper)
     except KeyboardInterrupt:
         raise Interrupted(folder, saved) from None
+    except (ConfigError, DataError):
+        if found is None and not logs[0].size:  # what was wrong shows in the first round only
+            clear(folder)
+        raise
     except OwnCodeError as error:
         if not logs[0].size:  # there is nothing to continue
             clear(folder)
             raise
         raise OwnCodeError(
-            f"{str(error).rstrip('.')}; {saved} rounds are saved: repair it, then continue with: "
-            f"unalike resume {folder} --changed-code",
+            f"{str(error).rstrip('.')}; {counted(saved, 'round')} saved: repair it, then continue "
+            f"with: unalike resume {folder} --changed-code",
             error.frames,
         ) from error
 

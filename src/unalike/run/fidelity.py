@@ -19,12 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from unalike import rng
+from unalike.algorithms.table import METHODS
 from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
 from unalike.generator import seeded
 from unalike.run.build import Experiment
 from unalike.run.extractor import Extractor, extractor
+from unalike.traits import Trait
 
 STEPS, BATCH, FEATURES = 300, 128, 32  # of the small network
 NEIGHBOUR = 5
@@ -39,9 +41,10 @@ class Fidelity:
         """Refuses a method that makes no examples, before the first round."""
         algorithm, w = made.recipe.algorithm, made.course.w
         if "synthetic" not in algorithm.products(algorithm.server_init(w, rng.key(0))):
+            makers = (name for name, m in METHODS.items() if Trait.MAKES_EXAMPLES in m.traits)
             raise ConfigError(
                 "evaluation.fidelity measures generated examples, and this method generates "
-                "none; use it with fedevg, fedcvae or fedcgan, or leave it out."
+                f"none; use it with one of {', '.join(makers)}, or leave it out."
             )
         data = made.federation
         e, path = data.examples, made.config.evaluation.extractor

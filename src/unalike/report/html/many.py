@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from unalike.errors import counted
 from unalike.metrics.catalogue import SECTIONS, head
 from unalike.report.records import Place, Record, Study
 from unalike.report.series import section_of
@@ -16,14 +17,12 @@ Done = Sequence[tuple[Place, Record]]  # runs and their summaries
 def in_one_sentence(study: Study, done: Done) -> str:
     """How many runs of what there are."""
     seeds = sorted({len(scores) for scores in _by_place(study, done).values()})
-    repeated = (
-        _counted(seeds[-1], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    )
+    repeated = counted(seeds[-1], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     finished = sum(run.finished for _, run in study.begun)
     return (
-        f"{_counted(len(study.places), 'run')}, {finished} of them finished: "
-        f"{_counted(len(study.methods), 'method')} under "
-        f"{_counted(len(study.partitions), 'condition')}, {repeated} each. The first table of "
+        f"{counted(len(study.places), 'run')}, {finished} of them finished: "
+        f"{counted(len(study.methods), 'method')} under "
+        f"{counted(len(study.partitions), 'condition')}, {repeated} each. The first table of "
         "the results shows their outcome."
     )
 
@@ -54,7 +53,3 @@ def _by_place(study: Study, done: Done) -> dict[tuple[str, str], list[float]]:
 def _mean(values: Sequence[float], study: Study) -> Cell:
     mean = score(sum(values) / len(values) if values else None, study.metric)
     return mean if len(values) < 2 else mean._replace(mark=f" (n = {len(values)})")
-
-
-def _counted(n: int, thing: str) -> str:
-    return f"{n} {thing}{'s' * (n != 1)}"

@@ -10,6 +10,7 @@ from unalike.compare.lines import OVERALL, Analysis, Line
 from unalike.compare.results import collect
 from unalike.compare.spec import Comparison
 from unalike.compare.tables import differences, pivot, scores, speeds
+from unalike.errors import counted
 from unalike.metrics.catalogue import METRICS, TESTS, head, main_metric, metric
 from unalike.report import outcome
 from unalike.report.html import many
@@ -222,7 +223,7 @@ def regrets(study: Study) -> Table | None:
 def _noted(method: str, runs: list[Run]) -> list[str]:
     """What a method had to say of its rounds, the most frequent first."""
     said = Counter(note for run in runs for r in run.rounds for note in r.get("notes", ()))
-    return [f"{method}: {note} ({n} rounds)." for note, n in said.most_common(NOTES)]
+    return [f"{method}: {note} ({counted(n, 'round')})." for note, n in said.most_common(NOTES)]
 
 
 def _mean_use(runs: Sequence[Run]) -> dict[str, float]:
