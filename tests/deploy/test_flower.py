@@ -33,7 +33,8 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.post import Post
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, RunError
+from unalike.federation.readers import from_arrays
 from unalike.run.build import assemble, task
 from unalike.run.config import parse, read_config
 
@@ -136,6 +137,37 @@ def test_a_carrier_of_bytes_changes_nothing(
     same(tmp_path / "run", recipe)
 
 
+def test_sites_hear_why_a_run_through_flower_cannot_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "REST", 0.01)
+    monkeypatch.setattr(hub, "Carrier", Carrier)
+    (tmp_path / "recipe.toml").write_text("rounds = 1")
+    left, threads = list[str](), list[threading.Thread]()
+
+    def run(name: str, width: int, line: Post) -> None:
+        own = from_arrays(np.zeros((9, width)), [0, 1, 2] * 3)
+        try:
+            work(name, own, line, tmp_path / name, Policy(), print, 20.0)
+        except RunError as error:
+            left.append(str(error))
+        finally:
+            line.close()
+
+    for name, width in (("a", 3), ("b", 4)):
+        given = (name, width, Post(tmp_path / f"{name}.sock"))
+        threads.append(threading.Thread(target=run, args=given, daemon=True))
+        threads[-1].start()
+    told = {"folder": str(tmp_path / "run"), "sites": "a b", "seconds": 20.0}
+    grid = Grid({i: tmp_path / f"{name}.sock" for i, name in enumerate("ab")})
+    with pytest.raises(RunError, match="have different data"):
+        hub.coordinate(grid, told | {"recipe": str(tmp_path / "recipe.toml")})
+    for thread in threads:
+        thread.join(20)
+    assert len(left) == 2
+    assert all("the coordinator has ended the run: sites 'a' and 'b'" in text for text in left)
+
+
 def test_a_superlink_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="takes code from anyone"):
         hub.refuse_exposed("10.0.0.5:8000")
@@ -147,6 +179,20 @@ def test_a_superlink_that_others_can_reach_is_refused(tmp_path: Path) -> None:
         else:
             with pytest.raises(ConfigError, match="also listens on other addresses"):
                 hub.refuse_exposed("127.0.0.1:8000", tmp_path / "tcp")
+
+
+def test_where_there_is_no_table_of_listeners_the_port_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.3", 0))
+        s.listen()
+        link = f"127.0.0.1:{s.getsockname()[1]}"
+        monkeypatch.setattr(socket, "gethostbyname_ex", lambda name: (name, [], ["127.0.0.3"]))
+        hub.refuse_exposed(link, tmp_path / "none")  # it is loopback, too
+        monkeypatch.setattr(hub, "loopback", lambda address: address.startswith("127.0.0.1:"))
+        with pytest.raises(ConfigError, match="listens on other addresses, too"):
+            hub.refuse_exposed(link, tmp_path / "none")
 
 
 # With Flower itself.

@@ -228,6 +228,11 @@ class Desk:
             here = set(self._here())
             self._ready.wait_for(lambda: here <= self._left, LAST_WORD)
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is a last word."""
+        return self._ending is not None
+
     def _ended(self, site: str) -> Parcel | None:
         """The last word, for a site that asks."""
         if self._ending is not None:

@@ -7,6 +7,7 @@ say, so a layout in which others can reach it is refused.
 
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -24,11 +25,12 @@ from unalike.deploy.messages import MessageError
 from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
 from unalike.deploy.serving import serve
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.config import read_config
 
 REST = 0.1  # seconds between two looks
 AGAIN = 5.0  # seconds before a node that failed hears its question again
+SETTLE = 30.0  # seconds for the last word of a coordinator that failed
 APP = files("unalike.deploy") / "flower_app"
 
 
@@ -65,17 +67,30 @@ def refuse_exposed(link: str, table: Path = Path("/proc/net/tcp")) -> None:
     why = "Flower's control interface takes code from anyone who reaches it"
     if not loopback(link):
         raise ConfigError(f"'{link}' is not a local address, and {why}.")
-    port = f":{int(link.rpartition(':')[2]):04X}"
+    number = int(link.rpartition(":")[2])
+    exposed = (
+        f"the SuperLink at '{link}' also listens on other addresses, and {why}; start it with "
+    )
+    exposed += "--host 127.0.0.1 and let sites in through a proxy for /v1/fleet/."
+    if not table.exists() and _reached(number):  # not every system has such a table
+        raise ConfigError(exposed)
+    port = f":{number:04X}"
     for version in (table, table.with_name(f"{table.name}6")):
         for line in version.read_text().splitlines()[1:] if version.exists() else ():
             local, _, state = line.split()[1:4]
             inside = local[6:9] == "7F:" or local.startswith(f"{'0' * 24}01000000")
             if state == "0A" and local.endswith(port) and not inside:
-                raise ConfigError(
-                    f"the SuperLink at '{link}' also listens on other addresses, and {why}; "
-                    "start it with --host 127.0.0.1 and let sites in through a proxy for "
-                    "/v1/fleet/."
-                )
+                raise ConfigError(exposed)
+
+
+def _reached(port: int) -> bool:
+    """Whether somebody listens at a port of this machine's addresses that others know."""
+    for address in socket.gethostbyname_ex(socket.gethostname())[2]:
+        with socket.socket() as s:
+            s.settimeout(2.0)
+            if not loopback(f"{address}:{port}") and s.connect_ex((address, port)) == 0:
+                return True
+    return False
 
 
 def coordinate(grid: Any, told: Mapping[str, Any]) -> None:
@@ -86,8 +101,14 @@ def coordinate(grid: Any, told: Mapping[str, Any]) -> None:
     desk = Desk(names, Audit(folder / "audit.jsonl"))
     carrier = Carrier(grid, desk, {int(i): name for name, i in known.items()})
     threading.Thread(target=carrier.run, daemon=True).start()
-    serve(config, names, folder, desk, _say, seconds=float(told["seconds"]))
-    desk.close()
+    try:
+        serve(config, names, folder, desk, _say, seconds=float(told["seconds"]))
+    except UnalikeError as error:
+        desk.end(str(error), failed=True)
+        carrier.settle()
+        raise
+    finally:
+        desk.close()
 
 
 class Carrier:
@@ -100,6 +121,7 @@ class Carrier:
         self.welcomed: set[str] = set()
         self.waiting: dict[str, tuple[int, bytes]] = {}  # message -> node and what it was
         self.resting: dict[int, float] = {}  # nodes that failed, and until when they are left alone
+        self.told: set[int] = set()  # nodes that were sent the coordinator's last word
 
     def run(self) -> None:
         """Until the desk is closed."""
@@ -107,18 +129,26 @@ class Carrier:
             now = time.monotonic()
             busy = {node for node, _ in self.waiting.values()}
             busy |= {node for node, end in self.resting.items() if end > now}
-            for node in set(self.grid.get_node_ids()) - busy:
+            for node in set(self.grid.get_node_ids()) - busy - self.told:
                 self._send(node)
             for reply in self.grid.pull_messages(list(self.waiting)):
                 self._take(reply)
             time.sleep(REST)
 
+    def settle(self) -> None:
+        """Wait until all sites have heard the last word, for some time."""
+        end = time.monotonic() + SETTLE
+        while time.monotonic() < end and (self.waiting or self.told != self.site.keys()):
+            time.sleep(REST)
+
     def _send(self, node: int) -> None:
         """What a node is to hear next, if anything."""
         site = self.site.get(node)
+        if site is not None and self.desk.ended:
+            self.told.add(node)
         if site is None:
             self._push(node, HELLO)
-        elif site not in self.welcomed:
+        elif site not in self.welcomed and not self.desk.ended:
             if welcome := self.desk.hello(site, b""):
                 self.welcomed.add(site)
                 self._push(node, WELCOME, welcome)

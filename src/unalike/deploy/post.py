@@ -55,7 +55,10 @@ class Post:
             with self._ready:
                 self._hello, self._anew = raw or self._hello, False
                 self._ready.notify_all()
-                return self._welcome
+                if self._welcome or self._questions.empty():
+                    return self._welcome
+            question, self._open = self._questions.get()  # before a welcome, only the last word
+            return question
         if name == "Answer":
             if self._open is None:
                 raise MessageError("nobody waits for this answer.")
@@ -73,6 +76,8 @@ class Post:
 
     def close(self) -> None:
         """Take nothing more, once those who wait for an answer have it."""
+        if self._open is not None:  # what was said needs none
+            self._open.put(b"")
         with self._ready:
             self._ready.wait_for(lambda: not self._owed, LAST)
         self.server.close()
