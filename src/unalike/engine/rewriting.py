@@ -13,8 +13,11 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import fx
 
+from unalike.engine.placing import Place, may_view, placed
+
 ATEN = torch.ops.aten
 _SAME = {ATEN.detach.default, ATEN.alias.default, ATEN.lift_fresh_copy.default}
+MANY = 4  # products in a sum that are made one
 _IN_PLACE = {
     ATEN.add.Tensor: ATEN.add_.Tensor,
     ATEN.addcmul.default: ATEN.addcmul_.default,
@@ -36,9 +39,10 @@ class Rewritten(NamedTuple):
     """A step in two pieces."""
 
     before: fx.GraphModule  # from what stays the same to what steps read of it
-    step: fx.GraphModule  # from (carry, that, now) to the next carry
+    step: fx.GraphModule  # from (carry, that, now, places) to the next carry
     owned: list[int]  # leaves of the carry that a step writes into
     now: list[int]  # which of the inputs of the moment it reads
+    places: list[Place]  # memory that it writes into
 
 
 def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
@@ -51,6 +55,7 @@ def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
     _transposed_twice(graph)
     graph.eliminate_dead_code()
     _rows_by_number(graph)
+    _sums_of_products(graph)
     _products_that_add(graph)
     graph.eliminate_dead_code()
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
@@ -63,11 +68,14 @@ def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
     computed = [n for n in same if n.op == "call_function"]
     results = next(n for n in graph.nodes if n.op == "output").args[0]
     moving = [n for n in _calls(graph) if n not in same]
+    places = placed(graph, moving)
+    seen = {"carry": carry, "same": read, "now": moment, "places": list(places)}
     return Rewritten(
         _piece(traced, {"fixed": fixed}, computed, read),
-        _piece(traced, {"carry": carry, "same": read, "now": moment}, moving, list(results)),
+        _piece(traced, seen, moving, list(results)),
         owned,
         [now.index(n) for n in moment],
+        list(places.values()),
     )
 
 
@@ -120,6 +128,83 @@ def _rows_by_number(graph: fx.Graph) -> None:
         rows = first.meta["val"]
         if rows.ndim == 1 and rows.dtype == torch.int64:
             node.target, node.args = ATEN.index_select.default, (x, 0, first)
+
+
+def _sums_of_products(graph: fx.Graph) -> None:
+    """Many thin products added up as one: those of all moments of a recurrent layer, for example.
+
+    ``a_1 @ b_1 + a_2 @ b_2 + ...`` is ``[a_1 a_2 ...] @ [b_1; b_2; ...]``, one pass over the
+    result in place of many.
+    """
+    for node in _calls(graph, ATEN.add.Tensor):
+        if any(_plain_sum(u) and _like(u, node) for u in node.users) or not _plain_sum(node):
+            continue  # a part of a longer sum
+        thin, rest = list[tuple[Any, Any]](), list[fx.Node]()
+        for term in _terms(node):
+            factors = _thin(term)
+            rest.append(term) if factors is None else thin.append(factors)
+        if len(thin) < MANY:
+            continue
+        with graph.inserting_before(node):
+            left = _side_by_side(graph, [a for a, _ in thin], 1)
+            right = _side_by_side(graph, [b for _, b in thin], 0)
+            total = _new(graph, ATEN.mm.default, left, right)
+            for term in rest:
+                total = _new(graph, ATEN.add.Tensor, term, total)
+        _replace(node, total)
+
+
+def _plain_sum(node: fx.Node) -> bool:
+    if not _is(node, ATEN.add.Tensor) or node.kwargs:
+        return False
+    return all(isinstance(x, fx.Node) and _like(x, node) for x in node.args[:2])
+
+
+def _terms(node: fx.Node) -> list[fx.Node]:
+    """What a sum adds up, as far as nobody else reads a part of it."""
+    found, open_ = list[fx.Node](), [node]
+    while open_:
+        here = open_.pop()
+        if here is node or (_plain_sum(here) and len(here.users) == 1):
+            open_ += cast(list[fx.Node], here.args[:2])
+        else:
+            found.append(here)
+    return found
+
+
+def _thin(term: fx.Node) -> tuple[Any, Any] | None:
+    """The factors of a product that are together smaller than it, if nobody else reads it."""
+    turned = _is(term, ATEN.t.default)
+    product = cast(fx.Node, term.args[0]) if turned else term
+    if not _is(product, ATEN.mm.default) or len(term.users) != 1 or len(product.users) != 1:
+        return None
+    a, b = cast(list[fx.Node], product.args)
+    if a.meta["val"].numel() + b.meta["val"].numel() > product.meta["val"].numel():
+        return None
+    if not turned:
+        return a, b
+    with term.graph.inserting_before(term):
+        return _transposed(term.graph, b), _transposed(term.graph, a)
+
+
+def _side_by_side(graph: fx.Graph, several: list[fx.Node], axis: int) -> fx.Node:
+    """Matrices as one; transposed ones as the transposed of one, so that they are read in order."""
+    if all(_is(x, ATEN.t.default) for x in several):
+        inner = [cast(fx.Node, x.args[0]) for x in several]
+        return _transposed(graph, _new(graph, ATEN.cat.default, inner, 1 - axis))
+    return _new(graph, ATEN.cat.default, several, axis)
+
+
+def _transposed(graph: fx.Graph, x: fx.Node) -> fx.Node:
+    inner = cast(fx.Node, x.args[0]) if _is(x, ATEN.t.default) else None
+    return _new(graph, ATEN.t.default, x) if inner is None else inner
+
+
+def _new(graph: fx.Graph, op: Any, *args: Any) -> fx.Node:
+    """One more operation."""
+    new = graph.call_function(op, args)
+    new.meta["val"] = op(*fx.node.map_arg(args, lambda n: n.meta["val"]))
+    return new
 
 
 def _products_that_add(graph: fx.Graph) -> None:
@@ -219,19 +304,9 @@ def _last_read(node: fx.Node, but: fx.Node, order: dict[fx.Node, int]) -> int:
         if user is but and user.args[0] is node and node not in user.args[1:]:
             continue
         last = max(last, order[user])
-        if user.op == "call_function" and _may_view(user):
+        if user.op == "call_function" and may_view(user, node):
             last = max(last, _last_read(user, but, order))
     return last
-
-
-def _may_view(node: fx.Node) -> bool:
-    """Whether a result may share memory with an input."""
-    schema = getattr(node.target, "_schema", None)
-    return (
-        schema is None
-        or any(r.alias_info is not None for r in schema.returns)
-        or "reshape" in str(node.target)
-    )
 
 
 def _piece(

@@ -18,6 +18,7 @@ from torch import Tensor, fx, nn
 
 from unalike import mapped, tree
 from unalike.batches import Batches
+from unalike.engine.placing import Place
 from unalike.engine.recording import recorded
 from unalike.engine.rewriting import Parts, rewritten
 from unalike.errors import warn_once
@@ -42,9 +43,11 @@ class Form(NamedTuple):
 class _Loop(nn.Module):
     """Client after client, the step as often as each one takes it; compiled by TorchScript."""
 
-    def __init__(self, before: nn.Module, step: nn.Module, owned: list[bool]) -> None:
+    def __init__(
+        self, before: nn.Module, step: nn.Module, owned: list[bool], turned: list[bool]
+    ) -> None:
         super().__init__()
-        self.before, self.step, self.owned = before, step, owned
+        self.before, self.step, self.owned, self.turned = before, step, owned, turned
 
     def forward(
         self,
@@ -53,26 +56,30 @@ class _Loop(nn.Module):
         start: list[Tensor],
         fixed: list[Tensor],
         now: list[Tensor],
+        places: list[Tensor],
     ) -> None:
         for j in range(len(times)):
             same = self.before([x.select(0, j) for x in fixed])
             seen = [x.select(0, j) for x in now]
             carry = [x.select(0, j) for x in start]
             for i, owned in enumerate(self.owned):
-                if owned:  # every step writes into what will be handed back
+                if self.turned[i]:
+                    carry[i] = carry[i].clone(memory_format=torch.channels_last)
+                elif owned:  # every step writes into what will be handed back
                     carry[i] = out[i].select(0, j).copy_(carry[i])
             for s in range(times[j]):
-                carry = self.step(carry, same, [x.select(0, s) for x in seen])
+                carry = self.step(carry, same, [x.select(0, s) for x in seen], places)
             for i, owned in enumerate(self.owned):
-                if not owned:
+                if self.turned[i] or not owned:
                     out[i].select(0, j).copy_(carry[i])
 
 
 class Program(NamedTuple):
     """A loop over one traced step, for any number of clients."""
 
-    loop: Callable[[list[int], list[Tensor], list[Tensor], list[Tensor], list[Tensor]], None]
+    loop: Callable[..., None]
     now: list[int]  # which inputs of the moment it reads
+    places: list[Place]  # memory that a step writes into
     passes: int  # gradients that one step takes
 
     def __call__(
@@ -83,7 +90,7 @@ class Program(NamedTuple):
         read = [now[i] for i in self.now]
         # Optimized, TorchScript would compute the first calls in another way than later ones.
         with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            self.loop(times, out, carry, fixed, read)
+            self.loop(times, out, carry, fixed, read, [place.taken() for place in self.places])
         return out
 
 
@@ -253,17 +260,32 @@ def _program(
         times, wanted = min(2, times), carry
         for s in range(times):  # first of all: whatever a thread makes once is not traced
             wanted = pure(*wanted, *fixed, *(x[s] for x in now))
-        # As objects of their own: a tensor that is carried and given would be taken for one input.
         first = [x[0] for x in now]
-        graph = _traced(pure, tuple(x.detach() for x in (*carry, *fixed, *first)))
-        parts = Parts(len(carry), len(fixed), len(now))
-        before, step, owned, read = rewritten(graph, parts)
-        loop = torch.jit.script(_Loop(before, step, [i in owned for i in range(len(carry))]))
-        program = Program(loop, read, passes)
-        found = program([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
-        if not _near(carry, wanted, [x[0] for x in found]):
-            raise Untraceable("its trace gives different numbers")
-    return program
+
+        def made(turned: list[bool]) -> Program:
+            held = [_turned(x) if yes else x for x, yes in zip(carry, turned, strict=True)]
+            # As objects of their own: a tensor that is carried and given would be taken for one.
+            graph = _traced(pure, tuple(x.detach() for x in (*held, *fixed, *first)))
+            before, step, owned, read, places = rewritten(graph, parts)
+            loop = _Loop(before, step, [i in owned for i in range(len(carry))], turned)
+            program = Program(torch.jit.script(loop), read, places, passes)
+            found = program([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
+            if not _near(carry, wanted, [x[0] for x in found]):
+                raise Untraceable("its trace gives different numbers")
+            return program
+
+        parts, kernels = Parts(len(carry), len(fixed), len(now)), [x.ndim == 4 for x in carry]
+        if any(kernels):
+            try:
+                return made(kernels)
+            except Exception:  # a module that wants its images in the order of memory
+                pass
+        return made([False] * len(carry))
+
+
+def _turned(kernel: Tensor) -> Tensor:
+    """With the channels last in memory, as convolutions and pooling are fastest on a CPU."""
+    return kernel.clone(memory_format=torch.channels_last)
 
 
 def _traced(f: Callable[..., list[Tensor]], args: tuple[Tensor, ...]) -> fx.GraphModule:
