@@ -139,7 +139,7 @@ def test_engines_agree(method: str) -> None:
         ({"shift": [{"name": "label_noise", "ratio": 0.2}]}, "label_noise replaces classes"),
         ({"attack": {"name": "label_flip"}}, "has a number to predict; use sign_flip or noise."),
         ({"attack": {"name": "backdoor"}}, "has a number to predict; use sign_flip or noise."),
-        ({"local": {"class_weights": "balanced"}}, "for classes of rows, and this is a regression"),
+        ({"local": {"class_weights": "balanced"}}, "for classes, and this is a regression"),
         ({"evaluation": {"select": "f1"}}, "'f1', which a regression does not have; use rmse."),
         ({"method": "fedevg"}, "needs a multi-class task, this one is a regression"),
         ({"method": "fedcvae"}, "needs a multi-class task, this one is a regression"),
