@@ -85,12 +85,11 @@ def test_one_client_and_many_steps_are_least_squares() -> None:
     )
     raw = Diabetes().load()
     train, test = (np.flatnonzero(data.part == part) for part in (TRAIN, TEST))
-    x, y = raw.x.numpy(), raw.y.numpy()
-    line = LinearRegression().fit(x[train], y[train])
-    error = line.predict(x[test]) - y[test]
+    line = LinearRegression().fit(raw.x[train], raw.y[train])
+    error = line.predict(raw.x[test]) - raw.y[test].numpy()
     judged = found.summary["last"]["local"]
     assert judged["rmse"]["mean"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=2e-3)
-    assert judged["r2"]["mean"] == pytest.approx(line.score(x[test], y[test]), abs=5e-3)
+    assert judged["r2"]["mean"] == pytest.approx(line.score(raw.x[test], raw.y[test]), abs=5e-3)
     assert found.summary["selected_on"].startswith("validation rmse")
 
 
@@ -140,7 +139,7 @@ def test_engines_agree(method: str) -> None:
         ({"shift": [{"name": "label_noise", "ratio": 0.2}]}, "label_noise replaces classes"),
         ({"attack": {"name": "label_flip"}}, "has a number to predict; use sign_flip or noise."),
         ({"attack": {"name": "backdoor"}}, "has a number to predict; use sign_flip or noise."),
-        ({"local": {"class_weights": "balanced"}}, "is for classes, and this is a regression"),
+        ({"local": {"class_weights": "balanced"}}, "for classes, and this is a regression"),
         ({"evaluation": {"select": "f1"}}, "'f1', which a regression does not have; use rmse."),
         ({"method": "fedevg"}, "needs a multi-class task, this one is a regression"),
         ({"method": "fedcvae"}, "needs a multi-class task, this one is a regression"),
