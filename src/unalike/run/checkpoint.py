@@ -62,6 +62,11 @@ class Checkpoint:
         notes |= self._origins | self.shards.notes() | self.beside.notes()
         for log in self.logs:
             log.sync()
+            if log.path.stat().st_size != log.size:
+                raise RunError(
+                    f"'{log.path}' was changed by something else while the run went on; start it "
+                    "again in another folder."
+                )
             notes[f"{log.path.name}:size"] = str(log.size)
             notes[f"{log.path.name}:sha256"] = log.hash.hexdigest()
         sync_folder(self.folder)  # the names of the logs
