@@ -24,10 +24,14 @@ PEERS = {  # script, and what its environment holds beside NumPy
     "unalike": ("unalike_.py", None),
     "pfl-research": ("pfl_.py", ["torch==2.13.0", "pfl[pytorch]==0.6.0"]),
     "FedLab": ("fedlab_.py", ["torch==2.13.0", "fedlab==1.3.0"]),
+    "BlazeFL": ("blazefl_.py", ["torch==2.13.0", "blazefl[contrib]==2.0.3"]),
     "JAX by hand": ("jax_.py", ["jax==0.10.2", "jaxlib"]),
+    "FedJAX": ("fedjax_.py", ["jax==0.4.25", "jaxlib==0.4.25", "numpy<2", "fedjax==0.0.17"]),
     "Flower": ("flower_.py", ["torch==2.13.0", "flwr[simulation]==1.41.0"]),
 }
 FOLDERS = {"pfl-research": "pfl", "FedLab": "fedlab", "JAX by hand": "jax", "Flower": "flower"}
+FOLDERS |= {"BlazeFL": "blazefl", "FedJAX": "fedjax"}
+PYTHON = {"BlazeFL": "python3.12"}  # where the one that runs this is too old, or too new
 
 
 def make(folder: Path) -> None:
@@ -35,7 +39,8 @@ def make(folder: Path) -> None:
     for name, (_, packages) in PEERS.items():
         if packages:
             at = folder / FOLDERS[name]
-            subprocess.run([sys.executable, "-m", "venv", str(at)], check=True)
+            python = PYTHON.get(name, sys.executable)
+            subprocess.run([python, "-m", "venv", str(at)], check=True)
             subprocess.run([at / "bin" / "pip", "install", "-q", "numpy", *packages], check=True)
 
 

@@ -1,5 +1,7 @@
 """Tables of docs/results/speed.md, from the records of the benchmarks."""
 
+from typing import Any
+
 from writer.results import lines, number, table
 
 WORK = {
@@ -24,7 +26,7 @@ METHODS |= {"superfed_mm": "SuPerFed"}
 def cpu() -> str:
     """Seconds of a bare loop, and how many times as fast each engine is."""
     rows = []
-    for line in lines("speed-cpu.jsonl"):
+    for line in _rounds("equal", "fedavg"):
         ratios = (line.get(f"bare_over_{side}") for side in ("fast", "traced", "sequential"))
         told = ("—" if r is None else number(r) for r in ratios)
         rows.append([WORK[line["work"]], number(line["bare_s"], 3), *told])
@@ -32,9 +34,52 @@ def cpu() -> str:
     return table(head, rows)
 
 
+def sizes() -> str:
+    """The same where clients have unequal numbers of examples."""
+    rows = [
+        [
+            WORK[x["work"]],
+            number(x["bare_s"], 3),
+            number(x["fast_s"], 3),
+            number(x["bare_over_fast"]),
+        ]
+        for x in _rounds("dirichlet", "fedavg")
+    ]
+    return table(["work", "bare loop, seconds", "`auto`, seconds", "times as fast"], rows)
+
+
+def stateful() -> str:
+    """A method whose clients keep models of their own."""
+    (line,) = _rounds("equal", "superfed_mm")
+    names = {"fast": "as `auto` computes", "traced": "one by one, traced"}
+    names |= {"sequential": "one by one, untraced"}
+    slowest = line["sequential_s"]
+    rows = [
+        [name, number(line[f"{side}_s"], 2), number(slowest / line[f"{side}_s"])]
+        for side, name in names.items()
+    ]
+    return table(["", "seconds a round", "times as fast as untraced"], rows)
+
+
+def _rounds(sizes: str, method: str) -> list[dict[str, Any]]:
+    """Records of ``benchmarks/engines.py``."""
+    found = lines("speed-cpu.jsonl")
+    return [x for x in found if (x["sizes"], x["method"]) == (sizes, method)]
+
+
 def peers() -> str:
-    """Seconds a round, and times the bare loop."""
-    found = {(x["work"], x["peer"]): x for x in lines("speed-peers.jsonl")}
+    """Seconds a round, and times the bare loop; sizes equal."""
+    return _peers("equal")
+
+
+def peers_by_sizes() -> str:
+    """The same where clients have unequal numbers of examples."""
+    return _peers("dirichlet")
+
+
+def _peers(sizes: str) -> str:
+    some = [x for x in lines("speed-peers.jsonl") if x["sizes"] == sizes]
+    found = {(x["work"], x["peer"]): x for x in some}
     names = list(dict.fromkeys(peer for _, peer in found))
     rows = [
         [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor
 
 CPU_BYTES = 2 << 30  # more would leave the caches anyway
 MANY = 8  # groups, so that some are left for workers that are done first
+CALL = 4e-3  # seconds of Python for clients of one width on a CPU, as measured on one,
+ROW = 1.5e-11  # and of a row of a minibatch for each byte of weights
 COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
 
 
@@ -51,6 +54,26 @@ def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]
         ends.append(int(cut[ends[-1]]))
     for a, b in zip(ends[:0:-1], ends[-2::-1], strict=True):
         yield torch.from_numpy(order[a:b].copy())
+
+
+def joined(widths: np.ndarray, steps: np.ndarray, model: int) -> np.ndarray:
+    """Widths of clients' minibatches, with narrow ones as wide as the next where that is cheaper.
+
+    Clients of one width are computed together, so each width has calls of its own; a step on more
+    rows takes longer by what a row costs, for weights of so many bytes.
+
+    >>> few, many = np.array([4, 8, 8]), np.array([4] * 500 + [8])
+    >>> joined(few, np.ones(3), model=1 << 20).tolist()
+    [8, 8, 8]
+    >>> np.unique(joined(many, np.ones(501), model=1 << 20)).tolist()
+    [4, 8]
+    """
+    widths, kinds = widths.copy(), np.unique(widths)
+    for narrow, wide in pairwise(kinds):
+        here = widths == narrow
+        if steps[here].sum() * (wide - narrow) * model * ROW < CALL:
+            widths[here] = wide
+    return widths
 
 
 def shares(steps: np.ndarray, count: int) -> list[Tensor]:

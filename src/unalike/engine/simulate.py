@@ -19,7 +19,7 @@ from unalike.draws import Draw, Extent, narrowed
 from unalike.engine import threads
 from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
-from unalike.engine.chunks import chunks, most, shares
+from unalike.engine.chunks import chunks, joined, most, shares
 from unalike.engine.examine import Examiner
 from unalike.engine.graphs import Graphs
 from unalike.engine.judging import USUAL, Exam
@@ -300,8 +300,8 @@ class Simulation:
         """Clients whose minibatches are as wide, in groups that stay in a cache."""
         sizes, batch = self.sizes[plan.ids].numpy(), self.batch_size
         steps = np.ceil(sizes * plan.epochs.numpy() / batch)
-        widths = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
         size = max(tree.size_bytes(self.w), 1)
+        widths = joined(np.minimum(2 ** np.ceil(np.log2(sizes)), batch), steps, size)
         at_once = self._largest or min(AT_ONCE, max(AT_ONCE_BYTES // size, 1))
         for width in np.unique(widths)[::-1]:
             here = np.flatnonzero(widths == width)
