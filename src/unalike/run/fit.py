@@ -93,6 +93,11 @@ def _refuse_unmade(module: nn.Module, what: str) -> None:
                 f"{what} has a lazy layer at '{name}', whose size is not known yet; give its "
                 "size, or call the model once on some rows where it is created."
             )
+        if weight.is_complex():
+            raise ConfigError(
+                f"{what} has complex numbers in '{name}', which cannot be saved; keep their real "
+                "and imaginary parts as two."
+            )
         if weight.is_meta:
             raise ConfigError(
                 f"{what} has no numbers in '{name}' (device 'meta'); make it on the CPU."
