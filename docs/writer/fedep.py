@@ -28,32 +28,6 @@ def _skewed(x: Line) -> float:
     return mean(accuracy for accuracy, mark in both if mark != "alpha = 50")
 
 
-def pure() -> str:
-    """FedEP where all clients are equally skewed: accuracy, and rounds to 95 % of FedAvg's best."""
-    rows = []
-    for condition in dict.fromkeys(x["condition"] for x in runs("fedep-pure")):
-        base = runs("fedep-pure", condition=condition, label="FedAvg")
-        targets = {x["seed"]: 0.95 * max(x["curve"]["global"]) for x in base}
-        for label in ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD"):
-            some = runs("fedep-pure", condition=condition, label=label)
-            found = [_reached(x, targets[x["seed"]]) for x in some if x["seed"] in targets]
-            there = [r for r in found if r is not None]
-            missed = f" ({len(there)} of {len(found)})" if len(there) < len(found) else ""
-            told = [spread([value("global")(x) for x in some]), "–"]
-            if label != "FedAvg":
-                told[1] = difference(against(some, base, value("global"), Reuse(fixed=10_000)))
-            told.append((f"{mean(there):.1f}" if there else "–") + missed)
-            rows.append([condition, label, *told, str(len(some))])
-    head = ["Dirichlet", "method", "accuracy", "difference to FedAvg", "rounds", "seeds"]
-    return table(head, rows, left=2)
-
-
-def _reached(x: Line, target: float) -> int | None:
-    """The first judged round that reaches a target."""
-    both = zip(x["curve"]["round"], x["curve"]["global"], strict=True)
-    return next((r for r, accuracy in both if accuracy >= target), None)
-
-
 def topologies() -> str:
     """The same runs under a server that stays, one that rotates, and none."""
     rows = []

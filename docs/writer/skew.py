@@ -25,16 +25,19 @@ def emd() -> str:
 
 
 def emd_dense() -> str:
-    """Samplers of equal EMD with every t, over seeds."""
-    iid, rows = runs("emd-dense", condition="iid"), []
-    for condition in dict.fromkeys(x["condition"] for x in runs("emd-dense")):
-        some = runs("emd-dense", condition=condition)
+    """Samplers of equal EMD over seeds, against iid data and against one priority label."""
+    conditions = list(dict.fromkeys(x["condition"] for x in runs("emd-dense")))
+    found = {c: runs("emd-dense", condition=c) for c in conditions}
+    rows = []
+    for condition, some in found.items():
         name, _, how = condition.partition(" ")
-        leads = ["–", "–"] if condition == "iid" else both(some, iid)
-        told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
+        first = next((c for c in conditions if c.startswith(f"{name} ll(1,")), condition)
+        to_iid = ["–", "–"] if condition == "iid" else both(some, found["iid"])
+        to_first = "–" if condition == first else both(some, found[first])[0]
+        told = [spread([ACCURACY(x) for x in some]), *to_iid, to_first, str(len(some))]
         rows.append([*(("0", "iid") if condition == "iid" else (name, how)), *told])
-    head = ["EMD", "sampler", "accuracy", "difference to iid", "for fresh rows", "seeds"]
-    return table(head, sorted(rows), left=2)
+    head = ["EMD", "sampler", "accuracy", "difference to iid", "for fresh rows"]
+    return table([*head, "to one label, ll(1)", "seeds"], sorted(rows), left=2)
 
 
 def epochs() -> str:

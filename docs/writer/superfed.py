@@ -87,24 +87,3 @@ def start() -> str:
     rows.append(["FedAvg", "–", plain, "–", plain, "–", str(len(some))])
     head = ["method", "L", "one λ for all, by validation", "difference to L = 0.4"]
     return table([*head, "*each client's best on test*", "in print", "seeds"], rows, left=1)
-
-
-def pull_and_push() -> str:
-    """The grid of mu and nu."""
-    printed = {  # Figure 2.3, CIFAR-10: nu = 0, 2, 5
-        "0": ("81.7", "83.8", "84.2"),
-        "0.01": ("84.6", "84.8", "84.3"),
-        "0.1": ("78.0", "82.2", "75.5"),
-        "1": ("58.2", "65.4", "66.2"),
-    }
-    base = runs("superfed-mu-nu", label="MM mu 0.01 nu 2")
-    rows = []
-    for mu, theirs in printed.items():
-        for nu, paper in zip(("0", "2", "5"), theirs, strict=True):
-            some = runs("superfed-mu-nu", label=f"MM mu {mu} nu {nu}")
-            told = [spread([value(s)(x) for x in some]) for s in ("common", "oracle")]
-            own = (mu, nu) == ("0.01", "2")
-            lead = "–" if own else difference(against(some, base, value("common"), ROWS))
-            rows.append([mu, nu, told[0], lead, told[1], paper, str(len(some))])
-    head = ["μ", "ν", "one λ for all, by validation", "difference to μ = 0.01, ν = 2"]
-    return table([*head, "*each client's best on test*", "in print", "seeds"], rows)
