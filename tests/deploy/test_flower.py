@@ -191,7 +191,7 @@ def test_where_there_is_no_table_of_listeners_the_port_is_tried(
         monkeypatch.setattr(socket, "gethostbyname_ex", lambda name: (name, [], ["127.0.0.3"]))
         hub.refuse_exposed(link, tmp_path / "none")  # it is loopback, too
         monkeypatch.setattr(hub, "loopback", lambda address: address.startswith("127.0.0.1:"))
-        with pytest.raises(ConfigError, match="listens on other addresses, too"):
+        with pytest.raises(ConfigError, match="also listens on other addresses"):
             hub.refuse_exposed(link, tmp_path / "none")
 
 
