@@ -132,7 +132,7 @@ def lie(seed: int, folder: Path) -> bool:
 
 
 def test_whatever_one_site_says_or_is_told(tmp_path: Path) -> None:
-    assert sum(lie(seed, tmp_path / str(seed)) for seed in range(14)) > 3
+    assert sum(lie(seed, tmp_path / str(seed)) for seed in range(7)) > 1
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_whatever_a_hello_says() -> None:
     rng = random.Random(0)
     fine = {n: hello(examples(n)) for n in NAMES[:3]}
     said = list[str]()
-    for _ in range(2000):
+    for _ in range(600):
         told = {**fine, "north": noted(rng, fine["north"])}
         try:
             agreed = agree(
@@ -154,5 +154,5 @@ def test_whatever_a_hello_says() -> None:
             agreed.shape.blank()
         except UnalikeError as error:
             said.append(str(error))
-    assert len(said) > 1000
+    assert len(said) > 300
     assert not any("\n" in text for text in said)
