@@ -31,13 +31,14 @@ from unalike.algorithms.aaggff_d import AAggFFD
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.feddisco import FedDisco
 from unalike.algorithms.fedep import EntropyPool
-from unalike.algorithms.fednova import Nova, reach
+from unalike.algorithms.fednova import Nova
 from unalike.batches import Batch
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
+from unalike.parts.reach import reach
 from unalike.recipe import Decay, Recipe
 from unalike.tree import Params
 

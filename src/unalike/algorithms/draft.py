@@ -24,6 +24,7 @@ from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.privacy.guarantee import Guarantee
 from unalike.parts.private import SHARED, Private
+from unalike.parts.reach import UNMEASURED, Unmeasured
 from unalike.parts.schedule import Fewest, Late, Participation, Phased, Sampled, Schedule
 from unalike.parts.topology import Star, Topology
 from unalike.parts.transform import Transform
@@ -89,6 +90,7 @@ class Draft:
     mean: Mixing = ByExamples()  # the weights where no method sets them
     weights: Mixing | None = None
     work: Callable[[Mixing, "Draft"], Mixing] | None = None  # from weights of models to of updates
+    reach: Callable[["Draft"], Unmeasured] = lambda _: UNMEASURED  # whether clients report theirs
     transform: Transform | None = None
     channel: Channel = ()
     compression: Compression = NONE  # of what the channel made of an upload

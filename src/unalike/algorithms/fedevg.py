@@ -105,8 +105,7 @@ class FedEvgMethod(Method):
     traits = frozenset({Trait.SENDS_NO_MODEL, Trait.MAKES_EXAMPLES})
     refuses = {
         **NO_MODEL_SENT,
-        Trait.MANY_SERVERS: "servers would average synthetic examples, and an average is not an "
-        "example",
+        Trait.MANY_SERVERS: "an average of several servers' synthetic examples is not an example",
     }
     paper: ClassVar[str] = "Hahn et al. 2024, energy-based federated data generation"
 

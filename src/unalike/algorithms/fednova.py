@@ -1,25 +1,22 @@
 """FedNova (Wang et al. 2020): normalised averaging when clients take unequal numbers of steps.
 
 x <- x - eta_s tau_eff sum_k p_k (x - x_k) / a_k,    tau_eff = sum_k p_k a_k / sum_k p_k
-a_k is how far tau_k steps of rate 1 along a gradient that is always 1 go; u_0 = v_0 = 0,
-  e = 1 - eta mu u;   v <- rho v + e;   u <- u + v, or + e + rho v (Nesterov);   a_k = last u
-with momentum rho and, at the local rate eta, a proximal term mu. In closed form:
+a_k is how far tau_k steps of rate 1 along a gradient that is always 1 go (``parts/reach.py``), with
+momentum rho and, at the local rate eta, a proximal term mu. In closed form:
 a_k = tau_k                                                    (plain SGD)
 a_k = (tau_k - rho (1 - rho^tau_k) / (1 - rho)) / (1 - rho)    (momentum)
 a_k = (1 - (1 - eta mu)^tau_k) / (eta mu)                      (proximal term)
 
-Where an upload holds several rounds (phase-shift), u and v go on from round to round as a client's
-model and momentum do, and it reports its own a_k.
+Where an upload holds several rounds (phase-shift), a client reports its own a_k.
 
 p_k is n_k / n, or the weight of whatever rule is combined with it (FedDisco's, AAggFF's). Where all
 a_k are equal, eta_s p_k is what is left: with equal sizes, epochs and batches it is FedAvg.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import FOR_UPDATES, Method, Slot
@@ -27,6 +24,7 @@ from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing, Rescaled, Weighed
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.optim import Sgd
+from unalike.parts.reach import UNMEASURED, Measured, Unmeasured, reach
 from unalike.recipe import Decay
 from unalike.settings import setting
 from unalike.traits import Trait
@@ -67,7 +65,11 @@ class FedNova(Method):
             pull, several = draft.term.pull or 0.0, draft.phases > 1
             return Nova(self, draft.opt, pull, draft.decay, rule, several)
 
-        return replace(draft, work=work)
+        def measured(draft: Draft) -> Unmeasured:
+            assert isinstance(draft.opt, Sgd), "see objection"
+            return Measured(draft.opt, draft.keep_optimizer) if draft.phases > 1 else UNMEASURED
+
+        return replace(draft, work=work, reach=measured)
 
     def objection(self, draft: Draft) -> str:
         """What it knows no normaliser for."""
@@ -116,42 +118,3 @@ class Nova(Rescaled):
         mean = a if self.settings.effective == "normaliser" else tau
         effective = p @ mean / p.sum().clamp(min=_LEAST)
         return weighed._replace(p=self.settings.server_lr * p * effective / a)
-
-
-def reach(tau: Tensor, opt: Sgd, pull: float = 0.0) -> Tensor:
-    """a_k of each number of steps; ``pull`` is eta mu.
-
-    >>> reach(torch.tensor([2.0, 3.0]), Sgd(0.1), 0.5)
-    tensor([1.5000, 1.7500])
-    """
-    rho = opt.momentum
-    if not pull:
-        a = (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
-        return tau + rho * a if opt.nesterov else a
-    # (u, v, 1) after a step is a matrix times (u, v, 1) before it.
-    force = torch.tensor([-pull, 0, 1], dtype=tau.dtype)
-    v = force + torch.tensor([0, rho, 0], dtype=tau.dtype)
-    u = torch.tensor([1, 0, 0], dtype=tau.dtype) + (force + rho * v if opt.nesterov else v)
-    once = torch.stack([u, v, torch.tensor([0, 0, 1], dtype=tau.dtype)])
-    ends = {k: torch.linalg.matrix_power(once, int(k))[0, 2] for k in tau.unique().tolist()}
-    return torch.stack([ends[k] for k in tau.tolist()])
-
-
-class Gone(NamedTuple):
-    """u and v of a client whose model holds the work of earlier rounds; u is times the rate."""
-
-    u: Tensor
-    v: Tensor
-
-    def after(self, tau: Tensor, opt: Sgd, rate: Tensor) -> Self:
-        """After as many steps more, without a proximal term.
-
-        >>> one = torch.tensor(1.0)
-        >>> Gone(one, one).after(2 * one, Sgd(0.1, 0.5), one)  # v: 1, 1.5, 1.75
-        Gone(u=tensor(4.2500), v=tensor(1.7500))
-        """
-        rho = opt.momentum
-        fresh = (1 - rho**tau) / (1 - rho)  # v after as many steps from 0
-        summed = rho * fresh * self.v + (tau - rho * fresh) / (1 - rho)
-        way = tau + rho * summed if opt.nesterov else summed
-        return self._replace(u=self.u + rate * way, v=rho**tau * self.v + fresh)

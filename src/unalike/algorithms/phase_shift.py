@@ -15,7 +15,7 @@ sends a model: w_k is what that method shares.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,11 +24,10 @@ from unalike import tree
 from unalike.algorithm import Algorithm, Ctx, Nested
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import Kept
-from unalike.algorithms.fednova import Gone
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.optim import Sgd
+from unalike.parts.reach import UNMEASURED, Unmeasured
 from unalike.parts.schedule import uneven
 from unalike.rng import Key
 from unalike.settings import setting
@@ -55,7 +54,7 @@ class Mine(NamedTuple):
     w: Params
     unsent: Tree
     base: Any
-    gone: Any = ()  # how far its local steps have gone, if that is asked for
+    gone: Any  # how far its local steps have gone, if that is asked for
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class PhaseShift(Nested):
 
     base: Algorithm
     eval_model: Literal["central", "virtual_mean"] = "central"
-    opt: Sgd | None = None  # of the local steps whose reach is asked for
+    reach: Unmeasured = UNMEASURED  # how far local steps go
 
     def server_init(self, w: Params, key: Key) -> Counted:
         """No examples are behind the first model."""
@@ -73,9 +72,8 @@ class PhaseShift(Nested):
     def client_init(self, w: Params, key: Key) -> Mine:
         """The initial model, and nothing to send."""
         down = self.base.broadcast(self.base.server_init(w, key))
-        unsent = tree.zeros(_rest(self.base.upload_like(down)))
-        gone = () if self.opt is None else Gone(torch.zeros(()), torch.zeros(()))
-        return Mine(down.x, unsent, self.base.client_init(w, key), gone)
+        unsent = tree.zeros(self.base.upload_like(down)._replace(delta={}))
+        return Mine(down.x, unsent, self.base.client_init(w, key), self.reach.begin())
 
     def broadcast(self, server: Counted) -> Counted:
         """The wrapped method's download and the number of examples behind it."""
@@ -85,21 +83,17 @@ class PhaseShift(Nested):
         self, down: Counted, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Any, dict[str, Tensor], Mine]:
         """Reset or correct, then train."""
-        later = ctx.role > 0
-        kept = ctx.examples / (down.n + ctx.examples) * later
+        kept = ctx.examples / (down.n + ctx.examples) * (ctx.role > 0)
         begin = tree.lerp(down.x if start is None else start, mine.w, kept)
-        own, gone = mine.base, mine.gone
+        own = mine.base
         if isinstance(own, Kept):  # the optimizer continues through a correction, not a reset
-            own = own._replace(opt=tree.where(later, own.opt, tree.zeros(own.opt)))
+            own = own._replace(opt=tree.where(kept > 0, own.opt, tree.zeros(own.opt)))
         up, stats, own = self.base.client(down.base, own, data, ctx, begin)
         # A model's change counts from this download; all others add up until they are sent.
-        rest = tree.add(_rest(up), mine.unsent)
+        rest = tree.add(up._replace(delta={}), mine.unsent)
         unsent = tree.where(ctx.reply, tree.zeros(rest), rest)
-        w = tree.add(down.x, up.delta)
-        if self.opt is not None:
-            before = Gone(kept * gone.u, gone.v * (later & isinstance(own, Kept)))
-            gone = before.after(stats.get("steps", data.steps.float()), self.opt, ctx.rate)
-            stats = {**stats, "reach": gone.u / ctx.rate}
+        w, stats = tree.add(down.x, up.delta), {"steps": data.steps.float(), **stats}
+        stats, gone = self.reach.after(mine.gone, kept, stats, ctx.rate)
         return rest._replace(delta=up.delta), stats, Mine(w, unsent, own, gone)
 
     def server(self, server: Counted, ups: Uploads, p: Tensor, cohort: Cohort) -> Counted:
@@ -116,19 +110,13 @@ class PhaseShift(Nested):
         return server._replace(base=self.base.landed(server.base, mean))
 
 
-def _rest(up: Any) -> Any:
-    """An upload without the change of the model."""
-    return up._replace(delta={})
-
-
 class PhaseShiftMethod(Method):
     """Groups of clients upload in turn and correct their drift in between: fewer uploads."""
 
     slot: ClassVar[Slot] = "schedule"
     traits = frozenset({Trait.SEVERAL_ROUNDS_IN_UPLOAD})
     refuses = {
-        Trait.SENDS_NO_MODEL: "there is no model whose drift a client could correct between its "
-        "uploads",
+        Trait.SENDS_NO_MODEL: "there is no model whose drift a client could correct",
         Trait.MANY_SERVERS: "one server must know the examples behind the newest model",
     }
     paper: ClassVar[str] = "Phase-shift communication, one group uploads per round"
@@ -160,13 +148,9 @@ class PhaseShiftMethod(Method):
     def change(self, draft: Draft) -> Draft:
         """Wrap whatever there is and take over the schedule."""
         keep = self.optimizer == "keep"
-        wraps = (*draft.wraps, self._wrap)
+        wraps = (*draft.wraps, lambda base, d: PhaseShift(base, self.eval_model, d.reach(d)))
         epochs = draft.epochs * (1 - self.epoch_reduction * (self.phases - 1) / (2 * self.phases))
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
-
-    def _wrap(self, base: Algorithm, draft: Draft) -> PhaseShift:
-        asked = draft.work is not None and self.phases > 1 and isinstance(draft.opt, Sgd)
-        return PhaseShift(base, self.eval_model, cast(Sgd, draft.opt) if asked else None)
 
     def objection(self, draft: Draft) -> str:
         """Groups must be equal, and nobody is invited in vain."""

@@ -62,11 +62,10 @@ class SuPerFed(Beside):
         self, ends: Ends, buffers: Params, batch: Batch, given: tuple[Params, Tensor]
     ) -> tuple[Tensor, Params]:
         """Equation 3 at a random point of the line, or at its federated end."""
-        x, mixing = given
+        away, mixing = tree.sub(ends.f, given[0]), given[1]
         lam = self.mixed(rng.fold_in(batch.key, Stream.METHOD), ends.f)
         w = tree.map(lambda f, l, u: tree.lerp(f, l, mixing * u), ends.f, ends.l, lam)
         loss, buffers = self.task.loss({**w, **buffers}, batch)
-        away = tree.sub(ends.f, x)
         near = tree.sqnorm(away) / 2 if self.pull == "square" else tree.norms(away)
         return loss + self.mu * near + mixing * self.nu * tree.cos2(ends.f, ends.l), buffers
 
