@@ -73,7 +73,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table speed sizes": speed.sizes,
     "table speed stateful": speed.stateful,
     "table speed peers": speed.peers,
-    "table speed peers by sizes": speed.peers_by_sizes,
     "table speed gpu": speed.gpu,
     "table speed population": speed.population,
     "table fedep": fedep.fedep,

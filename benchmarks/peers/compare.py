@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+OLD = ["numpy==1.26.4", "scipy==1.11.4", "ml_dtypes==0.2.0", "optax==0.1.5", "chex==0.1.7"]
+OLD += ["dm-haiku==0.0.10", "flax<0.7.3", "orbax-checkpoint<0.4"]  # of FedJAX's time
 PEERS = {  # script, and what its environment holds beside NumPy
     "bare": ("bare.py", None),
     "unalike": ("unalike_.py", None),
@@ -26,7 +28,7 @@ PEERS = {  # script, and what its environment holds beside NumPy
     "FedLab": ("fedlab_.py", ["torch==2.13.0", "fedlab==1.3.0"]),
     "BlazeFL": ("blazefl_.py", ["torch==2.13.0", "blazefl[contrib]==2.0.3"]),
     "JAX by hand": ("jax_.py", ["jax==0.10.2", "jaxlib"]),
-    "FedJAX": ("fedjax_.py", ["jax==0.4.25", "jaxlib==0.4.25", "numpy<2", "fedjax==0.0.17"]),
+    "FedJAX": ("fedjax_.py", ["fedjax==0.0.17", "jax==0.4.13", "jaxlib==0.4.13", *OLD]),
     "Flower": ("flower_.py", ["torch==2.13.0", "flwr[simulation]==1.41.0"]),
 }
 FOLDERS = {"pfl-research": "pfl", "FedLab": "fedlab", "JAX by hand": "jax", "Flower": "flower"}

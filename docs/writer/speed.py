@@ -68,18 +68,8 @@ def _rounds(sizes: str, method: str) -> list[dict[str, Any]]:
 
 
 def peers() -> str:
-    """Seconds a round, and times the bare loop; sizes equal."""
-    return _peers("equal")
-
-
-def peers_by_sizes() -> str:
-    """The same where clients have unequal numbers of examples."""
-    return _peers("dirichlet")
-
-
-def _peers(sizes: str) -> str:
-    some = [x for x in lines("speed-peers.jsonl") if x["sizes"] == sizes]
-    found = {(x["work"], x["peer"]): x for x in some}
+    """Seconds a round, and times the bare loop."""
+    found = {(x["work"], x["peer"]): x for x in lines("speed-peers.jsonl")}
     names = list(dict.fromkeys(peer for _, peer in found))
     rows = [
         [
