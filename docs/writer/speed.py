@@ -11,7 +11,9 @@ WORK = {
     "lstm-10": "LSTM of 128 units, 10 clients × 4 steps of 10",
     "dense-1000": "dense, 1,000 clients × 2 steps",
     "ring-1000": "the same on a ring of 1,000 servers",
+    "stateful-100": "dense, 100 clients × 60 steps",
     "tiny-100": "a small perceptron, 100 clients",
+    "regular-1000": "dense, 1,000 servers with 8 random neighbours each",
 }
 GPU = {
     "twonn 100x60x10": "dense 784-200-200-10, 100 clients × 60 steps × 10",
