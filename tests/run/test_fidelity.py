@@ -116,6 +116,6 @@ def test_a_name_without_a_function():
 
 def test_what_shows_in_the_first_round_leaves_no_folder(tmp_path):
     raw = {"rounds": 1, "evaluation": {"fidelity": True}, "run": {"folder": str(tmp_path / "run")}}
-    with pytest.raises(ConfigError, match="makes none"):
+    with pytest.raises(ConfigError, match="generates none"):
         start(parse(raw))
     assert not (tmp_path / "run").exists()
