@@ -211,7 +211,8 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
             both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
                 yield f"{both} both set the {method.slot}; keep one of them."
-            for trait in _ONCE & one.traits & two.traits:  # the later one would undo the earlier
+            twice = _ONCE & one.traits & two.traits  # the later one would undo the earlier
+            for trait in filter(twice.__contains__, Trait):  # the same sentence in every process
                 yield f"{both} cannot be combined: each of them {trait}; keep one of them."
     for one in parties:
         yield from filter(None, (one.refusal(other) for other in parties if other is not one))
