@@ -87,7 +87,14 @@ class Rounds:
     """The product at work, without its evaluation, records and checkpoints."""
 
     def __init__(
-        self, work: Work, method: str = "fedavg", *, precision: str, kernels: bool, lr: float = 0.05
+        self,
+        work: Work,
+        method: str = "fedavg",
+        *,
+        precision: str,
+        kernels: bool,
+        compiled: bool = False,
+        lr: float = 0.05,
     ) -> None:
         device = torch.device("cuda")
         prepare(device, tf32=precision != "ieee")
@@ -116,6 +123,7 @@ class Rounds:
             self.task.init(rng.key(0)),
             work.clients,
             device=device,
+            compiled=work.cohort if compiled else 0,
         )
         self.loop = Loop(recipe, simulation, range(10**6), 0, Guard())
         self.state = self.loop.begin(simulation.w)
@@ -165,7 +173,7 @@ def measured(
         one(t)
         times.append(time.perf_counter() - begun)
     if profile is not None:
-        path = profile / f"{name} {method} {how['precision']} {how['kernels']}".replace(" ", "_")
+        path = profile / f"{name} {method} {' '.join(map(str, how.values()))}".replace(" ", "_")
         profiled(one, range(warm + rounds, warm + rounds + 3), path)
     return {
         "work": name,
@@ -185,6 +193,7 @@ def main() -> None:
     )
     options.add_argument("--precisions", nargs="+", default=["tf32", "bf16"])
     options.add_argument("--cudnn", action="store_true", help="also without our kernels")
+    options.add_argument("--compiled", action="store_true", help="also with compiled steps")
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--profile", type=Path)
     chosen = options.parse_args()
@@ -192,9 +201,10 @@ def main() -> None:
         for method in chosen.methods:
             for precision in chosen.precisions:
                 for kernels in (True, False) if chosen.cudnn else (True,):
-                    how = {"precision": precision, "kernels": kernels}
-                    line = measured(name, method, chosen.rounds, chosen.profile, **how)
-                    print(json.dumps(line), flush=True)
+                    for compiled in (False, True) if chosen.compiled else (False,):
+                        how = {"precision": precision, "kernels": kernels, "compiled": compiled}
+                        line = measured(name, method, chosen.rounds, chosen.profile, **how)
+                        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.algorithms.table import METHODS
+from unalike.engine import fusing
 from unalike.engine.loop import Loop, State
 from unalike.engine.simulate import Engine
+from unalike.run import choice
 from unalike.run.build import Experiment, experiment
 from unalike.run.config import Config, parse
 from unalike.run.execute import resume, start
@@ -111,6 +113,23 @@ def test_cuda_equals_cpu(method, record_property):
     gaps = {name: gap(alone, precisely(made(method, e))) for name, e in ENGINES.items()}
     record_property("gaps", gaps)
     assert max(gaps.values()) <= 1e-6, gaps  # noise is drawn in single precision
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in CHOOSING])
+def test_compiled_steps(method, monkeypatch, record_property):
+    """What the compiler merges is rounded otherwise, and no more than that."""
+    alone = precisely(made(method, CPU))
+    monkeypatch.setattr(choice, "LONG", 0)
+    monkeypatch.setattr(fusing, "BUSY", 0.0)
+    found = gap(alone, precisely(made(method, {"kind": "vectorized"})))
+    record_property("gap", found)
+    assert found <= 1e-6
+
+
+def test_compiled_steps_are_the_same_again(monkeypatch):
+    monkeypatch.setattr(choice, "LONG", 0)
+    one, two = (final(made("superfed_mm", {"kind": "vectorized"})) for _ in range(2))
+    assert torch.equal(one, two)
 
 
 @pytest.mark.filterwarnings("ignore:a local step of this model")  # the spectral norm's, recorded

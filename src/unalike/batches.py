@@ -63,15 +63,17 @@ class Batches:
         *,
         transform: Transform | None = None,
         repeat: Repeat | None = None,
+        fuse: Callable[[Any], Any] | None = None,
     ) -> None:
         """``extent`` is that of all clients that are computed together.
 
         ``repeat`` is made either for many clients, whose steps have one shape, or for one that is
-        alone, whose extent has ``rows``.
+        alone, whose extent has ``rows``. ``fuse`` makes the same step of a step, but faster.
         """
         self.x, self.y, self.draw = x, y, draw
         self.root = key
-        self.extent, self.transform, self.repeat = extent, transform, repeat
+        self.extent, self.transform = extent, transform
+        self.repeat, self.fuse = repeat, fuse
         self.first: int | Tensor = 0  # the number of the first of these minibatches
         self.keys: Key | None = None  # those of all minibatches, where they are known
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
@@ -127,6 +129,8 @@ class Batches:
         fewest, most = self.extent.folds(batches)
         if not most:
             return carry
+        if self.fuse is not None:
+            step = self.fuse(step)
         if self.repeat is not None:
             found = self.repeat(self, step, carry, given, batches)
             if found is not None:

@@ -25,6 +25,13 @@ def counted() -> Iterator[list[int]]:
         _passes.reset(before)
 
 
+def took(passes: int) -> None:
+    """Say that a gradient was taken over as many samples as so many minibatches hold."""
+    found = _passes.get()
+    if found is not None:
+        found.append(passes)
+
+
 def gradient(
     f: Callable[[Tree], tuple[Tensor, Any]], at: Tree, *, passes: int = 1
 ) -> tuple[Tree, Any]:
@@ -34,9 +41,7 @@ def gradient(
     ``torch.func.grad``. Alone it is the ordinary tape, which gives the same numbers with about a
     third of the overhead on a small network.
     """
-    found = _passes.get()
-    if found is not None:
-        found.append(passes)
+    took(passes)
     if mapped.here():
         return torch.func.grad(f, has_aux=True)(at)
     with torch.enable_grad():

@@ -46,6 +46,13 @@ def once() -> bool:
     return inner is not None and inner.key() == _functorch.TransformType.Vmap and inner.level() == 1
 
 
+def clients() -> int:
+    """Over how many vmap goes, in one vmap and nothing else."""
+    inner = _functorch.peek_interpreter_stack()
+    assert inner is not None, "called inside vmap"
+    return int(_functorch.CVmapInterpreterPtr(inner).batchSize())
+
+
 @contextmanager
 def outside() -> Iterator[None]:
     """As if nothing were mapped or differentiated: for tensors as they are outside."""

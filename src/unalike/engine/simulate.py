@@ -21,6 +21,7 @@ from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import chunks, joined, most, shares
 from unalike.engine.examine import Examiner
+from unalike.engine.fusing import Fused
 from unalike.engine.graphs import Graphs
 from unalike.engine.judging import USUAL, Exam
 from unalike.engine.newcomers import Newcomers
@@ -77,6 +78,7 @@ class Simulation:
         device: torch.device = torch.device("cpu"),
         workers: int = 1,
         graphs: bool = True,  # on a GPU: record a local step and replay it
+        compiled: int = 0,  # on a GPU: in how many clients' calls local steps are compiled
         traced: bool = False,  # on a CPU, one by one: trace a local step and loop without Python
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
@@ -93,6 +95,7 @@ class Simulation:
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
         self.federation, self.exam, self._now = federation, exam, 0
+        self._fuse = partial(Fused, clients=compiled) if compiled else None
         self._repeat: Graphs | None = None
         self._calls: Calls | None = None
         if graphs and device.type == "cuda":
@@ -330,10 +333,11 @@ class Simulation:
         def clients(repeat: Repeat | None) -> Callable[..., Any]:
             def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
                 x, y, key, transform = self.x, self.y, ctx.key, self.recipe.transform
-                data = Batches(x, y, work, key, extent, transform=transform, repeat=repeat)
+                how: Any = {"repeat": repeat, "fuse": self._fuse}
+                data = Batches(x, y, work, key, extent, transform=transform, **how)
                 look = None
                 if whole is not None and looking is not None:
-                    look = Batches(x, y, whole, key, looking, repeat=repeat)
+                    look = Batches(x, y, whole, key, looking, **how)
                 return client(self.recipe, down, kept, data, look, ctx)
 
             dims = (None if shared else 0, 0, 0, 0 if whole else None, STACKED)

@@ -311,6 +311,7 @@ def assemble(
         device=on,
         workers=config.engine.workers or max(1, cores() // (ranks.local if ranks else 1)),
         graphs=config.engine.graphs,
+        compiled=choice.compiled,
         traced=choice.traced,
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,

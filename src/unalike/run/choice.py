@@ -20,6 +20,7 @@ from unalike.run.fit import refusal_of_vmap
 from unalike.tasks import Task
 
 ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred
+LONG = 30_000  # steps of a run, of all clients at once; compiling one takes as long as 30,000
 
 
 class Choice(NamedTuple):
@@ -28,6 +29,7 @@ class Choice(NamedTuple):
     engine: Engine
     why: str
     traced: bool = False  # whether local steps are traced, on a CPU
+    compiled: int = 0  # in calls of how many clients steps are compiled, on a GPU
 
 
 def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
@@ -45,12 +47,13 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Ch
                 f"the model cannot be vectorized over clients ({why}); "
                 "set engine.kind = 'sequential'."
             )
-        return Choice(kind, _but("as set", untraced), not untraced)
+        many = 0 if cpu else _compiled(config, data)
+        return Choice(kind, _but("as set", untraced), not untraced, many)
     if why:
         why = _but(f"the model cannot be vectorized: {why}", untraced)
         return Choice("sequential", why, not untraced)
     if not cpu:
-        return Choice("vectorized", "many clients fill a GPU")
+        return Choice("vectorized", "many clients fill a GPU", compiled=_compiled(config, data))
     if not untraced:
         return Choice("vectorized", "its steps are traced and need no Python on a CPU", True)
     if made.network.dense:
@@ -69,11 +72,22 @@ def _worth_tracing(config: Config, data: Federation) -> bool:
 
     By the configuration alone, so that a resumed run computes as it did before.
     """
+    each, cohort = _steps(config, data)
+    return config.engine.traced and config.rounds * cohort * float(each.mean()) >= ENOUGH
+
+
+def _compiled(config: Config, data: Federation) -> int:
+    """The size of a cohort whose steps are compiled, in a run that is long enough; else 0."""
+    each, cohort = _steps(config, data)
+    return cohort if config.engine.compiled and config.rounds * each.max() >= LONG else 0
+
+
+def _steps(config: Config, data: Federation) -> tuple[np.ndarray, int]:
+    """(the local steps of every client in a round, how many clients a round has)."""
     sizes = data.sizes(TRAIN)[: data.n_clients]
     each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
     participation = Participation(config.participation.fraction, config.participation.number)
-    steps = config.rounds * participation.count(len(sizes)) * float(each.mean())
-    return config.engine.traced and steps >= ENOUGH
+    return each, participation.count(len(sizes))
 
 
 def refusal_of_tracing(made: Task, examples: Examples) -> str:

@@ -1,0 +1,135 @@
+"""Steps handed to a compiler are the steps of a loop; merging their kernels needs a GPU."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from federations import Played, composed, network_task, play, same, sampled
+from torch import Tensor, fx
+from torch.func import vmap
+
+from unalike import rng, tree
+from unalike.engine import fusing
+from unalike.engine.calls import Calls
+from unalike.engine.fusing import Fused, Programs
+from unalike.engine.graphs import Graphs
+from unalike.engine.simulate import Simulation
+from unalike.errors import RunWarning
+from unalike.parts.optim import Adam
+from unalike.run import choice
+from unalike.run.build import experiment
+from unalike.run.config import parse
+
+KINDS = ["fedavg", "fedprox", "scaffold", "superfed_mm", "term", "lg_fedavg", "fedaug", "fedevg"]
+
+
+class Verbatim:
+    """A compiler that changes nothing, and counts."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    def __call__(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        self.compiled += 1
+        return graph
+
+
+def numbers(played: Played) -> list[Tensor]:
+    """All that servers and clients have in the end."""
+    both = played.states[-1].stack, dict(sorted(played.kept[-1].items()))
+    return [x for x in tree.leaves(both) if isinstance(x, Tensor)]
+
+
+def fused(monkeypatch: pytest.MonkeyPatch, compiler: Any, clients: int, way: str = "loop") -> None:
+    """From here on simulations compile the steps of calls of so many clients."""
+    prepare, programs = Simulation.__init__, Programs(compiler)
+    monkeypatch.setattr(fusing, "BUSY", 0.0)
+
+    def prepared(self: Simulation, *args: Any, **options: Any) -> None:
+        prepare(self, *args, **options)
+        self._chunks = lambda plan: iter([torch.arange(len(plan.ids))])  # as on a GPU: one call
+        self._fuse = partial(Fused, clients=clients, programs=programs)
+        if way == "graphs":
+            self._repeat = Graphs(lambda body: body)
+        if way == "calls":
+            self._calls = Calls(lambda body: body, torch.device("cpu"))
+
+    monkeypatch.setattr(Simulation, "__init__", prepared)
+
+
+@pytest.mark.parametrize("way", ["loop", "graphs", "calls"])
+@pytest.mark.parametrize("method", KINDS)
+def test_methods(method, way, monkeypatch):
+    """A leaf may be shared before the first step, or be two leaves at once; afterwards not."""
+    task, data = network_task("dense", torch.float64)
+    special = {"fedevg": {"per_class": 2}, "lg_fedavg": {"step": "sequential"}}
+    parts = {"opt": Adam(0.01)} if method in ("fedavg", "lg_fedavg") else {}
+    chosen = method, special.get(method, {})
+    recipe = composed(task, data, chosen, rounds=3, **sampled(1.0, 2.0), **parts)
+    w = tree.map(torch.Tensor.double, task.init(rng.key(7)))
+    looped = play(recipe, data, 3, w, batch_size=3)
+    compiler = Verbatim()
+    fused(monkeypatch, compiler, data.n_clients, way)
+    found = play(recipe, data, 3, w, batch_size=3)
+    # In the first step a product of all clients with one matrix is one of each with its own.
+    for one, other in zip(numbers(looped), numbers(found), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    assert compiler.compiled in (1, 2), "once for every kind of step, whatever the round"
+
+
+def test_other_numbers_of_clients_are_computed_as_they_are(monkeypatch):
+    task, data = network_task("dense")
+    compiler = Verbatim()
+    fused(monkeypatch, compiler, 1000)
+    play(composed(task, data, "fedprox", rounds=1), data, 1, batch_size=3)
+    assert compiler.compiled == 0
+
+
+def test_a_step_that_cannot_be_compiled_is_computed(monkeypatch):
+    def broken(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        raise RuntimeError("no kernel for this\nand more")
+
+    task, data = network_task("dense")
+    recipe = composed(task, data, "fedprox", rounds=2)
+    fused(monkeypatch, Verbatim(), clients=1000)
+    looped = play(recipe, data, 2, batch_size=3)
+    fused(monkeypatch, broken, data.n_clients)
+    with pytest.warns(RunWarning, match=r"cannot be compiled.*\(no kernel for this\)\.$"):
+        found = play(recipe, data, 2, batch_size=3)
+    assert same(looped.states[-1].servers, found.states[-1].servers)
+
+
+def passes(step: Callable[[Tensor], Tensor]) -> bool:
+    """Whether a step on weights of 10 by 10 is worth compiling."""
+    compiler = Verbatim()
+    one = Fused(lambda w, x, given: step(w), 3, Programs(compiler))
+    vmap(lambda w: one(w, (), ()))(torch.ones(3, 10, 10))
+    return compiler.compiled == 1
+
+
+def test_what_is_worth_compiling():
+    assert not passes(lambda w: w + 1)
+    assert not passes(lambda w: (w @ w).t().reshape(10, 10) + 1), "products and views"
+    assert passes(lambda w: 2 * w + 1)
+    assert passes(lambda w: w + w.square() @ w)
+
+
+@pytest.mark.parametrize(
+    ("more", "clients"),
+    [
+        ({}, 5),
+        ({"rounds": 10}, 0),
+        ({"participation": {"number": 2}}, 2),
+        ({"engine": {"compiled": False}}, 0),
+    ],
+)
+def test_long_runs_are_compiled(more, clients, monkeypatch):
+    """By the configuration alone, so that a resumed run computes as it did."""
+    raw = {"rounds": 5000, "data": "digits", "partition": {"name": "iid", "clients": 5}}
+    config = parse(raw | more)
+    made = experiment(parse(raw | {"rounds": 1})).simulation
+    task, data = made.recipe.algorithm.task, made.federation
+    found = choice.engine(config, task, data, torch.device("cuda"))
+    assert found.compiled == clients
