@@ -64,6 +64,7 @@ def federation(config: Any, folder: str) -> Any:
         validation=config.split.validation,
         test=config.split.test,
         new_clients=config.split.new_clients,
+        adapt=bool(config.evaluation.new_client_steps),
         seed=config.seed,
     )
 
@@ -75,7 +76,7 @@ def run(config: Any, folder: str) -> dict[str, Any]:
 
     dealt = federation(config, folder)
     made = assemble(config, dealt, task(config, dealt.examples))
-    records, clients = [], {}
+    records, clients, steps = [], {}, {}
     for step in rounds(made):
         records.append(step.record)
         if step.clients is not None and dealt.n_clients <= 20:
@@ -84,9 +85,12 @@ def run(config: Any, folder: str) -> dict[str, Any]:
                 for s, of in step.clients.items()
                 if isinstance(of, dict) and "accuracy" in of
             }
+        if step.clients is not None and (curve := step.clients.get("steps")):
+            steps = {k: curve[k] for k in ("steps", "accuracy")}
     if any(clients.values()) and dealt.marks:
         clients["marks"] = [", ".join(words) for words in dealt.marks]
-    return line(records, conclusion(made, records), clients)
+    found = line(records, conclusion(made, records), clients)
+    return {**found, "steps": digits(steps)} if steps else found
 
 
 def vae(job: dict[str, Any], device: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
         names = ("data", "partition", "init", "alpha", "loss", "nonzero", "fallback_rounds", "d")
         return {**about, **{k: whole[k] for k in names}}
     about |= {k: whole[k] for k in ("condition", "label", "bytes_up", "bytes_down")}
-    measures = {"superfed-noise": ("accuracy", "ece", "mce")}
+    measures = dict.fromkeys(("superfed-noise", "superfed-noise-mnist"), ("accuracy", "ece", "mce"))
     measures |= dict.fromkeys(("berka", "berka-cdf", "heart"), ("accuracy", "auroc"))
     measures["lg-fair"] = ("accuracy", "auroc", "adversary", "fooled")
     kept = ("mean", "weighted_mean", "min", *(["worst10"] if about["file"] == "writers" else []))
@@ -72,8 +72,7 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
     }
     if about["file"].startswith("fedep"):
         about["clients"] = {k: v for k, v in whole["clients"].items() if k in ("local", "marks")}
-    if "fid" in whole:
-        about |= {k: whole[k] for k in ("fid", "coverage")}
+    about |= {k: whole[k] for k in ("fid", "coverage", "steps") if k in whole}
     if about["file"] not in measures:  # whose tables have no curves
         about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
     return {**about, "last": last}
