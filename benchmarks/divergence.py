@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 from evidence import digits, federation
+
 from unalike.run.build import Experiment, assemble, task
 from unalike.run.config import Config, parse
 from unalike.run.rounds import Step, rounds
