@@ -76,7 +76,7 @@ def scale(c: float | Tensor, a: Tree) -> Tree:
 def lerp(a: Tree, b: Tree, c: float | Tensor) -> Tree:
     """The point (1 - c) a + c b."""
     if isinstance(c, Tensor):
-        return map(lambda x, y: torch.lerp(x, y, c.to(x)), a, b)
+        return map(lambda x, y: torch.lerp(x, y.to(x), c.to(x)), a, b)
     return map(lambda x, y: torch.lerp(x, y, c), a, b)
 
 

@@ -7,6 +7,7 @@ which merges them. Compiling takes seconds, so it is for long runs, and for call
 
 import logging
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -36,9 +37,11 @@ def inductor(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., S
     before = logger.level
     logger.setLevel(logging.CRITICAL)  # a refusal is a sentence of ours
     try:
-        found: Callable[..., Sequence[Tensor]] = torch._inductor.compile(
-            graph, list(inputs), options=OPTIONS
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its advice on settings that are ours to choose
+            found: Callable[..., Sequence[Tensor]] = torch._inductor.compile(
+                graph, list(inputs), options=OPTIONS
+            )
         return found
     finally:
         logger.setLevel(before)
