@@ -91,14 +91,18 @@ def peers() -> str:
 
 
 def gpu() -> str:
-    """Milliseconds a round."""
-    found = {(x["work"], x["method"], x["precision"]): x["ms"] for x in lines("speed-gpu.jsonl")}
+    """Milliseconds a round, operation by operation and compiled."""
+    found = {
+        (x["work"], x["method"], x["precision"], x["compiled"]): x["ms"]
+        for x in lines("speed-gpu.jsonl")
+    }
+
+    def cell(work: str, method: str, precision: str) -> str:
+        plain, merged = (found.get((work, method, precision, c)) for c in (False, True))
+        return number(plain, 1) + ("" if merged is None else f", compiled {number(merged, 1)}")
+
     rows = [
-        [
-            title,
-            *(number(found[work, m, "tf32"], 1) for m in METHODS),
-            number(found[work, "fedavg", "bf16"], 1),
-        ]
+        [title, *(cell(work, m, "tf32") for m in METHODS), cell(work, "fedavg", "bf16")]
         for work, title in GPU.items()
     ]
     return table(["work", *(f"{m}, TF32" for m in METHODS.values()), "FedAvg, bf16"], rows)
