@@ -1,16 +1,14 @@
 """A loop over clients with a module, an optimizer and nothing else, on one thread."""
 
 import torch
-from torch import nn
+from networks import network
 from torch.nn.functional import cross_entropy
-from workload import LR, chosen, cohort, data, take_turns
+from workload import chosen, cohort, data, take_turns
 
 torch.set_num_threads(1)
 work, starts = chosen()
 x, y = map(torch.from_numpy, data(work))
-module = nn.Sequential(
-    nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, work.classes)
-)
+module = network(work)
 w = list(module.parameters())
 model = [v.detach().clone() for v in w]
 
@@ -23,7 +21,7 @@ def one(t: int) -> None:
         with torch.no_grad():
             for v, s in zip(w, model, strict=True):
                 v.copy_(s)
-        optimizer = torch.optim.SGD(w, LR)
+        optimizer = torch.optim.SGD(w, work.lr)
         for batch in (starts[c] + torch.randperm(n)).split(work.batch):
             optimizer.zero_grad()
             cross_entropy(module(x[batch]), y[batch]).backward()
@@ -33,4 +31,4 @@ def one(t: int) -> None:
     model[:] = total
 
 
-take_turns(one)
+take_turns(one, lambda: [v.numpy() for v in model])
