@@ -1,29 +1,23 @@
-"""Flower 1.41: its simulation engine with Ray, one actor a core, and its FedAvg."""
+"""Flower 1.41: its simulation engine with Ray, one actor a core, and its FedAvg.
 
-import json
+An actor keeps its data and its network between clients, which Flower's examples do not.
+"""
+
 import os
-import sys
 import time
 
-import numpy as np
 import torch
 from flwr.client import ClientApp, NumPyClient
-from flwr.common import Context, ndarrays_to_parameters
+from flwr.common import Context, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
 from flwr.simulation import run_simulation
-from torch import nn
+from networks import arrays, load, network
 from torch.nn.functional import cross_entropy
-from workload import LR, chosen, data
+from workload import chosen, data, first, say, turn
 
 work, starts = chosen()
 SHARED = {}  # what an actor keeps between its clients
-
-
-def network() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, work.classes)
-    )
 
 
 class Client(NumPyClient):
@@ -36,19 +30,16 @@ class Client(NumPyClient):
         torch.set_num_threads(1)
         if not SHARED:
             x, y = map(torch.from_numpy, data(work))
-            SHARED.update(x=x, y=y, module=network())
+            SHARED.update(x=x, y=y, module=network(work))
         x, y, module = SHARED["x"], SHARED["y"], SHARED["module"]
-        w = list(module.parameters())
-        with torch.no_grad():
-            for v, a in zip(w, parameters, strict=True):
-                v.copy_(torch.from_numpy(a))
+        load(module, parameters)
         begin, end = map(int, starts[self.number : self.number + 2])
-        optimizer = torch.optim.SGD(w, LR)
+        optimizer = torch.optim.SGD(module.parameters(), work.lr)
         for batch in (begin + torch.randperm(end - begin)).split(work.batch):
             optimizer.zero_grad()
             cross_entropy(module(x[batch]), y[batch]).backward()
             optimizer.step()
-        return [v.detach().numpy() for v in w], end - begin, {}
+        return arrays(module), end - begin, {}
 
 
 def client(context: Context):
@@ -63,26 +54,24 @@ class Turns(FedAvg):
     def configure_fit(self, server_round, parameters, client_manager):
         if server_round == 1:
             client_manager.wait_for(work.clients)
-            print(json.dumps({"ready": True}), flush=True)
+            say(ready=True)
         else:
-            print(json.dumps({"seconds": time.perf_counter() - self.begun, "mb": 0}), flush=True)
-        if not sys.stdin.readline():
+            say(seconds=time.perf_counter() - self.begun)
+        if not turn(lambda: parameters_to_ndarrays(parameters)):
             os._exit(0)
         self.begun = time.perf_counter()
         return super().configure_fit(server_round, parameters, client_manager)
 
 
 def server(context: Context) -> ServerAppComponents:
-    first = ndarrays_to_parameters([p.detach().numpy() for p in network().parameters()])
     strategy = Turns(
         fraction_fit=work.cohort / work.clients,
         fraction_evaluate=0.0,
-        initial_parameters=first,
+        initial_parameters=ndarrays_to_parameters(first(work)),
     )
     return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=10**6))
 
 
-np.random.seed(0)
 run_simulation(
     ServerApp(server_fn=server),
     ClientApp(client_fn=client),

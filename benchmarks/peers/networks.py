@@ -1,5 +1,7 @@
 """The networks of the workloads as PyTorch modules, with the weights that everybody starts from."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -49,3 +51,15 @@ def load(module: nn.Module, weights: list[np.ndarray]) -> None:
 
 def arrays(module: nn.Module) -> list[np.ndarray]:
     return [v.detach().numpy() for v in module.parameters()]
+
+
+class Shuffled:
+    """What a data loader gives, with as little effort as the bare loop has with its batches."""
+
+    def __init__(self, x: Tensor, y: Tensor, rows: range, batch: int) -> None:
+        self.x, self.y, self.rows, self.batch = x, y, rows, batch
+        self.dataset = None  # some ask for it
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        order = self.rows.start + torch.randperm(len(self.rows))
+        return ((self.x[batch], self.y[batch]) for batch in order.split(self.batch))
