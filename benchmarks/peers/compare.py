@@ -44,6 +44,7 @@ MODES = {  # ways to use two cores, of peers where none is always the fastest
     "BlazeFL": ("one process", "two processes"),
     "JAX by hand": ("together", "in turn"),
     "FedJAX": ("jit", "pmap"),
+    "Flower": ("run_simulation", "start_simulation"),
 }
 PYTHON = {"BlazeFL": "python3.12"}  # where the one that runs this is too old
 WARM_UP = 2

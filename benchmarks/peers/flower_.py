@@ -1,6 +1,6 @@
-"""Flower 1.41: its simulation engine with Ray, one actor a core, and its FedAvg.
+"""Flower 1.41: both of its simulations with Ray, one actor a core, and its FedAvg.
 
-An actor keeps its data and its network between clients, which Flower's examples do not.
+`start_simulation` is the older one. An actor keeps its data and its network between clients, which Flower's examples do not.
 """
 
 import os
@@ -11,7 +11,7 @@ from flwr.client import ClientApp, NumPyClient
 from flwr.common import Context, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
-from flwr.simulation import run_simulation
+from flwr.simulation import run_simulation, start_simulation
 from networks import arrays, load, network
 from torch.nn.functional import cross_entropy
 from workload import chosen, data, first, say, turn
@@ -63,18 +63,25 @@ class Turns(FedAvg):
         return super().configure_fit(server_round, parameters, client_manager)
 
 
-def server(context: Context) -> ServerAppComponents:
-    strategy = Turns(
-        fraction_fit=work.cohort / work.clients,
-        fraction_evaluate=0.0,
-        initial_parameters=ndarrays_to_parameters(first(work)),
-    )
-    return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=10**6))
-
-
-run_simulation(
-    ServerApp(server_fn=server),
-    ClientApp(client_fn=client),
-    num_supernodes=work.clients,
-    backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+strategy = Turns(
+    fraction_fit=work.cohort / work.clients,
+    fraction_evaluate=0.0,
+    initial_parameters=ndarrays_to_parameters(first(work)),
 )
+config, resources = ServerConfig(num_rounds=10**6), {"num_cpus": 1, "num_gpus": 0.0}
+if os.environ["MODE"] == "start_simulation":
+    start_simulation(
+        client_fn=client,
+        num_clients=work.clients,
+        client_resources=resources,
+        config=config,
+        strategy=strategy,
+        ray_init_args={"num_cpus": 2, "include_dashboard": False},
+    )
+else:
+    run_simulation(
+        ServerApp(server_fn=lambda _: ServerAppComponents(strategy=strategy, config=config)),
+        ClientApp(client_fn=client),
+        num_supernodes=work.clients,
+        backend_config={"client_resources": resources},
+    )
