@@ -73,6 +73,12 @@ def draw() -> None:
     found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
     ink, grid = "#1a1a1a", "#dddddd"
     look = {"labelColor": ink, "titleColor": ink, "domainColor": ink, "tickColor": ink}
+    names = list(SIDES.values())
+    colours = alt.Scale(domain=names, range=["#767676", "#0b63a5"])
+    shapes = alt.Scale(domain=names, range=["circle", "square"])
+    slowest = max(line[f"{side}_s"] for line in found for side in SIDES)
+    powers = [10**k for k in range(6) if 10 ** (k - 1) < 1000 * slowest]
+    tall = alt.Scale(type="log", domain=[powers[0], powers[-1]], nice=False, clamp=True)
     panels = []
     for what, title in TITLES.items():
         rows = [
@@ -83,17 +89,12 @@ def draw() -> None:
         ]
         at = sorted({row["at"] for row in rows})
         scale = alt.Scale(type="log", domain=[at[0] / 1.15, at[-1] * 1.15], nice=False)
-        axis = alt.Axis(values=at, format="~s", grid=False, labelOverlap=False)
+        axis = alt.Axis(values=at, format=".2~s", grid=False, labelOverlap=False)
         axes = {
             "x": alt.X("at:Q", title=title, scale=scale, axis=axis),
-            "y": alt.Y("ms:Q", title="a round, ms", scale=alt.Scale(type="log")),
-            "color": alt.Color(
-                "side:N",
-                title=None,
-                sort=list(SIDES.values()),
-                scale=alt.Scale(domain=list(SIDES.values()), range=["#8a8a8a", "#0b63a5"]),
-            ),
-            "shape": alt.Shape("side:N", title=None, sort=list(SIDES.values())),
+            "y": alt.Y("ms:Q", title="a round, ms", scale=tall, axis=alt.Axis(values=powers)),
+            "color": alt.Color("side:N", title=None, scale=colours),
+            "shape": alt.Shape("side:N", title=None, scale=shapes),
         }
         base = alt.Chart(alt.Data(values=rows)).encode(**axes)
         lines = base.mark_line(strokeWidth=2) + base.mark_point(filled=True, size=60, opacity=1)

@@ -65,7 +65,9 @@ def make(folder: Path, names: list[str]) -> None:
 class Side:
     """A peer's process."""
 
-    def __init__(self, name: str, mode: str, folder: Path, work: str, sizes: str, scratch: Path) -> None:
+    def __init__(
+        self, name: str, mode: str, folder: Path, work: str, sizes: str, scratch: Path
+    ) -> None:
         script, at, _ = PEERS[name]
         python = str(folder / at / "bin" / "python") if at else sys.executable
         self.name, self.mode = name, mode

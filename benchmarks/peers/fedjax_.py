@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """FedJAX 0.0.17: its federated averaging, compiled for one client at a time, or for one a core.
 
 The latter (its "pmap" backend) is what its documentation advises where there are several devices.

@@ -1,6 +1,7 @@
 """Flower 1.41: both of its simulations with Ray, one actor a core, and its FedAvg.
 
-`start_simulation` is the older one. An actor keeps its data and its network between clients, which Flower's examples do not.
+`start_simulation` is the older one. An actor keeps its data and its network between clients, which
+Flower's examples do not.
 """
 
 import os

@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """pfl-research 0.6.0: its simulated backend and its FedAvg, in two processes of torch.distributed.
 
 Of clients with unequal sizes it is told how large they are, as its documentation advises, so that

@@ -21,6 +21,7 @@ GPU = {
     "cnn 100x12x50": "McMahan's CNN, 100 × 12 × 50",
     "pfl cifar 50x5x10": "pfl-research's CIFAR-10 round, 50 × 5 × 10",
 }
+PEERS_WORK = ("W1", "W2", "W3", "W4")
 METHODS = {"fedavg": "FedAvg", "scaffold": "SCAFFOLD", "fedprox": "FedProx"}
 METHODS |= {"superfed_mm": "SuPerFed"}
 
@@ -70,24 +71,26 @@ def _rounds(sizes: str, method: str) -> list[dict[str, Any]]:
 
 
 def peers() -> str:
-    """Seconds a round, and times the bare loop."""
-    found = {(x["work"], x["peer"]): x for x in lines("speed-peers.jsonl")}
-    names = list(dict.fromkeys(peer for _, peer in found))
-    rows = [
-        [
-            name,
-            *(
-                text
-                for work in ("W1", "W3")
-                for one in [found[work, name]]
-                for text in (number(one["round_s"], 3), number(one["times_bare"]))
-            ),
-            number(found["W1", name]["ready_s"], 1),
-        ]
-        for name in names
-    ]
-    head = ["", "W1, s", "times bare", "W3, s", "times bare", "ready after, s"]
-    return table(head, rows)
+    """Times the bare loop, each peer in the mode that was fastest; start-up and memory of W1."""
+    best = dict[tuple[str, str, str], dict[str, Any]]()
+    for x in lines("speed-peers.jsonl"):
+        at = x["peer"], x["work"], x["sizes"]
+        if at not in best or x["round_s"] < best[at]["round_s"]:
+            best[at] = x
+    names = dict.fromkeys(peer for peer, _, _ in best)
+    kinds = [(work, sizes) for work in PEERS_WORK for sizes in ("equal", "dirichlet")]
+    rows = []
+    for name in names:
+        found = [best.get((name, *kind)) for kind in kinds]
+        ratios = ["—" if x is None else number(x["times_bare"]) for x in found]
+        one = best[name, "W1", "equal"]
+        first = number(one["ready_s"] + one["first_s"], 1) if "first_s" in one else "—"
+        rows.append([name, *ratios, number(one["ready_s"], 1), first, str(one["mb"] or "—")])
+    seconds = [best.get(("bare", *kind)) for kind in kinds]
+    told = ["—" if x is None else number(x["round_s"], 3) for x in seconds]
+    rows.append(["*seconds of the bare loop*", *told, "", "", ""])
+    head = [f"{work}, {'equal' if sizes == 'equal' else 'Dirichlet'}" for work, sizes in kinds]
+    return table(["", *head, "ready after, s", "first round after, s", "MiB"], rows)
 
 
 def gpu() -> str:
@@ -117,6 +120,7 @@ def population() -> str:
             METHODS[x["method"]] + (", states on disk" if x["states"] == "disk" else ""),
             number(x["start_s"], 1),
             number(1000 * x["round_s"], 0),
+            number(x["times_fewest"]) if "times_fewest" in x else "—",
             str(x["beyond_data_mb"]),
             str(x["folder_mb"]),
         ]
@@ -128,6 +132,7 @@ def population() -> str:
         "method",
         "to the first round, s",
         "a round, ms",
+        "times the fewest clients'",
         "MiB beyond the data",
         "folder, MiB",
     ]
