@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,19 +131,23 @@ def most_memory(root: int) -> float:
     return sum(found.get(pid, 0.0) for pid in mine)
 
 
-def loss(work: str, weights: list[np.ndarray] | None = None) -> float:
-    """Of the first thousand examples, by the bare loop's network."""
+def judge(work: str) -> Callable[[list[np.ndarray] | None], float]:
+    """From weights, or the first ones, to the loss of a thousand examples by bare's network."""
     import torch
     from networks import load, network
     from torch.nn.functional import cross_entropy
     from workload import WORK, data
 
     module = network(WORK[work])
-    if weights is not None:
-        load(module, weights)
     x, y = (torch.from_numpy(a[:1000]) for a in data(WORK[work]))
-    with torch.no_grad():
-        return float(cross_entropy(module(x), y))
+
+    def loss(weights: list[np.ndarray] | None) -> float:
+        if weights is not None:
+            load(module, weights)
+        with torch.no_grad():
+            return float(cross_entropy(module(x), y))
+
+    return loss
 
 
 def measured(work: str, sizes: str, names: list[str], folder: Path, rounds: int) -> None:
@@ -152,8 +157,9 @@ def measured(work: str, sizes: str, names: list[str], folder: Path, rounds: int)
         for _ in range(WARM_UP + rounds):
             for side in sides:
                 side.play()
-        before = loss(work)
-        fell = [before - loss(work, side.end()) for side in sides]
+        loss = judge(work)
+        before = loss(None)
+        fell = [before - loss(side.end()) for side in sides]
     seconds = [statistics.median(side.times[WARM_UP:]) for side in sides]
     wrong = []
     for side, s, f in zip(sides, seconds, fell, strict=True):
