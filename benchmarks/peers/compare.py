@@ -150,7 +150,7 @@ def judge(work: str) -> Callable[[list[np.ndarray] | None], float]:
     return loss
 
 
-def measured(work: str, sizes: str, names: list[str], folder: Path, rounds: int) -> None:
+def measured(work: str, sizes: str, names: list[str], folder: Path, rounds: int) -> list[str]:
     kinds = [(name, mode) for name in names for mode in MODES.get(name, ("",))]
     with tempfile.TemporaryDirectory() as scratch:
         sides = [Side(*kind, folder, work, sizes, Path(scratch)) for kind in kinds]
@@ -169,9 +169,8 @@ def measured(work: str, sizes: str, names: list[str], folder: Path, rounds: int)
         found |= {"first_s": round(side.times[0], 2), "fell": round(f / fell[0], 3)}
         print(json.dumps(found), flush=True)
         if not ALIKE[0] < f / fell[0] < ALIKE[1]:
-            wrong.append(f"{side.name} {side.mode}: {f / fell[0]:.2f}")
-    if wrong:
-        raise SystemExit(f"loss fell by another amount than the bare loop's: {', '.join(wrong)}")
+            wrong.append(f"{work} {sizes} {side.name} {side.mode}: {f / fell[0]:.2f}")
+    return wrong
 
 
 def main() -> None:
@@ -187,9 +186,12 @@ def main() -> None:
         make(asked.make, asked.only)
         return
     names = [n for n in PEERS if n in {"bare", *asked.only}]
+    wrong = list[str]()
     for work in asked.work:
         for sizes in asked.sizes:
-            measured(work, sizes, names, asked.envs, asked.rounds)
+            wrong += measured(work, sizes, names, asked.envs, asked.rounds)
+    if wrong:
+        raise SystemExit(f"loss fell by another amount than the bare loop's: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ it can balance the processes. Tried as well: one process.
 """
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +22,8 @@ if "RANK" not in os.environ:
     others = []
     for rank in map(str, range(1, PROCESSES)):
         more = {**os.environ, "RANK": rank, "LOCAL_RANK": rank}
-        others.append(subprocess.Popen(sys.orig_argv, env=more, stdin=subprocess.DEVNULL))
+        quiet = {"stdin": subprocess.DEVNULL, "start_new_session": True}
+        others.append(subprocess.Popen(sys.orig_argv, env=more, **quiet))
     os.environ |= {"RANK": "0", "LOCAL_RANK": "0"}
 
 import numpy as np
@@ -122,5 +124,5 @@ if __name__ == "__main__":
         NNEvalHyperParams(local_batch_size=work.batch),
         [Turns()],
     )
-    for other in others:
-        other.terminate()
+    for other in others if leads else ():
+        os.killpg(other.pid, signal.SIGKILL)  # with the process that samples for it
