@@ -1,7 +1,8 @@
 """BlazeFL 2.0.3: its FedAvg in one process, or in two that share memory, forked in every round.
 
 Its threads are for a Python without a lock, and version 3 for Python 3.14; on this one two threads
-were no faster than one process on W1 and W3, and W2 was not compared. Processes made by spawn import PyTorch again in every round.
+were no faster than one process on W1 and W3, and W2 was not compared.
+Processes made by spawn import PyTorch again in every round.
 """
 
 import copy
