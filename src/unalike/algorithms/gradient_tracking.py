@@ -10,16 +10,18 @@ the gradients is 0. On a complete graph c_i is SCAFFOLD's c - c_i, and the two a
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Stateless
+from unalike.algorithm import Ctx
+from unalike.algorithms.corrected import Corrected
+from unalike.algorithms.fedavg import Apart, Step
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import corrected
 from unalike.parts.optim import Sgd
+from unalike.parts.private import SHARED, Private
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params
@@ -49,12 +51,15 @@ class Up(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GradientTracking(Stateless):
+class GradientTracking(Corrected):
     """A model and a direction go to every neighbour; the correction stays."""
 
     task: Task
     opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
+    private: Private = SHARED
+    step: Step = "joint"
+    apart: Apart | None = None
 
     @property
     def separable(self) -> bool:
@@ -62,21 +67,25 @@ class GradientTracking(Stateless):
         return True
 
     def server_init(self, w: Params, key: Key) -> Node:
-        """No correction yet."""
-        zero = tree.zeros(self.task.weights(w))
-        return Node(w, zero, tree.zeros(zero))
+        """The shared leaves, and no correction yet."""
+        x, zero = self.shared(w)
+        return Node(x, zero, tree.zeros(zero))
+
+    def client_init(self, w: Params, key: Key) -> Params:
+        """The private leaves."""
+        return self.handed(w)
 
     def broadcast(self, server: Node) -> Down:
         """The model and its correction."""
         return Down(server.x, server.c)
 
     def client(
-        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
-    ) -> tuple[Up, dict[str, Tensor], Any]:
+        self, down: Down, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Params]:
         """Corrected local steps, and the mean of their directions."""
         first = down.x if start is None else start
-        w, z = corrected(self.task, self.opt, first, down.c, data, ctx.rate)
-        return Up(tree.sub(w, down.x), z), {}, mine
+        way = self.corrected(first, mine, down.c, data, ctx)
+        return Up(tree.sub(way.w, down.x), way.z), way.stats, way.own
 
     def upload_like(self, down: Down) -> Up:
         """Two vectors, as in a download."""
@@ -99,3 +108,7 @@ class GradientTracking(Stateless):
         x, heard = means
         c = tree.map(lambda c, z, mean: c - z + mean, servers.c, servers.z, heard)
         return Node(x, c, servers.z)
+
+    def personal(self, down: Down, mine: Params) -> Params:
+        """The shared leaves with this client's own."""
+        return {**down.x, **mine}
