@@ -36,9 +36,9 @@ def slope(w: Vector, k: int) -> Vector:
     return (w[0] * w[1] * x - y) * x * w[::-1]
 
 
-def walk(w: Vector, towards: Callable[[Vector], Vector], steps: int = STEPS) -> Vector:
+def walk(w: Vector, towards: Callable[[Vector], Vector], steps: int | None = None) -> Vector:
     """Steps of plain gradient descent."""
-    for _ in range(steps):
+    for _ in range(STEPS if steps is None else steps):
         w = w - ETA * towards(w)
     return w
 
@@ -101,7 +101,8 @@ class Apfl(FedAvg):
         w, v = start, mine
         for _ in range(STEPS):
             u = self.alpha * v + (1 - self.alpha) * w
-            w, v = w - ETA * slope(w, k), v - ETA * self.alpha * slope(u, k)
+            down = slope(w, k) + self.pull * (w - x)
+            w, v = w - ETA * down, v - ETA * self.alpha * slope(u, k)
         return w, v
 
     def judged(self, x: Vector, mine: Any) -> Vector:

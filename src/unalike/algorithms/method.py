@@ -207,6 +207,11 @@ def _refuse_no_draft(name: str, after: Any) -> None:
         )
 
 
+_SAID: Mapping[Slot, str] = {
+    "algorithm": "algorithm, each with its own way of training clients",
+}
+
+
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
     """Everything that stands in the way of a draft, each as a sentence."""
     named = [(p, p.method) for p in parties if p.method is not None]
@@ -214,7 +219,8 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
         for one, earlier in named[:i]:
             both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
-                yield f"{both} both set the {method.slot}; keep one of them."
+                slot = _SAID.get(method.slot, method.slot)
+                yield f"{both} both set the {slot}; keep one of them."
             twice = _ONCE & one.traits & two.traits  # the later one would undo the earlier
             for trait in filter(twice.__contains__, Trait):  # the same sentence in every process
                 yield f"{both} cannot be combined: each of them {trait}; keep one of them."
