@@ -6,7 +6,7 @@ Client k's features are drawn, its labels are those that ``by_hand`` counts.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,14 +38,6 @@ def representation(w: Vector, x: Vector, normed: bool) -> Vector:
     if normed:
         z = (z - z.mean(0)) / np.sqrt(z.var(0) + 1e-5) * leaf(w, "scale") + leaf(w, "shift")
     return np.tanh(z)
-
-
-@dataclass
-class Rows:
-    """The minibatches of every client, in the order in which they are trained on."""
-
-    x: list[list[Vector]] = field(default_factory=lambda: [[x] for x in FEATURES])
-    y: list[list[Vector]] = field(default_factory=lambda: [[y] for y in LABELS])
 
 
 def entropy(w: Vector, x: Vector, y: Vector, normed: bool = False) -> float:
