@@ -16,12 +16,10 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx
-from unalike.algorithms.corrected import Corrected
-from unalike.algorithms.fedavg import Apart, Step
+from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Mine
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.optim import Sgd
-from unalike.parts.private import SHARED, Private
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params
@@ -57,9 +55,7 @@ class GradientTracking(Corrected):
     task: Task
     opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
-    private: Private = SHARED
-    step: Step = "joint"
-    apart: Apart | None = None
+    cut: Cut = WHOLE
 
     @property
     def separable(self) -> bool:
@@ -71,21 +67,21 @@ class GradientTracking(Corrected):
         x, zero = self.shared(w)
         return Node(x, zero, tree.zeros(zero))
 
-    def client_init(self, w: Params, key: Key) -> Params:
-        """The private leaves."""
-        return self.handed(w)
+    def client_init(self, w: Params, key: Key) -> Mine:
+        """The private leaves; the correction is the node's."""
+        return Mine(self.handed(w), {})
 
     def broadcast(self, server: Node) -> Down:
         """The model and its correction."""
         return Down(server.x, server.c)
 
     def client(
-        self, down: Down, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
-    ) -> tuple[Up, dict[str, Tensor], Params]:
+        self, down: Down, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Mine]:
         """Corrected local steps, and the mean of their directions."""
         first = down.x if start is None else start
-        way = self.corrected(first, mine, down.c, data, ctx)
-        return Up(tree.sub(way.w, down.x), way.z), way.stats, way.own
+        way = self.corrected(first, mine.own, down.c, data, ctx)
+        return Up(tree.sub(way.w, down.x), way.z), way.stats, Mine(way.own, {})
 
     def upload_like(self, down: Down) -> Up:
         """Two vectors, as in a download."""
@@ -94,10 +90,7 @@ class GradientTracking(Corrected):
     def server(self, server: Node, ups: Uploads, p: Tensor, cohort: Cohort) -> Node:
         """Step along one's own change."""
         up = ups.mean(p)
-        weights, buffers = self.task.split(server.x)
-        x = {k: w + self.server_lr * up.delta[k] for k, w in weights.items()}
-        x |= {k: b + up.delta[k] for k, b in buffers.items()}
-        return Node(x, server.c, up.z)
+        return Node(self.stepped(server.x, up.delta, p.sum()), server.c, up.z)
 
     def tells(self, servers: Node) -> tuple[Params, Params]:
         """Models and directions."""
@@ -108,7 +101,3 @@ class GradientTracking(Corrected):
         x, heard = means
         c = tree.map(lambda c, z, mean: c - z + mean, servers.c, servers.z, heard)
         return Node(x, c, servers.z)
-
-    def personal(self, down: Down, mine: Params) -> Params:
-        """The shared leaves with this client's own."""
-        return {**down.x, **mine}

@@ -18,16 +18,14 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx
-from unalike.algorithms.corrected import Corrected
+from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Mine
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.fedavg import Apart, Step
 from unalike.algorithms.gradient_tracking import GradientTracking
 from unalike.algorithms.method import OWN_MEAN, Method, Slot, forgotten, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
-from unalike.parts.private import SHARED, Private
 from unalike.parts.topology import Decentralized
 from unalike.rng import Key
 from unalike.settings import setting
@@ -41,13 +39,6 @@ class Server(NamedTuple):
     """The model and the server's control variate, which covers the trainable weights only."""
 
     x: Params
-    c: Params
-
-
-class Mine(NamedTuple):
-    """A client's private leaves, if any, and its control variate."""
-
-    own: Params
     c: Params
 
 
@@ -66,9 +57,7 @@ class Scaffold(Corrected):
     n_clients: int
     opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
-    private: Private = SHARED
-    step: Step = "joint"
-    apart: Apart | None = None
+    cut: Cut = WHOLE
 
     def server_init(self, w: Params, key: Key) -> Server:
         """The shared leaves, and a zero control variate."""
@@ -93,16 +82,9 @@ class Scaffold(Corrected):
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Step along the mean change; the variate moves by what the cohort counts among all."""
-        mean, total = ups.mean(p, lambda up: up.delta), p.sum()
-        weights, buffers = self.task.split(server.x)
-        x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
-        x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
+        x = self.stepped(server.x, ups.mean(p, lambda up: up.delta), p.sum())
         pi = cohort.among(self.n_clients, p)
         return Server(x, tree.add(server.c, ups.mean(pi, lambda up: up.dc)))
-
-    def personal(self, down: Server, mine: Mine) -> Params:
-        """The shared leaves with this client's own."""
-        return {**down.x, **mine.own}
 
 
 class ScaffoldMethod(Method):
@@ -150,7 +132,7 @@ class ScaffoldMethod(Method):
 
     def _make(self, draft: Draft) -> Scaffold | GradientTracking:
         sgd = cast(Sgd, draft.opt)  # checked by ``objection``
-        cut = draft.private, draft.step, draft.apart
+        cut = Cut.of(draft)
         if draft.topology.local:
-            return GradientTracking(draft.task, sgd, self.server_lr, *cut)
-        return Scaffold(draft.task, draft.n_clients, sgd, self.server_lr, *cut)
+            return GradientTracking(draft.task, sgd, self.server_lr, cut)
+        return Scaffold(draft.task, draft.n_clients, sgd, self.server_lr, cut)
