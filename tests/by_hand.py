@@ -243,15 +243,17 @@ def disco(who: Vector, losses: Vector, a: float = 0.5, b: float = 0.1) -> Vector
     return u / u.sum()
 
 
-def entropy_pool(who: Vector, losses: Vector, floor: float = 0.01) -> Vector:
-    """FedEP with one Gaussian for each client, among all clients, then among those that answer."""
+def entropy_pool(
+    who: Vector, losses: Vector, known: Vector = EVERYBODY, floor: float = 0.01
+) -> Vector:
+    """FedEP with one Gaussian for each client: far from the known ones' pool counts more."""
     labels = np.arange(3.0)
     mean = COUNTS @ labels / SIZES
     spread = np.maximum(COUNTS @ labels**2 / SIZES - mean**2, 0.01)
     P = np.exp(-((labels - mean[:, None]) ** 2) / (2 * spread[:, None])) / np.sqrt(spread)[:, None]
     P = P / P.sum(1, keepdims=True)
     P = (P + floor) / (1 + 3 * floor)
-    whole = by_size(EVERYBODY, losses) @ P
+    whole = by_size(known, losses) @ P[known]
     kl = (whole * np.log(whole / P)).sum(1)
     return kl[who] / kl[who].sum()
 

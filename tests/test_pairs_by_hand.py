@@ -184,6 +184,22 @@ ON_GRAPHS: dict[str, tuple[list[Named], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("graph", TOPOLOGIES)
+def test_fedep_with_and_without_servers(graph: str) -> None:
+    """The pool is of those that a server hears: its clients in its step, then its neighbours'."""
+
+    def neighbours(who: np.ndarray, losses: np.ndarray) -> np.ndarray:
+        return np.ones(1) if len(who) == 1 else hand.entropy_pool(who, losses, known=who)
+
+    topology, where = TOPOLOGIES[graph]
+    rule = hand.entropy_pool if graph == "rotating" else neighbours
+    wanted = course.servers(hand.FedAvg(), ROUNDS, **where, rule=rule)
+    played = run(ENTROPY, topology=topology)
+    for server, x in zip(played.states[-1].servers, wanted, strict=True):
+        for leaf, value in server.x.items():
+            assert float(value) == pytest.approx(x[NAMES.index(leaf)], **CLOSE)
+
+
 @pytest.mark.parametrize("name", ON_GRAPHS)
 @pytest.mark.parametrize(
     ("graph", "sparse"), [("ring", False), *product(("rotating", "clusters"), (False, True))]

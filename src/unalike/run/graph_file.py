@@ -1,4 +1,4 @@
-"""The user's own graph from a file: GML, or lines of two client numbers each."""
+"""The user's own graph from a file: GML, GraphML, or lines of two client numbers each."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def read_graph(path: str) -> tuple[tuple[int, int], ...]:
         raise ConfigError(f"there is no file '{path}'; set topology.path to a graph.") from None
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"'{path}' cannot be read as text; topology.path is a graph.") from None
-    graph = _gml(text, path) if file.suffix.lower() == ".gml" else _lines(text, path)
+    graph = {".gml": _gml, ".graphml": _graphml}.get(file.suffix.lower(), _lines)(text, path)
     if not graph.number_of_edges():
         raise ConfigError(f"'{path}' has no edge; give at least one line of two client numbers.")
     wanted = set(range(max(graph) + 1))
@@ -44,6 +44,16 @@ def _gml(text: str, path: str) -> Any:
         why = str(error).rstrip(".")
         raise ConfigError(f"'{path}' is not a graph in GML: {why}.") from None
     return nx.Graph(found)
+
+
+def _graphml(text: str, path: str) -> Any:
+    import networkx as nx
+
+    try:
+        return nx.Graph(nx.parse_graphml(text, node_type=int))
+    except (nx.NetworkXError, ValueError, SyntaxError) as error:  # bad XML is a SyntaxError
+        why = str(error).rstrip(".")
+        raise ConfigError(f"'{path}' is not a graph of client numbers in GraphML: {why}.") from None
 
 
 def _lines(text: str, path: str) -> Any:

@@ -155,7 +155,9 @@ class GraphFileSettings(GraphSettings):
     """No server: every client averages with its neighbours in a graph from a file."""
 
     path: str = Field(
-        default="", description="a file in GML (.gml), or with two client numbers on each line"
+        default="",
+        description="a file in GML (.gml) or GraphML (.graphml), or with two client numbers on "
+        "each line",
     )
 
     def build(self) -> Topology:
