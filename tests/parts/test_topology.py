@@ -14,7 +14,7 @@ from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Torus
 from unalike.run.build import experiment
 from unalike.run.config import parse
-from unalike.run.graph_file import read_graph
+from unalike.run.graph_file import listed_graph, read_graph
 from unalike.run.rounds import rounds
 
 
@@ -148,6 +148,21 @@ def test_files_that_are_no_graph(name, text, message, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_graph(str(tmp_path / name))
+
+
+def test_a_graph_from_pairs():
+    assert listed_graph([[1, 0], [1, 2]]) == ((0, 1), (1, 2))
+    with pytest.raises(ConfigError, match=r"pairs of client numbers such as .* got \[0, 1, 2\]"):
+        listed_graph([[0, 1, 2]])
+    with pytest.raises(ConfigError, match=r"topology\.edges has nodes up to 2 but no node 1"):
+        listed_graph([[0, 2]])
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_nodes_and_clients_are_the_same(n):
+    """One too many, and one that nobody would ever hear."""
+    with pytest.raises(ConfigError, match=rf"but the {n} clients are 0 to {n - 1}; change the"):
+        Given(((0, 1), (1, 2))).graph(0, n)
 
 
 def test_no_file():
