@@ -36,9 +36,9 @@ def slope(w: Vector, k: int) -> Vector:
     return (w[0] * w[1] * x - y) * x * w[::-1]
 
 
-def walk(w: Vector, towards: Callable[[Vector], Vector], steps: int = STEPS) -> Vector:
+def walk(w: Vector, towards: Callable[[Vector], Vector], steps: int | None = None) -> Vector:
     """Steps of plain gradient descent."""
-    for _ in range(steps):
+    for _ in range(STEPS if steps is None else steps):
         w = w - ETA * towards(w)
     return w
 
@@ -101,7 +101,8 @@ class Apfl(FedAvg):
         w, v = start, mine
         for _ in range(STEPS):
             u = self.alpha * v + (1 - self.alpha) * w
-            w, v = w - ETA * slope(w, k), v - ETA * self.alpha * slope(u, k)
+            down = slope(w, k) + self.pull * (w - x)
+            w, v = w - ETA * down, v - ETA * self.alpha * slope(u, k)
         return w, v
 
     def judged(self, x: Vector, mine: Any) -> Vector:
@@ -242,15 +243,17 @@ def disco(who: Vector, losses: Vector, a: float = 0.5, b: float = 0.1) -> Vector
     return u / u.sum()
 
 
-def entropy_pool(who: Vector, losses: Vector, floor: float = 0.01) -> Vector:
-    """FedEP with one Gaussian for each client, among all clients, then among those that answer."""
+def entropy_pool(
+    who: Vector, losses: Vector, known: Vector = EVERYBODY, floor: float = 0.01
+) -> Vector:
+    """FedEP with one Gaussian for each client: far from the known ones' pool counts more."""
     labels = np.arange(3.0)
     mean = COUNTS @ labels / SIZES
     spread = np.maximum(COUNTS @ labels**2 / SIZES - mean**2, 0.01)
     P = np.exp(-((labels - mean[:, None]) ** 2) / (2 * spread[:, None])) / np.sqrt(spread)[:, None]
     P = P / P.sum(1, keepdims=True)
     P = (P + floor) / (1 + 3 * floor)
-    whole = by_size(EVERYBODY, losses) @ P
+    whole = by_size(known, losses) @ P[known]
     kl = (whole * np.log(whole / P)).sum(1)
     return kl[who] / kl[who].sum()
 

@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import by_hand as hand
 import numpy as np
-from by_hand import ETA, EVERYBODY, SIZES, START, STEPS, Vector, by_size, loss, plain, slope, walk
+from by_hand import ETA, EVERYBODY, SIZES, START, Vector, by_size, plain, walk
+
+
+def nothing(t: int) -> None:
+    """At the beginning of a round."""
 
 
 def rounds(
@@ -13,23 +18,27 @@ def rounds(
     rule: Callable[[Vector, Vector], Vector] = by_size,
     server: Callable[[Vector, Vector, Vector], Vector] = plain,
     late: Any = None,
+    begin: Callable[[int], None] = nothing,
+    start: Vector = START,
+    loss: Callable[[Vector, int], float] = hand.loss,
 ) -> tuple[Vector, list[Vector]]:
     """(the shared model, every client's judged one) after n rounds.
 
     With ``late``, the two clients that answer first, it is phase-shift with two groups.
     """
-    x, mine = START.copy(), [half.first(k) for k in EVERYBODY]
+    x, mine = start.copy(), [half.first(k) for k in EVERYBODY]
     shared = list(half.shared)
     flying, behind = [x] * len(EVERYBODY), 0.0
     for t in range(n):
+        begin(t)
         losses = np.array([loss(half.received(x, mine[k]), k) for k in EVERYBODY])
         answers = np.isin(EVERYBODY, late) == (t % 2 == 0) if late is not None else EVERYBODY >= 0
-        ends = np.empty((len(EVERYBODY), 2))
+        ends = np.empty((len(EVERYBODY), len(x)))
         for k in EVERYBODY:
             # Whoever answers in an ordinary round of phase-shift is in mid-phase.
             keeps = SIZES[k] / (behind + SIZES[k]) if late is not None and answers[k] else 0.0
-            start = (1 - keeps) * x + keeps * flying[k]
-            ends[k], mine[k] = half.round(k, x, mine[k], start)
+            first = (1 - keeps) * x + keeps * flying[k]
+            ends[k], mine[k] = half.round(k, x, mine[k], first)
             flying[k] = ends[k]
         who = EVERYBODY if t == n - 1 else EVERYBODY[answers]
         deltas = np.zeros_like(ends[who])
@@ -41,7 +50,7 @@ def rounds(
 
 def pulled(k: int, to: Vector, strength: float, shift: Vector) -> Callable[[Vector], Vector]:
     """Client k's gradient with a shift and a pull."""
-    return lambda w: slope(w, k) + shift + strength * (w - to)
+    return lambda w: hand.slope(w, k) + shift + strength * (w - to)
 
 
 def scaffold(p: Vector, n: int) -> tuple[Vector, list[Vector]]:
@@ -50,7 +59,7 @@ def scaffold(p: Vector, n: int) -> tuple[Vector, list[Vector]]:
     for _ in range(n):
         sent.append(x)
         ends = np.array([walk(x, pulled(k, x, 0.0, c - own[k])) for k in EVERYBODY])
-        new = own - c + (x - ends) / (STEPS * ETA)
+        new = own - c + (x - ends) / (hand.STEPS * ETA)
         x, c, own = x + p @ (ends - x), c + p @ (new - own), new
     return x, sent
 
@@ -63,10 +72,32 @@ def near(k: int, sent: list[Vector], strength: float) -> Vector:
     return v
 
 
-def feddyn(p: Vector, n: int, alpha: float) -> Vector:
+def cut_scaffold(p: Vector, n: int, shared: int, apart: bool) -> tuple[Vector, list[Vector]]:
+    """(the model, everybody's own) after n rounds in which one of the two numbers is shared.
+
+    Variates are of that number. ``apart``: the other one takes all its steps first.
+    """
+    x, c, variates = START[shared], 0.0, np.zeros(len(EVERYBODY))
+    models, on = np.tile(START, (len(EVERYBODY), 1)), np.arange(2) == shared
+    for _ in range(n):
+        models[:, shared], new = x, np.zeros(len(EVERYBODY))
+        for k in EVERYBODY:
+            for some in (~on, on) if apart else (on | ~on,):
+                shift = np.where(on, c - variates[k], 0.0)
+                to = pulled(k, models[k], 0.0, shift)
+                models[k] = walk(models[k], lambda w, s=some, to=to: s * to(w))
+            new[k] = variates[k] - c + (x - models[k, shared]) / (hand.STEPS * ETA)
+        x, c = x + p @ (models[:, shared] - x), c + p @ (new - variates)
+        variates = new
+    models[:, shared] = x
+    return np.where(on, x, START), list(models)
+
+
+def feddyn(p: Vector, n: int, alpha: float, begin: Callable[[int], None] = nothing) -> Vector:
     """The model after n rounds in which all take part."""
     x, h, g = START.copy(), np.zeros(2), np.zeros((len(EVERYBODY), 2))
-    for _ in range(n):
+    for t in range(n):
+        begin(t)
         ends = np.array([walk(x, pulled(k, x, alpha, -g[k])) for k in EVERYBODY])
         g = g - alpha * (ends - x)
         h = h - alpha * p @ (ends - x)

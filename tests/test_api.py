@@ -468,3 +468,19 @@ def test_a_result_is_short_in_a_terminal(digits: Any, tmp_path: Path, monkeypatc
     assert len(repr(result).splitlines()) < 8
     assert str(result.save()) == "runs/fedprox-digits-seed0"
     assert str(result.save()) == "runs/fedprox-digits-seed0-2"
+
+
+def test_a_graph_of_networkx_is_a_topology():
+    """As pairs in the configuration: the same models, and a record that can be repeated."""
+    import networkx as nx
+
+    digits = unalike.federate("digits", {"name": "iid", "clients": 4})
+    ring = nx.cycle_graph(4)
+    table = {"name": "graph", "edges": [list(e) for e in ring.edges]}
+    one, other, named = (
+        unalike.train(digits, "logistic", rounds=2, topology=t) for t in (ring, table, "ring")
+    )
+    for result in (other, named):
+        for k in range(4):
+            pairs = zip(one.personal(k).parameters(), result.personal(k).parameters(), strict=True)
+            assert all(torch.equal(a, b) for a, b in pairs)

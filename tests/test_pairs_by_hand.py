@@ -98,9 +98,9 @@ def test_a_method_and_a_part(name: str, part: str) -> None:
     check(played, *course.rounds(half(), ROUNDS, **given))
 
 
-@pytest.mark.parametrize("name", ["lg_fedavg", "fedper", "fedrep", "ditto"])
+@pytest.mark.parametrize("name", ["lg_fedavg", "fedper", "fedrep", "apfl", "ditto"])
 def test_a_method_with_a_pull(name: str) -> None:
-    """FedProx inside Ditto, and on both sides of a cut."""
+    """FedProx inside Ditto, on both sides of a cut, and for APFL's shared model."""
     method, half = HALVES[name]
     made = half()
     (made.inside if name == "ditto" else made).pull = 0.5
@@ -130,6 +130,17 @@ def test_scaffold_inside_ditto_and_before_finetuning(part: str | None) -> None:
     own = [hand.walk(x, lambda w, k=k: hand.slope(w, k)) for k in EVERYBODY]
     played = run("scaffold", "finetune", *more)
     check(played, x, own)
+
+
+@pytest.mark.parametrize("part", [None, "feddisco", "fedep"])
+@pytest.mark.parametrize("name", ["lg_fedavg", "fedper", "fedrep"])
+def test_scaffold_on_both_sides_of_a_cut(name: str, part: str | None) -> None:
+    """Variates are of what is shared; the private number takes plain steps."""
+    p = {None: hand.uniform, "feddisco": hand.disco, "fedep": hand.entropy_pool}[part]
+    more = [PARTS[part][0]] if part else []
+    shared = 1 if name == "lg_fedavg" else 0
+    wanted = course.cut_scaffold(p(EVERYBODY, EVERYBODY), ROUNDS, shared, name == "fedrep")
+    check(run("scaffold", HALVES[name][0], *more), *wanted)
 
 
 @pytest.mark.parametrize("part", [None, "feddisco", "fedep"])
@@ -171,6 +182,22 @@ ON_GRAPHS: dict[str, tuple[list[Named], dict[str, Any]]] = {
         {"half": HALVES["apfl"][1], "rule": lambda: hand.disco},
     ),
 }
+
+
+@pytest.mark.parametrize("graph", TOPOLOGIES)
+def test_fedep_with_and_without_servers(graph: str) -> None:
+    """The pool is of those that a server hears: its clients in its step, then its neighbours'."""
+
+    def neighbours(who: np.ndarray, losses: np.ndarray) -> np.ndarray:
+        return np.ones(1) if len(who) == 1 else hand.entropy_pool(who, losses, known=who)
+
+    topology, where = TOPOLOGIES[graph]
+    rule = hand.entropy_pool if graph == "rotating" else neighbours
+    wanted = course.servers(hand.FedAvg(), ROUNDS, **where, rule=rule)
+    played = run(ENTROPY, topology=topology)
+    for server, x in zip(played.states[-1].servers, wanted, strict=True):
+        for leaf, value in server.x.items():
+            assert float(value) == pytest.approx(x[NAMES.index(leaf)], **CLOSE)
 
 
 @pytest.mark.parametrize("name", ON_GRAPHS)

@@ -85,6 +85,9 @@ TOGETHER: dict[str, tuple[tuple[Named, ...], dict[str, Any]]] = {
     "phase_shift+fedprox+fedyogi": (("phase_shift", "fedprox", "fedyogi"), EVERYBODY),
     "phase_shift+fednova": (("phase_shift", "fednova"), {**EVERYBODY, **MOMENTUM}),
     "scaffold+fedep": (("scaffold", "fedep"), HALF),
+    "scaffold+fedrep": (("scaffold", "fedrep"), HALF),
+    "scaffold+lg_fedavg": (("scaffold", "lg_fedavg"), HALF),
+    "apfl+fedprox": (("apfl", "fedprox"), HALF),
     "superfed_mm+fedaug+fedavgm": (
         (("superfed_mm", {"start": 0.0}), ("fedaug", {"target": 0.2}), "fedavgm"),
         HALF,

@@ -66,7 +66,7 @@ def train(
         watch: Called with the record of every round.
         progress: Whether a notebook shows a progress bar; elsewhere there is none.
         settings: The other tables of a configuration file: ``local={"lr": 0.1}``, ``plus=[...]``,
-            which may include your own methods.
+            which may include your own methods; ``topology`` may be a graph of networkx.
 
     Example:
         >>> import unalike
@@ -81,7 +81,7 @@ def train(
     for name in FILED:
         if name in settings.get("run", {}):
             raise ConfigError(f"'run.{name}' belongs to runs with a folder, see start.")
-    raw = {"method": method, "rounds": rounds, "seed": seed, **settings}
+    raw = {"method": method, "rounds": rounds, "seed": seed, **_drawn(settings)}
     own_methods = _taken(raw)
     examples = federation.examples
     if isinstance(model, nn.Module):
@@ -147,6 +147,14 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         adapt=bool(settings.get("evaluation", {}).get("new_client_steps")),
         seed=seed,
     )
+
+
+def _drawn(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with a graph of networkx as the table that it amounts to."""
+    edges = getattr(settings.get("topology"), "edges", None)
+    if edges is None:
+        return dict(settings)
+    return {**settings, "topology": {"name": "graph", "edges": [list(e) for e in edges]}}
 
 
 def _taken(raw: dict[str, Any]) -> dict[int, Named]:

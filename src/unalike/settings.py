@@ -170,7 +170,11 @@ def _words(annotation: Any, metadata: Sequence[Any]) -> str:
         words = [_words(a, metadata) for a in args if a is not NoneType]
         return _either([*words, *(["left out"] if NoneType in args else [])])
     if origin is list:
-        entries = _words(args[0], []).replace("number", "numbers").replace("text", "texts")
+        entries = _words(args[0], [])
+        if get_origin(args[0]) is list:
+            entries = f"lists{entries.removeprefix('list')}"
+        else:
+            entries = entries.replace("number", "numbers").replace("text", "texts")
         return f"list of {entries}" + _filled(metadata)
     words = [_KINDS.get(annotation, str(annotation)), _range(metadata)]
     return " ".join(filter(None, words)) + _filled(metadata)

@@ -32,6 +32,11 @@ class Trait(StrEnum):
     OWN_MODELS = "gives every client its own model"
 
     FEDAVG_SERVER = "uses FedAvg's server step"
+    SPLITS_MODELS = "trains models of which a part is private as well as whole ones"
+    WHOLE_MODELS = "trains whole models"
+    FEDAVG_OBJECTIVE = "descends on FedAvg's local objective, penalties included"
+    OWN_OBJECTIVE = "has its own local objective"
+    PULLS_ITSELF = "pulls local models towards the received one"
     STEP_IN_WEIGHTS = "has weights that include a step length"
     SEVERAL_ROUNDS_IN_UPLOAD = "uploads the work of several rounds at once"
     SENDS_NO_MODEL = "sends no model"

@@ -135,7 +135,7 @@ def test_a_plain_mean() -> None:
     assert composed(task, data, ("apfl", {"averaging": "uniform"})).mixing == Uniform()
 
 
-@pytest.mark.parametrize("other", ["fedprox", "scaffold", "superfed_mm", "fedper", "ditto"])
+@pytest.mark.parametrize("other", ["scaffold", "superfed_mm", "fedper", "ditto"])
 def test_what_has_no_place_beside_it(other: str) -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError):

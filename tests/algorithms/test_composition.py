@@ -138,7 +138,7 @@ def test_scaffold_learns_rate_and_decay() -> None:
     [
         ("fedadam", "fedyogi", "server"),
         ("fedep", "aaggff_d", "weights"),
-        ("scaffold", "superfed_mm", "algorithm"),
+        ("scaffold", "superfed_mm", "algorithm, each with its own way of training clients"),
         ("lg_fedavg", "local_only", "private"),
     ],
 )
@@ -149,14 +149,15 @@ def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
 
 
 REASONS = {
-    ("scaffold", "fedprox"): "FedAvg's local objective",
+    ("scaffold", "fedprox"): "a pull would change that way",
     ("scaffold", "fedadam"): "step of FedAvg's server",
-    ("scaffold", "lg_fedavg"): "splits the model of FedAvg's clients",
     ("scaffold", "afl"): "change from round to round",
     ("scaffold", "median"): "mean of the clients' own",
     ("scaffold", "local_dp"): "mean of the clients' own",
-    ("superfed_mm", "lg_fedavg"): "splits the model of FedAvg's clients",
-    ("superfed_mm", "fedprox"): "FedAvg's local objective",
+    ("superfed_mm", "lg_fedavg"): "clients train whole models",
+    ("superfed_mm", "fedprox"): "such a pull already",
+    ("fedproto", "fedprox"): "no model to stay near",
+    ("per_fedavg", "fedprox"): "do not descend on the loss",
     ("fednova", "scaffold"): "knows how far FedAvg's local steps go",
     ("fednova", "superfed_mm"): "knows how far FedAvg's local steps go",
     ("feddyn", "phase_shift"): "every change of a client's penalty",
@@ -238,13 +239,17 @@ def test_optimizers_that_a_method_was_not_made_for() -> None:
 
 # -- traits -------------------------------------------------------------------------------------
 
-OWN = {Trait.OWN_CLIENT, Trait.OWN_SERVER}
-PERSONAL = {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.OWN_MODELS}
+CLIENT = {Trait.OWN_CLIENT, Trait.WHOLE_MODELS, Trait.OWN_OBJECTIVE}
+OWN = {*CLIENT, Trait.OWN_SERVER}
+PERSONAL = {*CLIENT, Trait.FEDAVG_SERVER, Trait.OWN_MODELS}
+PLAIN = {Trait.OWN_CLIENT, Trait.WHOLE_MODELS, Trait.FEDAVG_SERVER, Trait.FEDAVG_OBJECTIVE}
 FAIR = {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.WEIGHTS_FOLLOW_LOSSES}
 EXPECTED: dict[str, set[Trait]] = {
     "fedavg": set(),
     "fedprox": {Trait.PULLS},
-    "scaffold": OWN,
+    "scaffold": {
+        *(Trait.OWN_CLIENT, Trait.OWN_SERVER, Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE)
+    },
     "fednova": {Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},
     **{key: {Trait.STEPS_ON_SERVER} for key in ("fedavgm", "fedadam", "fedyogi", "fedadagrad")},
     **{key: {Trait.SETS_WEIGHTS} for key in ("fedep", "feddisco")},
@@ -254,11 +259,12 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedmgda": {Trait.SETS_WEIGHTS, Trait.WEIGHTS_CHANGE, Trait.STEP_IN_WEIGHTS},
     "propfair_loss": set(),
     "lg_fedavg": {Trait.KEEPS_LEAVES},
-    **{key: PERSONAL for key in ("superfed_mm", "superfed_lm", "apfl", "pfedme")},
+    **{key: {*PERSONAL, Trait.PULLS_ITSELF} for key in ("superfed_mm", "superfed_lm", "pfedme")},
+    "apfl": {*PLAIN, Trait.OWN_MODELS},
     "per_fedavg": PERSONAL | {Trait.ENDS_WITH_A_STAGE},
-    "feddyn": OWN,
-    "moon": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER},
-    "fedmix": {Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.BEGINS_WITH_A_STAGE},
+    "feddyn": {*OWN, Trait.PULLS_ITSELF},
+    "moon": PLAIN,
+    "fedmix": {*CLIENT, Trait.FEDAVG_SERVER, Trait.BEGINS_WITH_A_STAGE},
     "fedproto": {*OWN, Trait.OWN_MODELS, Trait.SENDS_NO_MODEL},
     **{key: {Trait.KEEPS_LEAVES} for key in ("fedper", "fedrep", "fedbn")},
     "ditto": {Trait.OWN_MODELS},
@@ -379,9 +385,9 @@ class OwnBase(Method):
         (OwnDefence(), "fednova", "as they were sent"),
         (OwnDefence(), "dp", "no other rule"),
         (OwnBase(), "superfed_mm", "each of them trains clients in its own way; keep one"),
-        (OwnBase(), "fedprox", "local objective, which is replaced"),
+        (OwnBase(), "fedprox", "do not descend on the loss that the pull is added to"),
         (OwnBase(), "fedadam", "there is no step of FedAvg's server"),
-        (OwnBase(), "lg_fedavg", "splits the model"),
+        (OwnBase(), "lg_fedavg", "clients train whole models"),
         (OwnBase(), "local_only", "trains alone"),
     ],
 )
@@ -401,14 +407,15 @@ def test_local_statistics_are_asked_like_a_method() -> None:
     """They work with FedAvg's client and its parts, and are refused where it is replaced."""
     task, data = network_task("conv")
     bare = Draft(task, 6, 3, (1, 4, 4), 4, opt=Sgd(0.05))
-    for name in ("fedavg", "fedprox", "lg_fedavg", "phase_shift", "fedadam", "feddisco"):
+    plain = ("fedavg", "fedprox", "lg_fedavg", "phase_shift", "fedadam", "feddisco", "scaffold")
+    for name in plain:
         methods = [(name, METHODS[name]()), ("buffers", LocalBuffers())]
         draft = compose(bare, methods, "star")
         assert all(map(draft.private, task.network.buffers)), name
-    methods = [("scaffold", METHODS["scaffold"]()), ("buffers", LocalBuffers())]
+    methods = [("feddyn", METHODS["feddyn"]()), ("buffers", LocalBuffers())]
     assert said_by(lambda: compose(bare, methods, "star")) == (
-        "run.buffers = 'local' cannot be combined with 'scaffold': it keeps leaves of the model "
-        "that FedAvg's clients train; drop one of them."
+        "run.buffers = 'local' cannot be combined with 'feddyn': it keeps part of the model on the "
+        "client, and the other one's clients train whole models; drop one of them."
     )
 
 

@@ -137,7 +137,7 @@ def test_who_is_absent_keeps_his_penalty() -> None:
         ("phase_shift", "in the round it happens"),
         ("fedadam", "no step of FedAvg's server"),
         ("scaffold", "both set the algorithm"),
-        ("fedprox", "FedAvg's local objective"),
+        ("fedprox", "such a pull already"),
     ],
 )
 def test_what_is_refused(other: str, why: str) -> None:

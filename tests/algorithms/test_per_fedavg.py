@@ -165,7 +165,7 @@ def test_what_is_refused() -> None:
     for methods, why in (
         (("per_fedavg", "ditto"), "gives every client its own model"),
         (("per_fedavg", "finetune"), "ends with its own stage|gives every client its own model"),
-        (("per_fedavg", "fedprox"), "FedAvg's local objective"),
+        (("per_fedavg", "fedprox"), "do not descend on the loss"),
     ):
         with pytest.raises(ConfigError, match=why):
             composed(task, data, *methods)

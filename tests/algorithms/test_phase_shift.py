@@ -286,10 +286,46 @@ def test_a_late_plan_does_not_depend_on_earlier_ones() -> None:
     assert torch.equal(again.role, plans[699].role)
 
 
-def test_phases_must_divide_the_active_clients() -> None:
+def test_every_phase_needs_a_client() -> None:
     """The message names both numbers."""
-    with pytest.raises(ConfigError, match="phases = 3 must divide the 4 active clients"):
-        Phased(3).plan(0, range(1), 4, rng.key(0))
+    with pytest.raises(ConfigError, match="phases = 5 leaves a group without a client, since 4"):
+        Phased(5).plan(0, range(1), 4, rng.key(0))
+
+
+def test_groups_of_three_and_two() -> None:
+    """Ten clients in four phases: fixed groups take turns, and each answers every fourth round."""
+    plans = [Phased(4).plan(t, range(99), 10, rng.key(1)) for t in range(8)]
+    answers = [set(p.ids[p.reply].tolist()) for p in plans]
+    assert sorted(map(len, answers[:4])) == [2, 2, 3, 3]
+    assert set.union(*answers[:4]) == set(range(10))
+    assert answers[4:] == answers[:4]
+    for p in plans:
+        assert len(p.ids) == 10
+
+
+@pytest.mark.parametrize(("clients", "phases"), [(7, 3), (10, 4), (5, 2), (4, 4)])
+def test_unequal_groups_of_unequal_clients_on_paper(clients: int, phases: int) -> None:
+    """The protocol with plain numbers: minima c_k, n_k examples, one step of rate 0.5 on each."""
+    rounds, lr = 9, 0.5
+    c, sizes = [3.0 * k - 4 for k in range(clients)], [1 + (3 * k) % 5 for k in range(clients)]
+    recipe = Recipe(PhaseShift(FedAvg(Quadratic(), Sgd(lr))), schedule=Phased(phases))
+    played = play(recipe, scalars(c, sizes), rounds, at(w=1.0), batch_size=99)
+    found = played.trace()
+    w, behind, own = 1.0, 0, [1.0] * clients
+    for t in range(rounds):
+        plan = Phased(phases).plan(t, range(rounds), clients, played.loop.cohorts)
+        for k, role in zip(plan.ids.tolist(), plan.role.tolist(), strict=True):
+            start = (behind * w + sizes[k] * own[k]) / (behind + sizes[k]) if role else w
+            own[k] = start - lr * (start - c[k])
+        last = [
+            k
+            for k, r in zip(plan.ids.tolist(), plan.role.tolist(), strict=True)
+            if r == phases - 1 or t == rounds - 1
+        ]
+        behind = sum(sizes[k] for k in last)
+        w = sum(sizes[k] * own[k] for k in last) / behind
+        assert played.rounds[t].ids.tolist() == sorted(last)
+        assert found[t] == pytest.approx(w, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_scaffold(phases: int, by_size: bool) -> None:
         found = float(server.x["w"]), float(server.base.c["w"]), float(server.n)
         assert found == pytest.approx((x, c, behind), **CLOSE)
         for k, mine in played.kept[t].items():
-            kept = float(mine.w["w"]), float(mine.base["w"]), float(mine.unsent.dc["w"])
+            kept = float(mine.w["w"]), float(mine.base.c["w"]), float(mine.unsent.dc["w"])
             assert kept == pytest.approx((w[k], own[k], unsent[k]), **CLOSE)
     assert unsent == [0.0] * 6
 
@@ -144,7 +144,7 @@ def test_nothing_is_lost_with_clients_that_drop_out() -> None:
     played = play(recipe, data, 12, at(w=1.0), batch_size=1, faults=Faults(drop=0.4), seed=3)
     assert any(len(r.ids) < 2 for r in played.rounds[:-1])
     for state, kept in zip(played.states[1:], played.kept, strict=True):
-        known = sum(float(m.base["w"] - m.unsent.dc["w"]) for m in kept.values())
+        known = sum(float(m.base.c["w"] - m.unsent.dc["w"]) for m in kept.values())
         assert float(state.servers[0].base.c["w"]) == pytest.approx(known / 6, abs=1e-6)
 
 

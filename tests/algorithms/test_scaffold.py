@@ -114,7 +114,7 @@ def test_whole_trace_of_the_algorithm(rule: str, fraction: float) -> None:
     assert played.trace() == pytest.approx(trace, **CLOSE)
     found = [float(s.servers[0].c["w"]) for s in played.states[1:]]
     assert found == pytest.approx(variates, **CLOSE)
-    kept = [float(state_of(played.simulation, i)["w"]) for i in range(5)]
+    kept = [float(state_of(played.simulation, i).c["w"]) for i in range(5)]
     assert kept == pytest.approx(own, **CLOSE)
     assert found[-1] == pytest.approx(sum(p * c for p, c in zip(pi, kept, strict=True)), abs=1e-6)
 

@@ -121,7 +121,7 @@ SETTINGS: dict[str, Case] = {
     ),
     "target in per cent": (run("evaluation.target=80"), "evaluation.target is 80, and an accuracy"),
     "number of many": (run("participation.number=11"), "participation.number is 11"),
-    "phases do not divide": (run("method.name=phase_shift", "method.phases=3"), "phases = 3"),
+    "more phases than clients": (run("method.name=phase_shift", "method.phases=11"), "phases = 11"),
     "ring of two": (run("topology.name=ring", "partition.clients=2"), "a ring needs at least 3"),
     "more servers than clients": (
         run(topology={"name": "clusters", "servers": 11}),

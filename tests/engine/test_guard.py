@@ -247,7 +247,7 @@ def test_scaffolds_invariant_survives_refusals() -> None:
     assert sum(len(r.rejected) for r in played.rounds) >= 3
     states = [state_of(played.simulation, i) for i in range(6)]
     for name, c in played.server.c.items():
-        mean = torch.stack([s[name] for s in states]).mean(0)
+        mean = torch.stack([s.c[name] for s in states]).mean(0)
         assert torch.allclose(c, mean, atol=1e-6)
 
 
@@ -274,7 +274,7 @@ def test_a_skipped_round_does_not_undo_the_one_before() -> None:
         if not first.skipped and second.skipped.startswith("0 usable") and not second.rejected:
             for i in first.ids.tolist():
                 assert same(played.kept[1][i], played.kept[0][i])
-                assert any(bool(v.any()) for v in played.kept[1][i].values())
+                assert any(bool(v.any()) for v in played.kept[1][i].c.values())
             return
     pytest.fail("no seed had a good round followed by an empty one")
 

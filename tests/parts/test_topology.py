@@ -14,7 +14,7 @@ from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Torus
 from unalike.run.build import experiment
 from unalike.run.config import parse
-from unalike.run.graph_file import read_graph
+from unalike.run.graph_file import listed_graph, read_graph
 from unalike.run.rounds import rounds
 
 
@@ -119,11 +119,16 @@ def test_a_graph_from_lines(text, tmp_path):
     assert read_graph(str(tmp_path / "g.txt")) == ((0, 1), (1, 2), (2, 3))
 
 
-def test_a_graph_in_gml(tmp_path):
+@pytest.mark.parametrize("form", ["gml", "graphml"])
+def test_a_graph_as_networkx_writes_it(form, tmp_path):
     wanted = nx.cycle_graph(5)
-    nx.write_gml(wanted, tmp_path / "g.gml")
-    topology = Given(read_graph(str(tmp_path / "g.gml")))
+    getattr(nx, f"write_{form}")(wanted, tmp_path / f"g.{form}")
+    topology = Given(read_graph(str(tmp_path / f"g.{form}")))
     assert nx.utils.graphs_equal(graph(topology, 5), wanted)
+
+
+NAMED = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">
+<node id="north"/><node id="south"/><edge source="north" target="south"/></graph></graphml>"""
 
 
 @pytest.mark.parametrize(
@@ -135,12 +140,29 @@ def test_a_graph_in_gml(tmp_path):
         ("g.txt", "0 1\n1 3\n", "up to 3 but no node 2; number the clients"),
         ("g.txt", "0 1\n2 3\n", "falls into 2 parts"),
         ("g.gml", "nothing", "is not a graph in GML"),
+        ("g.graphml", "nothing", "is not a graph of client numbers in GraphML"),
+        ("g.graphml", NAMED, "is not a graph of client numbers in GraphML"),
     ],
 )
 def test_files_that_are_no_graph(name, text, message, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_graph(str(tmp_path / name))
+
+
+def test_a_graph_from_pairs():
+    assert listed_graph([[1, 0], [1, 2]]) == ((0, 1), (1, 2))
+    with pytest.raises(ConfigError, match=r"pairs of client numbers such as .* got \[0, 1, 2\]"):
+        listed_graph([[0, 1, 2]])
+    with pytest.raises(ConfigError, match=r"topology\.edges has nodes up to 2 but no node 1"):
+        listed_graph([[0, 2]])
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_nodes_and_clients_are_the_same(n):
+    """One too many, and one that nobody would ever hear."""
+    with pytest.raises(ConfigError, match=rf"but the {n} clients are 0 to {n - 1}; change the"):
+        Given(((0, 1), (1, 2))).graph(0, n)
 
 
 def test_no_file():

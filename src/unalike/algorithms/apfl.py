@@ -1,6 +1,6 @@
 """APFL (Deng, Kamani, Mahdavi 2020, Alg. 1): every client mixes the shared model with its own.
 
-w_k <- w_k - eta grad F_k(w_k)                                    (FedAvg's local step)
+w_k <- w_k - eta grad F_k(w_k)                    (FedAvg's local step, or FedProx's)
 v_k <- v_k - eta alpha grad F_k(u_k),   u_k = alpha v_k + (1 - alpha) w_k
 alpha_k <- alpha_k - eta <v_k - w_k, grad F_k(u_k)>, kept in [0, 1]     (eq. 11, if it adapts)
 w <- sum_k p_k w_k
@@ -24,6 +24,7 @@ from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import AVERAGING, Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
+from unalike.parts.descent import Objective
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Optimizer
 from unalike.rng import Key
@@ -57,6 +58,7 @@ class Given(NamedTuple):
 
     rate: Tensor
     received: Params
+    more: Any  # what the shared model's objective reads
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Step:
     """One minibatch for both models, and for alpha."""
 
     task: Task
+    objective: Objective  # of the shared model
     opt: Optimizer
     adapt: Adapt
     against: Literal["local", "received"]
@@ -74,7 +77,7 @@ class Step:
         beside = at.w if self.against == "local" else given.received
 
         def shared(w: Params) -> tuple[Tensor, Params]:
-            return self.task.loss({**w, **at.buffers}, batch)
+            return self.objective(w, at.buffers, batch, given.more)
 
         def mixed(u: Params) -> tuple[Tensor, Params]:
             return self.task.loss({**u, **at.own.buffers}, batch)
@@ -115,9 +118,10 @@ class Apfl(Beside):
         """Descend on both; send the shared one."""
         own, state = self.base.kept(mine)
         w, buffers = self.task.split(down.x if start is None else start)
-        step = Step(self.task, self.base.opt, self.adapt, self.against)
+        objective, more = self.base.objective(down, {})
+        step = Step(self.task, objective, self.base.opt, self.adapt, self.against)
         first = At(w, buffers, own, self._begin(w) if state is None else state)
-        end = data.fold(step, first, Given(ctx.rate, self.task.weights(down.x)))
+        end = data.fold(step, first, Given(ctx.rate, self.task.weights(down.x), more))
         up = Up(tree.sub({**end.w, **end.buffers}, down.x))
         return up, {}, self.base.keep(end.own, end.opt)
 
@@ -137,7 +141,7 @@ class ApflMethod(Method):
     """Every client mixes the shared model with its own, with a fixed or learned share."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})
+    traits = frozenset({Trait.FEDAVG_SERVER, Trait.FEDAVG_OBJECTIVE, Trait.OWN_MODELS})
     paper: ClassVar[str] = "Deng et al. 2020, arXiv 2003.13461"
 
     alpha: float = setting(

@@ -4,14 +4,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import Method
-from unalike.traits import Trait
+from unalike.algorithms.method import WHOLE_ONES, Method
 
 
 class LocalBuffers(Method):
     """BatchNorm's statistics are kept by the client, whatever else travels."""
 
-    refuses = {Trait.OWN_CLIENT: "it keeps leaves of the model that FedAvg's clients train"}
+    refuses = WHOLE_ONES
     called: ClassVar[str] = "run.buffers = 'local'"
 
     def change(self, draft: Draft) -> Draft:

@@ -152,41 +152,49 @@ class FedAvg(Stateless):
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend from the received model; keep the private leaves, send the others' change."""
         own, state = self.kept(mine)
-        objective, given = self._objective(down, own)
-        w = self.task.split({**(down.x if start is None else start), **own})
-        stats: dict[str, Tensor] = {}
-        if self.apart is None:
-            more = {"state": state, "turns": self.turns}
-            end = descend(objective, self.opt, *w, data, ctx.rate, given, **more)
-        else:
-            later = data if self.apart.epochs is None else data.epochs(0, self.apart.epochs)
-            end = self._one_after_another(objective, *w, (data, later), ctx, given, state)
-            stats["steps"] = later.steps.float()  # those that what is sent has taken
+        w = {**(down.x if start is None else start), **own}
+        end = self.descent(w, *self.objective(down, own), data, ctx, state)
+        stats = {} if self.apart is None else {"steps": self.steps(data).float()}
         own, shared = tree.split({**end.theta, **end.buffers}, self.private)
         return Up(tree.sub(shared, down.x)), stats, self.keep(own, end.opt)
 
-    def _one_after_another(
+    def descent(
         self,
+        w: Params,
         objective: Objective,
-        theta: Params,
-        buffers: Params,
-        data: tuple[Batches, Batches],
-        ctx: Ctx,
         given: Any,
-        state: Any,
+        data: Batches,
+        ctx: Ctx,
+        state: Any = None,
+        shift: Params | None = None,
     ) -> Descent:
-        """The private leaves over all their minibatches, then the others over theirs."""
+        """Where local training from ``w`` ends; ``shift`` is added to all gradients."""
+        theta, buffers = self.task.split(w)
+        if self.apart is None:
+            more = {"state": state, "turns": self.turns, "shift": shift}
+            return descend(objective, self.opt, theta, buffers, data, ctx.rate, given, **more)
         state = begin(self.opt, theta, self.turns) if state is None else state
-        parts = [p for p in zip(tree.split(theta, self.private), data, strict=True) if p[0]]
         ends, step = [], Holding(objective)
-        for (part, some), opt in zip(parts, state, strict=True):
+        turns = zip(tree.split(theta, self.private), (data, self._later(data)), strict=True)
+        for (part, some), opt in zip((p for p in turns if p[0]), state, strict=True):
+            more = {"state": (opt,), "shift": shift and {k: shift[k] for k in part}}
             seen = theta, given
-            end = descend(step, self.opt, part, buffers, some, ctx.rate, seen, state=(opt,))
+            end = descend(step, self.opt, part, buffers, some, ctx.rate, seen, **more)
             theta, buffers = {**theta, **end.theta}, end.buffers
             ends += end.opt
         return Descent(theta, buffers, tuple(ends))
 
-    def _objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
+    def _later(self, data: Batches) -> Batches:
+        """The minibatches of the shared leaves."""
+        if self.apart is None or self.apart.epochs is None:
+            return data
+        return data.epochs(0, self.apart.epochs)
+
+    def steps(self, data: Batches) -> Tensor:
+        """How many the shared leaves take."""
+        return self._later(data).steps
+
+    def objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
         """What a client minimises, and what that reads of the round."""
         if isinstance(self.term, Nothing):
             return Loss(self.task), ()

@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import Method
-from unalike.traits import Trait
+from unalike.algorithms.method import WHOLE_ONES, Method
 
 
 class FedBn(Method):
     """BatchNorm's layers stay on the client: scale, shift and running statistics."""
 
-    refuses = {Trait.OWN_CLIENT: "it keeps leaves of the model that FedAvg's clients train"}
+    refuses = WHOLE_ONES
     paper: ClassVar[str] = "Li et al. 2021, arXiv 2102.07623"
 
     def change(self, draft: Draft) -> Draft:

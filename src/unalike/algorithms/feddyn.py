@@ -113,6 +113,7 @@ class FedDynMethod(Method):
     """A penalty on every client that makes all clients' optima agree with the global one."""
 
     slot: ClassVar[Slot] = "algorithm"
+    traits = frozenset({Trait.PULLS_ITSELF})
     refuses = {
         **OWN_MEAN,
         **dict.fromkeys(

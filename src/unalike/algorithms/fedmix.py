@@ -45,7 +45,7 @@ class FedMix(FedAvg):
         """No leaf is private."""
         return self.first({}, self.task.weights(w))
 
-    def _objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
+    def objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
         """The loss of mixed examples."""
         pool = {k: v.to(next(iter(down.x.values())).device) for k, v in self.pool.items()}
         return Mixed(self.task, self.share, self.how), pool

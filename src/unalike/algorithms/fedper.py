@@ -10,16 +10,15 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import Method, Slot
+from unalike.algorithms.method import WHOLE_ONES, Method, Slot
 from unalike.settings import setting
-from unalike.traits import Trait
 
 
 class Cut(Method):
     """A method that keeps some layers on the client."""
 
     slot: ClassVar[Slot] = "private"
-    refuses = {Trait.OWN_CLIENT: "it splits the model of FedAvg's clients in two"}
+    refuses = WHOLE_ONES
     name: ClassVar[str]
 
     personal: Literal["head"] | list[str] = setting(

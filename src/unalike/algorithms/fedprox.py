@@ -25,7 +25,13 @@ class FedProx(Method):
     """A proximal term keeps local models near the global one."""
 
     slot: ClassVar[Slot] = "objective"
-    refuses = {Trait.OWN_CLIENT: "its pull is part of FedAvg's local objective, which is replaced"}
+    refuses = {
+        Trait.PULLS_ITSELF: "the other one has such a pull already, whose strength is its own "
+        "setting",
+        Trait.SENDS_NO_MODEL: "clients receive no model to stay near",
+        Trait.OWN_OBJECTIVE: "the other one's clients do not descend on the loss that the pull is "
+        "added to",
+    }
     paper: ClassVar[str] = "Li et al. 2020, arXiv 1812.06127"
 
     mu: float = setting(

@@ -10,15 +10,15 @@ the gradients is 0. On a complete graph c_i is SCAFFOLD's c - c_i, and the two a
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Stateless
+from unalike.algorithm import Ctx
+from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Mine
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import corrected
 from unalike.parts.optim import Sgd
 from unalike.rng import Key
 from unalike.tasks import Task
@@ -49,12 +49,13 @@ class Up(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GradientTracking(Stateless):
+class GradientTracking(Corrected):
     """A model and a direction go to every neighbour; the correction stays."""
 
     task: Task
     opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
+    cut: Cut = WHOLE
 
     @property
     def separable(self) -> bool:
@@ -62,21 +63,25 @@ class GradientTracking(Stateless):
         return True
 
     def server_init(self, w: Params, key: Key) -> Node:
-        """No correction yet."""
-        zero = tree.zeros(self.task.weights(w))
-        return Node(w, zero, tree.zeros(zero))
+        """The shared leaves, and no correction yet."""
+        x, zero = self.shared(w)
+        return Node(x, zero, tree.zeros(zero))
+
+    def client_init(self, w: Params, key: Key) -> Mine:
+        """The private leaves; the correction is the node's."""
+        return Mine(self.handed(w), {})
 
     def broadcast(self, server: Node) -> Down:
         """The model and its correction."""
         return Down(server.x, server.c)
 
     def client(
-        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
-    ) -> tuple[Up, dict[str, Tensor], Any]:
+        self, down: Down, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Mine]:
         """Corrected local steps, and the mean of their directions."""
         first = down.x if start is None else start
-        w, z = corrected(self.task, self.opt, first, down.c, data, ctx.rate)
-        return Up(tree.sub(w, down.x), z), {}, mine
+        way = self.corrected(first, mine.own, down.c, data, ctx)
+        return Up(tree.sub(way.w, down.x), way.z), way.stats, Mine(way.own, {})
 
     def upload_like(self, down: Down) -> Up:
         """Two vectors, as in a download."""
@@ -85,10 +90,7 @@ class GradientTracking(Stateless):
     def server(self, server: Node, ups: Uploads, p: Tensor, cohort: Cohort) -> Node:
         """Step along one's own change."""
         up = ups.mean(p)
-        weights, buffers = self.task.split(server.x)
-        x = {k: w + self.server_lr * up.delta[k] for k, w in weights.items()}
-        x |= {k: b + up.delta[k] for k, b in buffers.items()}
-        return Node(x, server.c, up.z)
+        return Node(self.stepped(server.x, up.delta, p.sum()), server.c, up.z)
 
     def tells(self, servers: Node) -> tuple[Params, Params]:
         """Models and directions."""

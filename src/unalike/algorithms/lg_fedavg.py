@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, cast
 
 from unalike.algorithms.draft import Before, Draft
 from unalike.algorithms.fedavg import Step
-from unalike.algorithms.method import Method, Slot
+from unalike.algorithms.method import WHOLE_ONES, Method, Slot
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.private import SHARED, Private
 from unalike.parts.representation.local import Local, refusal, represented
@@ -27,7 +27,7 @@ class LgFedAvg(Method):
     """The body of the network stays on the client, only the head is shared."""
 
     slot: ClassVar[Slot] = "private"
-    refuses = {Trait.OWN_CLIENT: "it splits the model of FedAvg's clients in two"}
+    refuses = WHOLE_ONES
     paper: ClassVar[str] = "Liang et al. 2020, arXiv 2001.01523"
 
     shared: Literal["head", "body"] | list[str] = setting(

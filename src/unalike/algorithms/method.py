@@ -90,6 +90,10 @@ COUNTS_ALIKE: Mapping[Trait, str] = {
     Trait.SETS_WEIGHTS: "all clients count the same here, so its weights would be ignored",
     Trait.NO_SERVER: "clients receive models there, and it compares updates",
 }
+WHOLE_ONES: Mapping[Trait, str] = {
+    Trait.WHOLE_MODELS: "it keeps part of the model on the client, and the other one's clients "
+    "train whole models"
+}
 BETWEEN_CLIENTS = (
     Trait.OWN_CLIENT,
     Trait.PULLS,
@@ -203,6 +207,11 @@ def _refuse_no_draft(name: str, after: Any) -> None:
         )
 
 
+_SAID: Mapping[Slot, str] = {
+    "algorithm": "algorithm, each with its own way of training clients",
+}
+
+
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
     """Everything that stands in the way of a draft, each as a sentence."""
     named = [(p, p.method) for p in parties if p.method is not None]
@@ -210,7 +219,8 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
         for one, earlier in named[:i]:
             both = f"methods {one.short} and {two.short}"
             if method.slot and method.slot == earlier.slot:
-                yield f"{both} both set the {method.slot}; keep one of them."
+                slot = _SAID.get(method.slot, method.slot)
+                yield f"{both} both set the {slot}; keep one of them."
             twice = _ONCE & one.traits & two.traits  # the later one would undo the earlier
             for trait in filter(twice.__contains__, Trait):  # the same sentence in every process
                 yield f"{both} cannot be combined: each of them {trait}; keep one of them."
@@ -239,6 +249,11 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
 }
 
 
+_UNLESS: Mapping[Trait, Trait] = {  # of a method with its own clients, unless it says the other
+    Trait.OWN_SERVER: Trait.FEDAVG_SERVER,
+    Trait.WHOLE_MODELS: Trait.SPLITS_MODELS,
+    Trait.OWN_OBJECTIVE: Trait.FEDAVG_OBJECTIVE,
+}
 _ONCE = frozenset(_SEEN) - {  # of these there may be several
     Trait.KEEPS_LEAVES,
     Trait.FILTERS_UPDATES,
@@ -250,8 +265,8 @@ _ONCE = frozenset(_SEEN) - {  # of these there may be several
 def traits(method: Method, before: Draft, after: Draft) -> frozenset[Trait]:
     """What a method is: what it says of itself, and what its change of the draft shows."""
     found = {t for t, part in _SEEN.items() if part(before) != part(after)} | method.traits
-    if Trait.OWN_CLIENT in found and Trait.FEDAVG_SERVER not in found:
-        found.add(Trait.OWN_SERVER)
+    if Trait.OWN_CLIENT in found:
+        found |= {own for own, shared in _UNLESS.items() if shared not in found}
     if Trait.SETS_WEIGHTS in found:
         rule = after.mixing
         found |= {Trait.WEIGHTS_FOLLOW_LOSSES} if "loss" in rule.needs else set()

@@ -22,32 +22,31 @@ from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot, headless
 from unalike.batches import Batch, Batches
 from unalike.network import Network
-from unalike.parts.descent import descend
+from unalike.parts.descent import Objective, descend
 from unalike.parts.representation.cut import inner, tapped
 from unalike.settings import setting
-from unalike.tasks import Task
 from unalike.traits import Trait
 from unalike.tree import Params
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The task's loss and the contrast; given are the received and the client's last model."""
+    """FedAvg's objective and the contrast; given are both models, and what the objective reads."""
 
-    task: Task
+    objective: Objective
     tap: Network
     mu: float
     temperature: float
     passes: ClassVar[int] = 2  # it goes over a minibatch for the loss, and for the representation
 
     def __call__(
-        self, theta: Params, buffers: Params, batch: Batch, given: tuple[Params, Params]
+        self, theta: Params, buffers: Params, batch: Batch, given: tuple[Params, Params, Any]
     ) -> tuple[Tensor, Params]:
         """Their sum on the minibatch; the pass for the representation makes the same draws."""
-        w = {**theta, **buffers}
-        loss, buffers = self.task.loss(w, batch)
+        w, (received, last, more) = {**theta, **buffers}, given
+        loss, buffers = self.objective(theta, buffers, batch, more)
         (_, z), _ = self.tap.train(inner(w), batch.x, batch.key, batch.real)
-        near, far = (cosines(z, self._seen(other, batch)) for other in given)
+        near, far = (cosines(z, self._seen(other, batch)) for other in (received, last))
         each = F.softplus((far - near) / self.temperature)
         mean = (each * batch.real).sum() / batch.real.sum().clamp(min=1)
         return loss + self.mu * mean, buffers
@@ -86,8 +85,9 @@ class Moon(Beside):
         """Descend on both losses; remember where that ended."""
         last, state = self.base.kept(mine)
         w = self.task.split(down.x if start is None else start)
-        contrast = Contrast(self.task, self.tap, self.mu, self.temperature)
-        given = down.x, last
+        objective, more = self.base.objective(down, {})
+        contrast = Contrast(objective, self.tap, self.mu, self.temperature)
+        given = down.x, last, more
         end = descend(contrast, self.base.opt, *w, data, ctx.rate, given, state=state)
         own = {**end.theta, **end.buffers}
         return Up(tree.sub(own, down.x)), {}, self.base.keep(own, end.opt)
@@ -101,7 +101,7 @@ class MoonMethod(Method):
     """Local representations move towards the shared model's, away from the client's last ones."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.FEDAVG_SERVER})
+    traits = frozenset({Trait.FEDAVG_SERVER, Trait.FEDAVG_OBJECTIVE})
     paper: ClassVar[str] = "Li et al. 2021, arXiv 2103.16257"
 
     mu: float = setting(

@@ -99,7 +99,7 @@ class PFedMeMethod(Method):
     """Clients solve for a personal model near the shared one, which follows what they find."""
 
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})
+    traits = frozenset({Trait.FEDAVG_SERVER, Trait.PULLS_ITSELF, Trait.OWN_MODELS})
     paper: ClassVar[str] = "T. Dinh et al. 2020, arXiv 2006.08848"
 
     pull: float = setting(

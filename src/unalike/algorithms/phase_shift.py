@@ -7,7 +7,8 @@ in the last round everybody uploads
 between uploads w stems from one group; judged instead may be the mean of all models in flight,
 sum_k n_k w_k / sum_k n_k over every client that trained, which nobody sends
 
-Downloads stay, uploads fall to one n-th. At equal rounds (n + 1) / (2n) of the messages are sent
+Downloads stay, uploads fall to one n-th; groups of clients are drawn, and some have one more where
+n does not divide their number. At equal rounds (n + 1) / (2n) of the messages are sent
 (eq. 4.2); or T (n + 1) / (2n) local epochs take 2n / (n + 1) times the rounds at equal messages
 (eq. 4.3); or anything in between, T (1 - s (n - 1) / (2n)) epochs for s from 0 to 1. The schedule
 ``Phased`` deals the positions; this wrapper is the client's side of them, around any method that
@@ -28,7 +29,7 @@ from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.reach import UNMEASURED, Unmeasured
-from unalike.parts.schedule import uneven
+from unalike.parts.schedule import too_many
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.traits import Trait
@@ -153,7 +154,7 @@ class PhaseShiftMethod(Method):
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
 
     def objection(self, draft: Draft) -> str:
-        """Groups must be equal, and nobody is invited in vain."""
+        """Every group needs a client, and nobody is invited in vain."""
         if draft.participation.extra:
             return "method 'phase_shift' waits for a whole group; leave participation.extra out."
-        return uneven(self.phases, draft.participation.count(draft.n_clients))
+        return too_many(self.phases, draft.participation.count(draft.n_clients))

@@ -6,8 +6,9 @@ x <- x + eta_g sum_i p_i (y_i - x)                                 (line 16; the
 c <- c + sum_i pi_i (c_i+ - c_i),  pi_i of all clients             (line 17; there pi_i = 1 / N)
 
 pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model converges
-where sum_i pi_i grad F_i = 0. Where there is no server, it is gradient tracking with Metropolis
-weights (``gradient_tracking.py``), which is the same method on a complete graph.
+where sum_i pi_i grad F_i = 0. Where leaves of the model are private, x and the variates are of the
+others, and private leaves take plain steps. Where there is no server, it is gradient tracking with
+Metropolis weights (``gradient_tracking.py``), which is the same method on a complete graph.
 """
 
 from dataclasses import dataclass, replace
@@ -16,13 +17,13 @@ from typing import ClassVar, Literal, NamedTuple, cast
 from torch import Tensor
 
 from unalike import tree
-from unalike.algorithm import Ctx, Stateless
+from unalike.algorithm import Ctx
+from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Mine
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.gradient_tracking import GradientTracking
 from unalike.algorithms.method import OWN_MEAN, Method, Slot, forgotten, plain_sgd
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import corrected
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
 from unalike.parts.topology import Decentralized
@@ -49,30 +50,31 @@ class Up(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scaffold(Stateless):
+class Scaffold(Corrected):
     """Two vectors each way; every client keeps its own control variate."""
 
     task: Task
     n_clients: int
     opt: Sgd = Sgd(0.1)
     server_lr: float = 1.0
+    cut: Cut = WHOLE
 
     def server_init(self, w: Params, key: Key) -> Server:
-        """A zero control variate."""
-        return Server(w, tree.zeros(self.task.weights(w)))
+        """The shared leaves, and a zero control variate."""
+        return Server(*self.shared(w))
 
-    def client_init(self, w: Params, key: Key) -> Params:
-        """A zero control variate."""
-        return tree.zeros(self.task.weights(w))
+    def client_init(self, w: Params, key: Key) -> Mine:
+        """The private leaves, and a zero control variate."""
+        return Mine(self.handed(w), self.shared(w)[1])
 
     def client(
-        self, down: Server, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
-    ) -> tuple[Up, dict[str, Tensor], Params]:
+        self, down: Server, mine: Mine, data: Batches, ctx: Ctx, start: Params | None = None
+    ) -> tuple[Up, dict[str, Tensor], Mine]:
         """Corrected local steps, then the new control variate by option II."""
-        c, c_i, first = down.c, mine, down.x if start is None else start
-        w, z = corrected(self.task, self.opt, first, tree.sub(c, c_i), data, ctx.rate)
-        dc = tree.sub(z, c)
-        return Up(tree.sub(w, down.x), dc), {}, tree.add(c_i, dc)
+        c, c_i, first = down.c, mine.c, down.x if start is None else start
+        way = self.corrected(first, mine.own, tree.sub(c, c_i), data, ctx)
+        dc = tree.sub(way.z, c)
+        return Up(tree.sub(way.w, down.x), dc), way.stats, Mine(way.own, tree.add(c_i, dc))
 
     def upload_like(self, down: Server) -> Up:
         """Two vectors, as in a download."""
@@ -80,10 +82,7 @@ class Scaffold(Stateless):
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
         """Step along the mean change; the variate moves by what the cohort counts among all."""
-        mean, total = ups.mean(p, lambda up: up.delta), p.sum()
-        weights, buffers = self.task.split(server.x)
-        x = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
-        x |= {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
+        x = self.stepped(server.x, ups.mean(p, lambda up: up.delta), p.sum())
         pi = cohort.among(self.n_clients, p)
         return Server(x, tree.add(server.c, ups.mean(pi, lambda up: up.dc)))
 
@@ -92,8 +91,11 @@ class ScaffoldMethod(Method):
     """Control variates correct the drift of local steps; two vectors travel each way."""
 
     slot: ClassVar[Slot] = "algorithm"
+    traits = frozenset({Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE})
     refuses = {
         **OWN_MEAN,
+        Trait.PULLS: "its control variates are gradients of the loss, read from the way that a "
+        "client goes, and a pull would change that way",
         Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates "
         "but only hears its own clients",
     }
@@ -130,6 +132,7 @@ class ScaffoldMethod(Method):
 
     def _make(self, draft: Draft) -> Scaffold | GradientTracking:
         sgd = cast(Sgd, draft.opt)  # checked by ``objection``
+        cut = Cut.of(draft)
         if draft.topology.local:
-            return GradientTracking(draft.task, sgd, self.server_lr)
-        return Scaffold(draft.task, draft.n_clients, sgd, self.server_lr)
+            return GradientTracking(draft.task, sgd, self.server_lr, cut)
+        return Scaffold(draft.task, draft.n_clients, sgd, self.server_lr, cut)

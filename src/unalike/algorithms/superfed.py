@@ -104,7 +104,7 @@ class SuPerFedMM(Method):
 
     by_layer: ClassVar[bool] = False
     slot: ClassVar[Slot] = "algorithm"
-    traits = frozenset({Trait.FEDAVG_SERVER, Trait.OWN_MODELS})
+    traits = frozenset({Trait.FEDAVG_SERVER, Trait.PULLS_ITSELF, Trait.OWN_MODELS})
     paper: ClassVar[str] = "Hahn et al. 2022, arXiv 2109.07628"
 
     start: float = setting(

@@ -18,7 +18,7 @@ from unalike import tree
 from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
 from unalike.parts.objective import Term
-from unalike.parts.optim import Optimizer, Sgd
+from unalike.parts.optim import Optimizer
 from unalike.tasks import Task
 from unalike.tree import Params, Tree
 
@@ -136,17 +136,3 @@ def descend(
     at = Descent(theta, buffers, begin(opt, theta, turns) if state is None else state)
     added = () if shift is None else _parts(shift, turns)
     return data.fold(Step(objective, opt, turns), at, Given(rate, added, given))
-
-
-def corrected(
-    task: Task, sgd: Sgd, w: Params, shift: Params, data: Batches, rate: Tensor
-) -> tuple[Params, Params]:
-    """(the model after steps along the gradient plus ``shift``, the mean of the steps' directions).
-
-    The directions are read from the way, (w - w') / (K eta), after K steps of plain SGD.
-    """
-    y, buffers = task.split(w)
-    end = descend(Loss(task), sgd, y, buffers, data, rate, shift=shift)
-    K, eta = data.steps, sgd.lr * rate
-    z = tree.map(lambda dy: -dy / (K * eta), tree.sub(end.theta, y))
-    return {**end.theta, **end.buffers}, z

@@ -93,9 +93,10 @@ class Given(Decentralized):
     def graph(self, t: int, n: int) -> Tensor:
         """As it is given."""
         worst = max((max(pair) for pair in self.pairs), default=0)
-        if worst >= n:
+        if worst != n - 1:
+            what = f"has a node {worst}" if worst >= n else f"has no node {n - 1}"
             raise ConfigError(
-                f"{self.name} has a node {worst}, but the {n} clients are 0 to {n - 1}; "
-                "change the file or the number of clients."
+                f"{self.name} {what}, but the {n} clients are 0 to {n - 1}; "
+                "change the graph or the number of clients."
             )
         return both_ways(list(self.pairs), n)

@@ -114,13 +114,13 @@ class Sampled:
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 
 
-def uneven(phases: int, active: int) -> str:
-    """Why so many clients do not make equal groups, as a sentence; empty if they do."""
-    if active % phases == 0:
+def too_many(phases: int, active: int) -> str:
+    """Why so few clients do not make so many groups, as a sentence; empty if they do."""
+    if phases <= active:
         return ""
     return (
-        f"phases = {phases} must divide the {active} active clients; "
-        "change phases or the participation."
+        f"phases = {phases} leaves a group without a client, since {active} are active; "
+        "lower phases or raise the participation."
     )
 
 
@@ -128,9 +128,9 @@ def uneven(phases: int, active: int) -> str:
 class Phased:
     """Phase-shift's queue: ``phases`` sets of clients at different distances from their upload.
 
-    The set in the last position answers and leaves; a set of idle clients enters at position 0. At
-    full participation the idle set is the one that left, so fixed groups rotate. In the last round
-    everybody answers.
+    The set in the last position answers and leaves; as many idle clients enter at position 0. At
+    full participation they are those that left, so fixed groups rotate. Sets are equally large, or
+    some have one client more. In the last round everybody answers.
     """
 
     phases: int
@@ -140,11 +140,12 @@ class Phased:
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """Positions are the roles; 0 is the newest."""
         active = self.participation.count(n)
-        if why := uneven(self.phases, active):
+        if why := too_many(self.phases, active):
             raise ConfigError(why)
-        queue = _queue(int(key), t - span.start, n, active // self.phases, self.phases)
+        queue = _queue(int(key), t - span.start, n, active, self.phases)
         ids = torch.cat(queue)
-        role = torch.arange(self.phases).repeat_interleave(active // self.phases)
+        sizes = torch.tensor([len(group) for group in queue])
+        role = torch.arange(self.phases).repeat_interleave(sizes)
         ids, order = ids.sort()
         role = role[order]
         reply = (role == self.phases - 1) | torch.tensor(t == span.stop - 1)
@@ -152,17 +153,17 @@ class Phased:
 
 
 @lru_cache(maxsize=256)
-def _queue(seed: int, t: int, n: int, size: int, phases: int) -> tuple[Tensor, ...]:
+def _queue(seed: int, t: int, n: int, active: int, phases: int) -> tuple[Tensor, ...]:
     """The sets in the queue at round ``t``, newest first; pure, so a resumed run finds the same."""
     if t == 0:
-        first = rng.permutation(rng.fold_in(torch.tensor(seed), 0), n)[: size * phases]
-        return tuple(first.split(size))
+        first = rng.permutation(rng.fold_in(torch.tensor(seed), 0), n)[:active]
+        return first.tensor_split(phases)
     for earlier in range(0, t, 64):  # fill the cache step by step: no deep recursion
-        _queue(seed, earlier, n, size, phases)
-    before = _queue(seed, t - 1, n, size, phases)
+        _queue(seed, earlier, n, active, phases)
+    before = _queue(seed, t - 1, n, active, phases)
     staying = torch.cat(before[:-1]) if phases > 1 else torch.zeros(0, dtype=torch.long)
     idle = torch.ones(n, dtype=torch.bool)
     idle[staying] = False
     candidates = idle.nonzero()[:, 0]
-    draw = rng.permutation(rng.fold_in(torch.tensor(seed), t), len(candidates))[:size]
-    return (candidates[draw], *before[:-1])
+    draw = rng.permutation(rng.fold_in(torch.tensor(seed), t), len(candidates))
+    return (candidates[draw[: len(before[-1])]], *before[:-1])

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
+from unalike.errors import ConfigError
 from unalike.parts.graphs import Given, Gossip, Kind, Random
 from unalike.parts.topology import (
     Clusters,
@@ -17,7 +18,7 @@ from unalike.parts.topology import (
     Torus,
     Weights,
 )
-from unalike.run.graph_file import read_graph
+from unalike.run.graph_file import listed_graph, read_graph
 from unalike.settings import Settings, setting
 
 
@@ -152,15 +153,29 @@ class GossipSettings(GraphSettings):
 
 
 class GraphFileSettings(GraphSettings):
-    """No server: every client averages with its neighbours in a graph from a file."""
+    """No server: every client averages with its neighbours in your own graph."""
 
     path: str = Field(
-        default="", description="a file in GML (.gml), or with two client numbers on each line"
+        default="",
+        description="a file in GML (.gml) or GraphML (.graphml), or with two client numbers on "
+        "each line",
+    )
+    edges: list[list[int]] = Field(
+        default=[], description="pairs of client numbers instead of a file"
     )
 
     def build(self) -> Topology:
         """The topology."""
-        return Given(read_graph(self.path), f"the graph in '{self.path}'", **self.common())
+        if bool(self.path) == bool(self.edges):
+            raise ConfigError(
+                "topology 'graph' needs a graph: set topology.path to a file, or topology.edges to "
+                "pairs of client numbers, and not both."
+            )
+        if self.edges:
+            pairs, called = listed_graph(self.edges), "the graph in topology.edges"
+        else:
+            pairs, called = read_graph(self.path), f"the graph in '{self.path}'"
+        return Given(pairs, called, **self.common())
 
 
 class RotatingSettings(TopologySettings):
