@@ -408,6 +408,7 @@ def test_speed_is_rounds_and_bytes_to_most_of_the_baselines_best():
     assert found["b"]["bytes"].spent == pytest.approx(10 * found["b"]["rounds"].spent)
     assert (found["c"]["rounds"].reached, found["c"]["rounds"].of) == (0, 5)
     assert found["c"]["rounds"].spent is None
+    assert found["c"]["rounds"].ratio is None
     assert found["c"]["rounds"].outcome == "loss"  # it spent all it had, and needs more
 
 

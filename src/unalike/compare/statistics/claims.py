@@ -92,7 +92,7 @@ def claims(
     flat = p.reshape(*p.shape[:-2], -1)
     lead = _lead(values, rows, higher)
     family, leaders = _together(p, lead.p)
-    best = _best(lead, leaders, ~np.isnan(rows).any((-1, -2)), margin)
+    best = _best(lead, leaders, np.asarray(~np.isnan(rows).any((-1, -2))), margin)
     family = _implied(p, family, best, baseline)
     better = (found.known.mean > 0) == higher
     shown = np.where(family.p < ALPHA, np.where(better, "win", "loss"), "open")
