@@ -98,6 +98,13 @@ def test_ranks_are_a_column_from_five_conditions_on():
     assert "differ if their ranks are 1.48 apart (Nemenyi)" in table.notes[-1]
 
 
+def test_every_condition_says_its_verdict_though_another_says_the_same():
+    made = asked(VALUES, partitions=[{"alpha": a, "label": f"a{a:g}"} for a in (0.1, 1.0)])
+    lines = " ".join(drawn(tables(made, analyse(made, records(made, VALUES))), 200))
+    for condition in made.conditions:
+        assert f"On {condition}: Fed_Best is best" in lines
+
+
 def test_speeds_are_ratios_to_the_baseline():
     made = asked(VALUES)
     rows = records(made, VALUES)
