@@ -3,10 +3,10 @@
 python benchmarks/false_alarms.py [PART ...] > docs/results/false-alarms.txt
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
-comparisons for each number, 2,000 for whole families, 400 where rows are shared or two are best on
-five conditions or more, 250 for margins and intervals. A comparison errs if it claims anything at
-all that is false: a win or a loss against the baseline on any condition or over all of them, or a
-best method. The worlds:
+comparisons for each number, 2,000 for whole families, 4,000 for few methods and for skew, 400 where
+rows are shared or two are best on five conditions or more, 250 for margins and intervals. A
+comparison errs if it claims anything at all that is false: a win or a loss against the baseline on
+any condition or over all of them, or a best method. The worlds:
 
 independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values
 re-splits     one dataset, split anew under every seed, for rules that are fixed or trained
@@ -17,6 +17,17 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from equal_worlds import (
+    INDEPENDENT,
+    SPLIT,
+    Values,
+    alike,
+    fixed_rules,
+    one_test_set,
+    skewed_baseline,
+    trained_rules,
+    unlike,
+)
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -27,12 +38,8 @@ from unalike.compare.statistics.known import ALPHA, Known
 from unalike.compare.statistics.ranks import ranks
 from unalike.compare.statistics.reuse import Reuse, resplit
 
-Values = NDArray[
-    np.float64
-]  # comparisons x conditions x methods x seeds; the first is the baseline
 TIMES, METHODS = 1_000, 9
 AT_ONCE = 50  # comparisons, to bound memory
-SPLIT = (0.2, 0.1)  # test and validation rows of a run by default
 
 
 def times(conditions: int) -> int:
@@ -65,102 +72,6 @@ def designs(conditions: int, reuse: Reuse) -> dict[str, Design]:
     """Student's test as it was, and the default, for what seeds share."""
     before = Design("t", (Reuse(),) * conditions)
     return {"t": before, "now": Design(reuse=(reuse,) * conditions)}
-
-
-# Worlds in which all methods are equal
-
-
-def alike(rng: Generator, *shape: int) -> Values:
-    return rng.standard_normal(shape)
-
-
-def unlike(spread: float) -> Callable[..., Values]:
-    """Methods whose standard deviations differ by a lognormal factor."""
-
-    def draw(rng: Generator, *shape: int) -> Values:
-        sigma = np.exp(spread * rng.standard_normal((*shape[:-1], 1)))
-        return sigma * rng.standard_normal(shape)
-
-    return draw
-
-
-def one_near(rng: Generator, *shape: int) -> Values:
-    """One method hardly differs from the baseline in any seed."""
-    x = rng.standard_normal(shape)
-    x[..., 1, :] = x[..., 0, :] + 0.02 * rng.standard_normal((*shape[:-2], shape[-1]))
-    return x
-
-
-def one_wild(rng: Generator, *shape: int) -> Values:
-    x = rng.standard_normal(shape)
-    x[..., -1, :] *= 10
-    return x
-
-
-INDEPENDENT: dict[str, Callable[..., Values]] = {
-    "normal, all vary alike": alike,
-    "standard deviations unlike by a factor of 1.3": unlike(0.3),
-    "by a factor of 1.8": unlike(0.6),
-    "by a factor of 2.7": unlike(1.0),
-    "one varies ten times as much": one_wild,
-    "one hardly differs from the baseline": one_near,
-    "in coarse steps": lambda rng, *s: np.round(rng.standard_normal(s)),
-    "heavy tails: Student's t, 3 degrees": lambda rng, *s: rng.standard_t(3, s),
-    "no tails: uniform": lambda rng, *s: rng.uniform(-1, 1, s),
-    "each collapses once in ten": lambda rng, *s: (
-        0.05 * rng.standard_normal(s) - (rng.random(s) < 0.1)
-    ),
-    "skewed: exponential": lambda rng, *s: rng.standard_exponential(s),
-}
-
-
-def skewed_baseline(rng: Generator, *shape: int) -> Values:
-    """All but the baseline are certain, so that differences are as skewed as it is: by 2."""
-    x = 0.05 * rng.standard_normal(shape)
-    x[..., 0, :] = rng.standard_exponential(x[..., 0, :].shape) - 1
-    return x
-
-
-def fixed_rules(rng: Generator, times: int, c: int, k: int, n: int, rows: int = 621) -> Values:
-    """Rules that are right on 85 of a hundred rows, on other ones each; every seed tests a fifth.
-
-    All conditions have the same rows, and split them apart: what a mean over them shares most.
-    """
-    out, tested = np.empty((times, c, k, n)), int(SPLIT[0] * rows)
-    for t in range(times):
-        right = rng.random((k, rows)) < rng.beta(3.4, 0.6, rows)
-        at = np.argsort(rng.random((c, n, rows)), -1)[..., :tested]
-        out[t] = right[:, at].mean(-1).transpose(1, 0, 2)
-    return out
-
-
-def trained_rules(
-    rng: Generator, times: int, c: int, k: int, n: int, rows: int = 400, inputs: int = 5
-) -> Values:
-    """Linear rules, each trained by least squares on inputs of its own that are worth the same."""
-    out = np.empty((times, c, k, n))
-    test, rest = int(SPLIT[0] * rows), int(sum(SPLIT) * rows)
-    for t in range(times):
-        x = rng.standard_normal((rows, k, inputs))
-        y = np.sign(x.sum((1, 2)) / np.sqrt(k * inputs) + 0.5 * rng.standard_normal(rows))
-        for i in range(c):
-            at = np.argsort(rng.random((n, rows)), -1)
-            mine, label = x[at[:, rest:]].transpose(0, 2, 1, 3), y[at[:, rest:]]
-            moment = np.einsum("skrp,sr->skp", mine, label)
-            w = np.linalg.solve(mine.swapaxes(-1, -2) @ mine, moment[..., None])[..., 0]
-            said = np.sign(np.einsum("srkp,skp->skr", x[at[:, :test]], w))
-            out[t, i] = (said == y[at[:, :test]][:, None]).mean(-1).T
-    return out
-
-
-def one_test_set(rng: Generator, times: int, c: int, k: int, n: int, rows: int = 1000) -> Values:
-    """Each rule is right on the same 85 of a hundred rows in nine of ten cases, seed by seed."""
-    out = np.empty((times, c, k, n))
-    for t in range(times):
-        easy = rng.beta(3.4, 0.6, (c, 1, 1, rows))
-        fixed, free = (rng.random((c, k, m, rows)) < easy for m in (1, n))
-        out[t] = np.where(rng.random((c, k, n, rows)) < 0.9, fixed, free).mean(-1)
-    return out
 
 
 # Worlds with a difference
@@ -236,7 +147,9 @@ def family(rng: Generator) -> None:
 
 def few_methods(rng: Generator) -> None:
     rows = {
-        name: [f"{alarms(draw(rng, TIMES, 1, k, n)):.1f}" for k in (2, 3, 5) for n in (3, 5, 10)]
+        name: [
+            f"{alarms(draw(rng, 4 * TIMES, 1, k, n)):.1f}" for k in (2, 3, 5) for n in (3, 5, 10)
+        ]
         for name, draw in {**INDEPENDENT, "skewed baseline (2)": skewed_baseline}.items()
     }
     heads = [f"{k - 1} x {n}" for k in (2, 3, 5) for n in (3, 5, 10)]
@@ -262,18 +175,53 @@ def shared_rows(rng: Generator) -> None:
 
 
 def two_best(rng: Generator) -> None:
-    """Two methods are equal and all others far behind: the hardest case for a best one."""
-    cells = []
-    for c in (1, 2, 5, 9):
-        for n in (5, 20):
-            x = rng.standard_normal((times(c), c, METHODS, n))
-            x[:, :, 2:] -= 50
-            wrong = [
-                (f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)
-            ]
-            cells.append(f"{share(wrong):.1f}")
-    heads = [f"{c} x {n}" for c in (1, 2, 5, 9) for n in (5, 20)]
-    table("conditions x seeds", heads, {"two of nine are equally good": cells})
+    """Two methods are equal and others far behind: the hardest case for a best one."""
+    sizes = [(c, n) for c in (1, 2, 5, 9) for n in (5, 20)]
+    rows: dict[str, list[str]] = {"two of nine are equally good": [], "so are two far behind": []}
+    for c, n in sizes:
+        x = rng.standard_normal((times(c), c, METHODS, n))
+        x[:, :, 2:] -= 50
+        wrong = [(f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)]
+        rows["two of nine are equally good"].append(f"{share(wrong):.1f}")
+        x[:, :, 2:4] += 90  # ahead of the baseline and of its equal
+        wrong = [(f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)]
+        rows["so are two far behind"].append(f"{share(wrong):.1f}")
+    table("conditions x seeds", [f"{c} x {n}" for c, n in sizes], rows)
+
+
+def skew(rng: Generator) -> None:
+    """What the tests make of a skewed baseline, and what each finds between two methods."""
+    sizes = (5, 10, 20)
+    rows: dict[str, list[str]] = {}
+    for test in ("moderated", "hall", "wilcoxon"):
+        design, cells = Design(test), []
+        for k in (2, METHODS):
+            for n in sizes:
+                cells.append(f"{alarms(skewed_baseline(rng, 4 * TIMES, 1, k, n), design):.1f}")
+        for n in sizes:
+            x = rng.standard_normal((4 * TIMES, 1, 2, n))
+            x[:, :, 1] += 2 * np.sqrt(2)
+            found = [f.outcome[..., 1] == "win" for f in judged(x, design)]
+            cells.append(f"{share(found):.0f}")
+        rows[test] = cells
+    heads = [f"{k - 1} x {n}" for k in (2, METHODS) for n in sizes]
+    table("errs, methods x seeds; finds 2 sd", heads + [f"finds, {n}" for n in sizes], rows)
+
+
+def found_best() -> None:
+    """How often the best of nine is called so, for these rows and for fresh ones."""
+    cells: dict[str, list[str]] = {}
+    for d in (1, 2, 3):
+        row = cells.setdefault(f"{d} standard deviation{'s' * (d > 1)} ahead of all", [])
+        for n in (3, 5, 10, 20):
+            said = []
+            for shared in (0.0, 2 / 9):
+                f = judged(*differing(n, d, 1, shared=shared))
+                said.append(
+                    share([(b := c.best).clear[..., 0] & (b.leader[..., 0] == 1) for c in f])
+                )
+            row.append(" / ".join(f"{s:.0f}" for s in said))
+    table("the best of nine, by", [f"{n} seeds" for n in (3, 5, 10, 20)], cells)
 
 
 def powers() -> None:
@@ -369,9 +317,16 @@ def nemenyi(rng: Generator) -> None:
 
 PARTS: dict[str, Callable[[Generator], None]] = {
     f.__name__: f
-    for f in (family, independent, few_methods, shared_rows, two_best, equals, coverage, nemenyi)
+    for f in (
+        *(family, independent, few_methods, shared_rows, two_best, skew),
+        *(equals, coverage, nemenyi),
+    )
 }
-PARTS |= {"powers": lambda _: powers(), "detectable": lambda _: detectable()}
+PARTS |= {
+    "powers": lambda _: powers(),
+    "found_best": lambda _: found_best(),
+    "detectable": lambda _: detectable(),
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from unalike.algorithms.method import Method
+from unalike.algorithms.own import acting
 from unalike.errors import ConfigError
 from unalike.federating import dataset, federate
 from unalike.federation.data import Federation
@@ -163,8 +164,9 @@ def _taken(raw: dict[str, Any]) -> dict[int, Named]:
     taken: dict[int, Named] = {}
     for i, value in enumerate(named):
         if isinstance(value, type) and issubclass(value, Method):
-            value = check(value, {}, "method", value.__name__)
+            value = check(acting(value), {}, "method", value.__name__)
         if isinstance(value, Method):
+            acting(type(value))
             settings = value.model_dump()
             taken[i] = Named(name=type(value).__name__, settings=settings, given=value)
             named[i] = "fedavg"  # as good as any until it is put back

@@ -37,8 +37,8 @@ SHARED = {"local": resplit(0.2, 0.1), "global": resplit(0.2, 0.1)}
 BASE = [(0.50, 0.50, 0.50), (0.52, 0.52, 0.52), (0.48, 0.48, 0.48)]
 
 
-def told(found: Outcome) -> dict[str, object]:
-    return {a.goal: a for a in advise(found, finalists(found, sends), 100)}
+def told(found: Outcome, rounds: int = 8) -> dict[str, object]:
+    return {a.goal: a for a in advise(found, finalists(found, sends), rounds)}
 
 
 def test_a_lead_that_every_seed_repeats_is_clear():
@@ -53,6 +53,15 @@ def test_a_lead_that_every_seed_repeats_is_clear():
         "scaffold at local.lr = 0.16: compared with fedavg at local.lr = 0.5 it scored"
     )
     assert found["shared"].as_dict()["rate"] == 0.16
+
+
+def test_an_early_lead_is_no_advice():
+    """Runs of 4 of 9 rounds: who leads may only be quicker."""
+    better = [(0.70, 0.71, 0.60), (0.72, 0.72, 0.63), (0.69, 0.68, 0.59)]
+    found = told(tournament({"fedavg": BASE, "scaffold": better}), rounds=9)["shared"]
+    assert (found.leader, found.method, found.clear) == ("scaffold", "fedavg", False)
+    assert "less than half of the file's 9 rounds" in found.sentence
+    assert "an early lead of +10.67 (95 % interval [9.23, 12.10])" in found.sentence
 
 
 def test_seeds_that_split_the_same_rows_claim_less():
@@ -121,8 +130,8 @@ def test_without_test_rows_nothing_confirms_the_leader():
 def test_advice_names_what_it_would_send():
     own = [(0.90, 0.91, 0.20), (0.92, 0.93, 0.22), (0.91, 0.91, 0.21)]
     found = tournament({"fedavg": BASE, "local_only": own})
-    assert told(found)["shared"].cost == "Sent in 100 rounds: fedavg 25 kB."
-    assert told(found)["personal"].cost == "Sent in 100 rounds: local_only 0 B, fedavg 25 kB."
+    assert told(found)["shared"].cost == "Sent in 8 rounds: fedavg 25 kB."
+    assert told(found)["personal"].cost == "Sent in 8 rounds: local_only 0 B, fedavg 25 kB."
 
 
 def test_a_seed_counts_once_everybody_has_run_it():

@@ -292,3 +292,11 @@ def test_bad_targets(tmp_path: Path, monkeypatch, target, label, client, message
     (tmp_path / "here.csv").write_text("x,label\n1,0\n")
     with pytest.raises(ConfigError, match=message):
         configuration(target, label, client, [])
+
+
+def test_a_slow_start_does_not_shorten_the_tournament():
+    """The pilot met a busy machine: the latest runs say what the next ones cost."""
+    costs = [tournament.Cost(5.0, 2.0)] + [tournament.Cost(0.1, 0.01)] * 8
+    at = tournament.Field(Path(), tournament.Clock(0, print), Outcome("accuracy"), 5, costs)
+    assert at.cost == (0.1, 0.01)
+    assert at._replace(costs=costs[:1]).cost == (5.0, 2.0)

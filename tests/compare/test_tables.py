@@ -98,6 +98,13 @@ def test_ranks_are_a_column_from_five_conditions_on():
     assert "differ if their ranks are 1.48 apart (Nemenyi)" in table.notes[-1]
 
 
+def test_every_condition_says_its_verdict_though_another_says_the_same():
+    made = asked(VALUES, partitions=[{"alpha": a, "label": f"a{a:g}"} for a in (0.1, 1.0)])
+    lines = " ".join(drawn(tables(made, analyse(made, records(made, VALUES))), 200))
+    for condition in made.conditions:
+        assert f"On {condition}: Fed_Best is best" in lines
+
+
 def test_speeds_are_ratios_to_the_baseline():
     made = asked(VALUES)
     rows = records(made, VALUES)
@@ -114,7 +121,7 @@ def test_speeds_are_ratios_to_the_baseline():
     assert texts[0][1:3] == ["11", "—"]
     assert re.match(r"0\.5\d \[0\.\d\d, 0\.\d\d]", texts[1][2])
     assert (texts[1][4], texts[1][8]) == ("win", "win")
-    assert texts[2][1] == "— (0/5)"
+    assert texts[2][1:3] == ["— (0/5)", "—"]
     assert texts[2][4] == "loss"
     for r in rows:  # rounds of the second method take four times as long
         pace = 2.0 if r["label"] == "Fed_Best" else 0.5

@@ -166,6 +166,8 @@ def test_an_unknown_setting_of_anything_is_named(kind: str, name: str):
         ({"lr": 3}, "unknown setting 'lr': did you mean 'local.lr'?"),
         ({"tune": {}}, "has a table [tune], so it is for: unalike tune FILE; take it out"),
         ({"compare": {}}, "has a table [compare], so it is for: unalike compare FILE"),
+        ({"attack": {"name": "sign_flip", "fraction": 0.1}}, "did you mean 'attack.share'?"),
+        ({"attack": {"fraction": 0.1}}, "'attack.name' is none; set it first."),
         ({"local": {"fraction": 0.1}}, "did you mean 'participation.fraction'?"),
         ({"method": {"name": "fedprox", "muu": 1}}, "unknown fedprox setting 'muu': did you mean"),
         ({"method": {"name": "fedavg", "mu": 1}}, "'method.mu': fedavg has no settings."),

@@ -1,7 +1,8 @@
 """From a tournament to advice: the leader on validation rows, judged once on test rows.
 
 Only the leader of each goal is compared with FedAvg on test rows, so the interval is that of a
-single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays.
+single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays. So
+it does where runs had less than half of the file's rounds: many a method leads early and no longer.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from unalike.tables.format import interval, signed, size
 Goal = Literal["shared", "personal"]
 SECTION = {"shared": "global", "personal": "local"}  # the test that answers to a goal
 TITLES = {"shared": "One shared model", "personal": "A model for each client"}
+SHORT = 0.5  # of the file's rounds: with fewer, who leads may only be quicker
 RIVALS = {
     "shared": ("no other method with one shared model", "led the methods with one shared model"),
     "personal": ("no other method", "led"),
@@ -142,7 +144,7 @@ def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> A
     able = [f for f in lines if goal == "personal" or f.method not in PERSONAL]
     leader = able[0]
     rates = {f.method: f.rate for f in lines if f.method in (leader.method, BASELINE)}
-    clear, sentence = _evidence(found, leader, goal, rates)
+    clear, sentence = _evidence(found, leader, goal, rates, rounds)
     names = (leader.method, BASELINE) if clear else (BASELINE, leader.method)
     sent = {f.method: size(f.bytes) for f in lines}
     costs = ", ".join(f"{name} {sent[name]}" for name in dict.fromkeys(names))
@@ -151,7 +153,7 @@ def _advise(found: Outcome, lines: list[Finalist], goal: Goal, rounds: int) -> A
 
 
 def _evidence(
-    found: Outcome, leader: Finalist, goal: Goal, rates: dict[str, float]
+    found: Outcome, leader: Finalist, goal: Goal, rates: dict[str, float], rounds: int
 ) -> tuple[bool, str]:
     """Whether the leader is better than the baseline beyond chance, and what says so."""
     section, (results, seeds) = SECTION[goal], finals(found)
@@ -173,7 +175,13 @@ def _evidence(
         f"(95 % interval {interval(difference.low, difference.high, found.metric)}) "
         f"in {section} test {metric(found.metric).head}"
     )
-    if outcome(difference, found.higher) == "win":
+    won = outcome(difference, found.higher) == "win"
+    if won and results[0].rounds < SHORT * rounds:
+        return False, (
+            f"{led} that is less than half of the file's {counted(rounds, 'round')}, and an early "
+            f"lead of {shown} over {base} may not last; give more --minutes."
+        )
+    if won:
         return True, f"{name}: compared with {base} it scored {shown} {told}."
     return False, (
         f"{led} compared with {base} it scored {shown}; stay with {BASELINE}, the simplest, or "

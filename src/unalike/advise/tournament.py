@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from unalike.advise.entrants import BASELINE, Entrant
@@ -26,6 +27,7 @@ from unalike.run.folder import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
+LATEST = 8  # runs that tell what the next one costs
 TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early
 
 
@@ -134,11 +136,9 @@ def play(
     clock, outcome = Clock(begun + seconds, tell), Outcome(metric)
     try:
         cost = _pilot(entrants[0].config, folder, clock)
-        personal = sum(e.personal for e in entrants)
-        sizes = field_sizes(len(entrants) - personal, personal)
-        left = clock.deadline - time.monotonic()
-        outcome.plan = rungs(left, cost, sizes, seeds, entrants[0].config.rounds)
-        _climb(list(entrants), Field(folder, clock, outcome, seeds, cost))
+        rounds = entrants[0].config.rounds
+        outcome.plan = rungs(clock.left, cost, _sizes(entrants), seeds, rounds)
+        _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost]))
     except TimeIsUp:
         outcome.ended = TIME
     except KeyboardInterrupt:
@@ -157,7 +157,13 @@ class Field(NamedTuple):
     clock: Clock
     outcome: Outcome
     seeds: int
-    cost: Cost  # of the baseline's runs
+    costs: list[Cost]  # of the runs so far, the pilot's first
+
+    @property
+    def cost(self) -> Cost:
+        """Of the latest runs: a first one may have met a busy machine."""
+        latest = self.costs[-LATEST:]
+        return Cost(median(c.start for c in latest), median(c.round for c in latest))
 
     @property
     def early(self) -> int:
@@ -167,9 +173,11 @@ class Field(NamedTuple):
 
 def _climb(alive: list[Entrant], at: Field) -> None:
     """All rungs; seeds follow one another, so that whenever time ends all have had the same."""
-    plan, last = at.outcome.plan, len(at.outcome.plan) - 1
-    first = _tuned(alive[0], at, plan[0], None)
+    first = _tuned(alive[0], at, at.outcome.plan[0], None)
     alive = [one.at(first.rate) for one in alive]
+    sizes = _sizes(alive)
+    at.outcome.plan = rungs(at.clock.left, at.cost, sizes, at.seeds, first.config.rounds)
+    plan, last = at.outcome.plan, len(at.outcome.plan) - 1
     for number in range(last):
         at.outcome.alive.append([one.name for one in alive])
         for repetition in range(at.early):
@@ -186,6 +194,11 @@ def _climb(alive: list[Entrant], at: Field) -> None:
         begun = time.monotonic()
         alive = _sweep(alive, at, last, repetition)
         repetition, took = repetition + 1, 1.1 * (time.monotonic() - begun)
+
+
+def _sizes(entrants: Sequence[Entrant]) -> list[int]:
+    personal = sum(e.personal for e in entrants)
+    return field_sizes(len(entrants) - personal, personal)
 
 
 def _tuned(one: Entrant, at: Field, rounds: int, known: float | None) -> Entrant:
@@ -241,7 +254,7 @@ def _run(
     one: Entrant, at: Field, name: str, rounds: int, seed: int
 ) -> tuple[float, dict[str, Any]]:
     """(best score on validation rows, the tests of that round)."""
-    start(_settings(one.config, at.folder / name, rounds, seed), at.clock)
+    at.costs.append(_timed(one.config, at.folder / name, rounds, seed, at.clock))
     metric = at.outcome.metric
     scores: dict[int, float] = {}
     tests: dict[int, dict[str, Any]] = {}
@@ -278,8 +291,13 @@ def _pilot(config: Config, folder: Path, clock: Clock) -> Cost:
     """Time a short run of the baseline; its result plays no part."""
     clock.tell("timing a few rounds of the baseline")
     start(_settings(config, folder / "runs/warm-up", 1, config.seed), clock)  # the first is slow
-    begun, place = time.monotonic(), folder / "runs/pilot"
-    start(_settings(config, place, min(PILOT, config.rounds), config.seed), clock)
+    return _timed(config, folder / "runs/pilot", min(PILOT, config.rounds), config.seed, clock)
+
+
+def _timed(config: Config, place: Path, rounds: int, seed: int, clock: Clock) -> Cost:
+    """What a run cost."""
+    begun = time.monotonic()
+    start(_settings(config, place, rounds, seed), clock)
     whole = time.monotonic() - begun
     spent = [line["seconds"] for line in read_lines(place / "timing.jsonl")]
     return Cost(max(0.0, whole - sum(spent)), sum(spent) / len(spent))

@@ -6,7 +6,7 @@ that refuses a trait which another one or the topology has, or one whose setting
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -204,6 +204,11 @@ def _refuse_no_draft(name: str, after: Any) -> None:
         raise ConfigError(
             f"the weights that method '{name}' sets have no '{lacks[0]}'; give an object made "
             f"from unalike.extend.Memoryless, got {type(rule).__name__}."
+        )
+    if not isinstance(rule.needs, Set) or not all(isinstance(n, str) for n in rule.needs):
+        raise ConfigError(
+            f"'needs' of method '{name}' must be a set of names, such as frozenset({{'loss'}}), "
+            f"got {rule.needs!r}."
         )
 
 

@@ -26,4 +26,23 @@ class OwnMethod(Method):
                 f"'{self.attribute}' of '{self.file}' must be a class made from "
                 "unalike.extend.Method."
             )
-        return found
+        return acting(found)
+
+
+def acting(found: type[Method]) -> type[Method]:
+    """The class, if it is finished: it defines what is abstract, and changes something."""
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        raise ConfigError(
+            f"class '{found.__name__}' cannot be used as a method yet: it has no '{lacking[0]}'."
+        )
+    if found is Method or (found.change is Method.change and not _known(found)):
+        raise ConfigError(
+            f"class '{found.__name__}' changes nothing: define 'change(self, draft)', which "
+            "returns the draft with its part in it, or use 'fedavg'."
+        )
+    return found
+
+
+def _known(found: type[Method]) -> bool:
+    """Whether it is one of the package: FedAvg changes nothing, and is meant to."""
+    return found.__module__.partition(".")[0] == "unalike"

@@ -29,7 +29,7 @@ from unalike.compare.statistics.ranks import CONDITIONS, Ranks, ranks
 from unalike.compare.statistics.reuse import Reuse
 from unalike.compare.statistics.speed import Speeds, speeds
 from unalike.compare.statistics.summary import summarise
-from unalike.metrics.catalogue import POOLED, higher
+from unalike.metrics.catalogue import POOLED, higher, metric
 
 Record = dict[str, Any]
 
@@ -219,8 +219,14 @@ class _Cells:
 
     @cached_property
     def _intervals(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """(of each difference alone, corrected)."""
-        return self.found.interval(), self.found.corrected_interval()
+        """(of each difference alone, corrected); no difference of shares is beyond one."""
+        most = 1.0 if metric(self.made.judging.metric).share else np.inf
+        low, high, least, largest = (
+            np.clip(end, -most, most)
+            for ends in (self.found.interval(), self.found.corrected_interval())
+            for end in ends
+        )
+        return (low, high), (least, largest)
 
     @cached_property
     def _detectable(self) -> Array:
@@ -234,12 +240,13 @@ class _Cells:
         judged = found.judged
         if label == self.made.baseline:
             return alone
+        alone = alone._replace(p=_known(judged.p[c, k]), outcome=_said(judged.outcome[c, k]))
+        if not reached.any():  # a ratio would be that of the rounds there were
+            return alone
         return alone._replace(
             ratio=_known(judged.ratio[c, k]),
             low=_known(judged.low[c, k]),
             high=_known(judged.high[c, k]),
-            p=_known(judged.p[c, k]),
-            outcome=_said(judged.outcome[c, k]),
         )
 
 

@@ -80,7 +80,8 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         ]
         for line in lines
     ]
-    notes = [wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
+    where = f"On {condition}: " if len(made.conditions) > 1 else ""  # else equal notes are one
+    notes = [where + wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
     notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes += [f"{SECTION} {wording.BEST_ON_TEST}"] if made.judging.best_on_test else []
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]

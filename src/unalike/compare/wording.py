@@ -143,7 +143,7 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
     out = [
         f"{spread}. Differences from {made.baseline} under the same seed are tested by "
         f"{PROCEDURES[judging.test]}; their p-values and intervals are Holm-corrected over "
-        f"{over} ({analysis.tests}).",
+        f"{over} ({analysis.tests}){_beside(made)}.",
         *_shared(made, analysis),
         _results(made),
     ]
@@ -156,6 +156,11 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
             f"{2 + math.floor(math.log2(analysis.tests / ALPHA))} seeds."
         )
     return out
+
+
+def _beside(made: Comparison) -> str:
+    """Of two methods, who is best is the same question."""
+    return ", and over who is best" if len(made.labels) > 2 else ""
 
 
 def _shared(made: Comparison, analysis: Analysis) -> list[str]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.cohort import Cohort
+from unalike.errors import ConfigError
 from unalike.parts.mixing.base import checked
 from unalike.recipe import Recipe
 from unalike.tree import Tree
@@ -33,6 +34,11 @@ def adapt(recipe: Recipe, server: Any, memory: Any, ups: Uploads, cohort: Cohort
     """The server after the answers of its own clients in a round."""
     for name in recipe.needs & MEASURED.keys():
         cohort.stats[name] = MEASURED[name](ups.stack())
+    if unknown := sorted(recipe.needs - cohort.stats.keys()):
+        raise ConfigError(
+            f"the method needs '{unknown[0]}' of every client, which none reports; clients report "
+            f"loss, and {' and '.join(MEASURED)} are measured by the server."
+        )
     answer = recipe.mixing.weights(memory, cohort)
     p, memory, note, logged = checked(recipe.mixing, answer, len(cohort.ids))
     mine = _on(server.x, p)

@@ -33,6 +33,9 @@ def check(cls: type[S], values: Mapping[str, Any], key: str, name: str = "") -> 
         raise _sentence(cls, error, values, key) from None
 
 
+SHARES = ("fraction", "part", "portion", "proportion", "ratio")  # other words for one
+
+
 def shown(value: Any) -> str:
     """A value as an error shows it: in full if it is short."""
     text = repr(value)
@@ -41,6 +44,10 @@ def shown(value: Any) -> str:
 
 def _unknown(cls: type[Settings], given: str, key: str, name: str) -> ConfigError:
     where = name or key
+    if given in SHARES and "share" in cls.model_fields:
+        return ConfigError(f"unknown {where} setting '{given}': did you mean '{key}.share'?")
+    if name == "none":
+        return ConfigError(f"unknown setting '{key}.{given}': '{key}.name' is none; set it first.")
     if elsewhere := _place_of(given, key):
         return ConfigError(f"unknown {where} setting '{given}': did you mean '{elsewhere}'?")
     if name and get_close_matches(given, ["name", *cls.model_fields], n=1) == ["name"]:

@@ -19,13 +19,33 @@ def student(conditions, *reuse):
     return Design("t", reuse or (Reuse(),) * conditions)
 
 
-def test_students_family_is_scipys_with_holm_over_methods_conditions_and_their_mean():
+def together(differences, leaders):
+    """Holm's correction with a tenth of alpha for leaders, one p after the other."""
+    weights = [0.9 / len(differences)] * len(differences) + [0.1 / len(leaders)] * len(leaders)
+    p, out, least = [*differences, *leaders], {}, 0.0
+    for i in sorted(range(len(p)), key=lambda i: p[i] / weights[i]):
+        left = sum(w for j, w in enumerate(weights) if j not in out)
+        least = out[i] = min(1.0, max(least, p[i] * left / weights[i]))
+    return [out[i] for i in range(len(differences))], [
+        out[i] for i in range(len(differences), len(p))
+    ]
+
+
+def hardest_rival(row, leader):
+    others = (i for i in range(len(row)) if i != leader)
+    return max(stats.ttest_rel(row[leader], row[i]).pvalue for i in others)
+
+
+def test_students_family_is_scipys_with_holm_over_differences_and_leaders():
     x = noise(2, 4, 6)
     found = claims(x, 1, design=student(2))
     rows = [*x, x.mean(0)]
     raw = [[stats.ttest_rel(r[i], r[1]).pvalue for i in (0, 2, 3)] for r in rows]
     assert found.p[:, [0, 2, 3]] == pytest.approx(np.array(raw))
-    assert found.corrected.p[:, [0, 2, 3]].ravel() == pytest.approx(holm(np.ravel(raw)).p)
+    best = [hardest_rival(r, r.mean(-1).argmax()) for r in rows]
+    differences, leaders = together(np.ravel(raw), best)
+    assert found.corrected.p[:, [0, 2, 3]].ravel() == pytest.approx(differences)
+    assert found.best.p == pytest.approx(leaders)
     assert found.tests == 9
     assert np.isnan(found.p[:, 1]).all()
     assert (found.outcome[:, 1] == "").all()
@@ -56,34 +76,46 @@ def test_less_may_be_better():
 
 
 def test_the_best_needs_no_correction_over_its_rivals():
-    """The largest p of the leader's differences counts as it is."""
+    """The largest p of the leader's differences counts, as one claim beside the differences."""
     x = noise(1, 5, 6, seed=3)
     x[0, 4] += 3
     found = claims(x, 0, design=student(1))
     raw = [stats.ttest_rel(x[0, 4], x[0, i]).pvalue for i in range(4)]
+    _, (best,) = together(
+        [stats.ttest_rel(x[0, 0], x[0, i]).pvalue for i in range(1, 5)], [max(raw)]
+    )
     assert found.best.leader[0] == 4
-    assert found.best.p[0] == pytest.approx(max(raw))
-    assert found.best.rivals[0, :4] == pytest.approx(raw)
-    assert found.best.clear[0]
+    assert found.best.p[0] == pytest.approx(best)
+    assert found.best.rivals[0, :4] == pytest.approx(np.minimum(np.array(raw) * best / max(raw), 1))
 
 
-def test_the_best_is_corrected_over_the_conditions():
+def test_leaders_of_many_sure_conditions_are_all_claimed():
     x = noise(3, 4, 6, seed=4)
-    x[:, 3] += 3
+    x[:, 3] += 9
     found = claims(x, 0, design=student(3))
-    rows = [*x, x.mean(0)]
-    raw = [max(stats.ttest_rel(r[3], r[i]).pvalue for i in range(3)) for r in rows]
+    assert found.best.clear.all()
+    assert (found.outcome[:, 3] == "win").all()
+
+
+def test_of_two_methods_the_best_and_the_difference_are_one_claim():
+    x = noise(2, 2, 6, seed=6)
+    x[:, 1] += 1.5
+    found = claims(x, 0, design=student(2))
+    raw = [stats.ttest_rel(r[1], r[0]).pvalue for r in (*x, x.mean(0))]
     assert found.best.p == pytest.approx(holm(raw).p)
+    assert found.corrected.p[:, 1] == pytest.approx(holm(raw).p)
+    swapped = claims(x, 1, design=student(2))
+    assert swapped.best.p == pytest.approx(found.best.p)
 
 
 def test_the_best_is_never_open_against_the_baseline():
     """Sure among the leader's rivals, not among all differences to the baseline: claimed once."""
-    x = np.array([0.80, 0.82, 0.79, 0.83, 0.81]) + np.zeros((1, 5, 1))
-    x[0, 1] += np.array([0.01, 0.02, 0.05, 0.02, 0.03])
-    x[0, 2:] = x[0, 1] - 0.026 + 0.001 * noise(3, 5)
+    x = np.array([0.80, 0.82, 0.79, 0.83, 0.81]) + np.zeros((1, 20, 1))
+    x[0, 1] += np.array([0.017, 0.03, 0.049, 0.03, 0.034])
+    x[0, 2:] = x[0, 1] - 0.032 + 0.001 * noise(18, 5)
     found = claims(x, 0, design=student(1))
-    alone = holm(found.p[0, 1:]).p
-    assert found.p[0, 1] < ALPHA < alone[0]
+    alone, (best,) = together(found.p[0, 1:], [hardest_rival(x[0], 1)])
+    assert best < ALPHA < alone[0]
     assert found.best.leader[0] == 1
     assert found.best.clear[0]
     assert found.outcome[0, 1] == "win"

@@ -1,6 +1,7 @@
 """Error and power of whole comparisons, simulated: a short walk through the benchmark's worlds."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from unalike.compare.statistics.reuse import Reuse, resplit
 PLACE = Path(__file__).parents[3] / "benchmarks" / "false_alarms.py"
 SPEC = importlib.util.spec_from_file_location("false_alarms", PLACE)
 worlds = importlib.util.module_from_spec(SPEC)
+sys.path.insert(0, str(PLACE.parent))  # its drawn worlds lie beside it
 SPEC.loader.exec_module(worlds)
 
 

@@ -19,6 +19,15 @@ def test_holm_by_hand():
     assert holm([]).p.tolist() == []
 
 
+def test_weights_are_parts_of_alpha_by_hand():
+    # p / w: 0.05, 0.02, 0.2; so 0.004 x 1 / 0.2, then 0.03 x 0.8 / 0.6, then 0.04 x 1.
+    found = holm([0.03, 0.004, 0.04], [0.6, 0.2, 0.2])
+    assert found.p == pytest.approx([0.04, 0.02, 0.04])
+    assert holm([0.03, NAN, 0.04], [0.6, 0.2, 0.2]).p == pytest.approx(
+        [0.04, NAN, 0.04], nan_ok=True
+    )
+
+
 def test_a_p_of_zero_stays_zero_and_knows_its_step():
     found = holm([0.0, 0.04])
     assert found.p.tolist() == [0.0, 0.04]

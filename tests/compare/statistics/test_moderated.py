@@ -7,7 +7,7 @@ from scipy import stats
 from unalike.compare.statistics import moderated
 from unalike.compare.statistics.claims import claims
 from unalike.compare.statistics.differences import Design, Values
-from unalike.compare.statistics.moderated import ALIKE, components, learn, sample
+from unalike.compare.statistics.moderated import ALIKE, ODD, components, learn, sample
 from unalike.compare.statistics.reuse import Reuse
 
 
@@ -23,7 +23,10 @@ def by_quadrature(x, odds, base=0):
     for c in range(conditions):
         s2 = [np.var(x[c, i] - x[c, j], ddof=1) for i in range(k) for j in range(i)]
         density = np.array(
-            [[np.log((1 - odds) * usual(v, grid, d0, n) + odds / 20) for v in s2] for d0 in ALIKE]
+            [
+                [np.log((1 - odd) * usual(v, grid, d0, n) + odd / 20) for v in s2]
+                for d0, odd in zip(ALIKE, odds, strict=True)
+            ]
         )
         density = np.einsum("dpg,p->dg", density, counts(x[c]))
         whole = np.logaddexp.reduce(density, 1)
@@ -35,10 +38,10 @@ def by_quadrature(x, odds, base=0):
         for i in set(range(k)) - {base}:
             d = x[c, i] - x[c, base]
             alone, total = stats.ttest_1samp(d, 0).pvalue, 0.0
-            for w, d0, weights in zip(alike, ALIKE, given[c], strict=True):
+            for w, d0, share, weights in zip(alike, ALIKE, odds, given[c], strict=True):
                 s2 = (d0 * np.exp(grid) + (n - 1) * d.var(ddof=1)) / (d0 + n - 1)
                 t = abs(d.mean()) / np.sqrt(s2 / n)
-                odd = 1 / (1 + (1 - odds) * usual(d.var(ddof=1), grid, d0, n) * 20 / odds)
+                odd = 1 / (1 + (1 - share) * usual(d.var(ddof=1), grid, d0, n) * 20 / share)
                 both = (1 - odd) * 2 * stats.t.sf(t, d0 + n - 1) + odd * alone
                 total += w * (weights * both).sum()
             p[c, i] = total
@@ -61,7 +64,7 @@ def usual(s2, grid, d0, n):
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 3), (1, 9, 5), (2, 4, 5), (3, 3, 12)])
-@pytest.mark.parametrize(("odds", "near"), [(1e-30, 2e-3), (0.05, 3e-2)])
+@pytest.mark.parametrize(("odds", "near"), [(1e-30 + 0 * ODD, 2e-3), (0.1 * ODD, 3e-2)])
 def test_p_values_are_those_of_the_integral(monkeypatch, shape, odds, near):
     """With odd variances the likelihood has no end, so that a wider grid finds a little more."""
     monkeypatch.setattr(moderated, "ODD", odds)
@@ -71,18 +74,18 @@ def test_p_values_are_those_of_the_integral(monkeypatch, shape, odds, near):
 
 
 def test_given_how_alike_they_are_it_is_smyths_formula():
-    """d0 = 4 and s0^2 = 0.25 with s^2 = 1 of 5 seeds: (4 x 0.25 + 4 x 1) / 8 with 8 degrees."""
+    """d0 = 8 and s0^2 = 0.25 with s^2 = 1 of 5 seeds: (8 x 0.25 + 4 x 1) / 12, 12 degrees."""
     found = sample(np.array([[[0.0, 0, 0, 0, 0], [-1.5, -0.5, 0.5, 0.5, 1.0]]]))
     prior = learn(draw(0, 1, 3, 5))
-    four = np.flatnonzero(ALIKE == 4)[0]
+    eight = np.flatnonzero(ALIKE == 8)[0]
     prior = prior._replace(level=np.full_like(prior.level, 0.25))
     _, variance, df = components(found, prior)
     grids = (a[..., :-1].reshape(2, len(ALIKE), -1) for a in (variance, df))
-    at = [a[:, four] for a in grids]
+    at = [a[:, eight] for a in grids]
     assert found.variance[0, 1] == pytest.approx(1.0)
     assert variance[0, 1, -1] == pytest.approx(1.0)  # Student's, for one like no other
-    assert at[0][1] == pytest.approx((4 * 0.25 + 4) / 8)
-    assert (at[1] == 8).all()
+    assert at[0][1] == pytest.approx((8 * 0.25 + 4) / 12)
+    assert (at[1] == 12).all()
 
 
 def test_the_mean_of_all_pairs_variances_is_the_analysis_of_variances():

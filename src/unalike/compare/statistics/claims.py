@@ -1,10 +1,11 @@
 """What may be said of methods on conditions, all claims taken together.
 
-Every method's difference to the baseline on every condition, and on the mean of all conditions, is
-one family, corrected by Holm. Who is best is another: on each condition the leader must be ahead of
-everybody (no correction over the others, see ``family.py``), and Holm's correction is over the
-conditions. Being best implies being ahead of the baseline, so the smaller of both p-values counts
-for that difference.
+Every method's difference to the baseline on every condition and on the mean of all conditions, and
+who is best on each of these, are one family, corrected by Holm with weights: leaders have a tenth
+of alpha at first, differences the rest, and what is shown passes its part on to all others. A
+leader must be ahead of everybody (no correction over the others, see ``family.py``). Being best
+implies being ahead of the baseline, so the smaller of both p-values counts for that difference. Of
+two methods both are the same claim.
 
 win, loss   corrected p < 0.05
 equal       corrected interval within the margin, and so says the test of equivalence, corrected
@@ -13,6 +14,7 @@ open        anything else: nothing is shown
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +24,15 @@ from unalike.compare.statistics.family import Corrected, hardest, holm
 from unalike.compare.statistics.known import ALPHA, Array, Flags, Known, Numbers
 from unalike.compare.statistics.moderated import Sample
 
+BEST = 0.1  # the leaders' part of alpha: more finds more leaders and fewer differences
+
 
 @dataclass(frozen=True)
 class Best:
     """Who leads on each condition, and whether that is more than chance; shape (..., R)."""
 
     leader: Numbers
-    p: Array  # that the leader is not ahead of everybody, corrected over the conditions
+    p: Array  # that the leader is not ahead of everybody, corrected over the family
     clear: Flags
     rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
     level: Flags  # by method, whether it is shown to be as good as the leader
@@ -46,7 +50,7 @@ class Claims:
     p: Array
     corrected: Corrected
     outcome: NDArray[np.str_]  # empty where there is no test
-    tests: Numbers  # in the family
+    tests: Numbers  # of differences, in the family
     best: Best
 
     def interval(self, alpha: Array | float = ALPHA) -> tuple[Array, Array]:
@@ -60,7 +64,8 @@ class Claims:
 
     def detectable(self) -> Array:
         """The least true difference that the family's strictest test finds in 80 of 100 cases."""
-        return self.known.detectable(ALPHA / np.maximum(self.tests, 1)[..., None, None])
+        alpha = ALPHA if self.p.shape[-1] == 2 else ALPHA * (1 - BEST)
+        return self.known.detectable(alpha / np.maximum(self.tests, 1)[..., None, None])
 
 
 def claims(
@@ -85,8 +90,9 @@ def claims(
     p = found.known.p()
     p[..., baseline] = np.nan
     flat = p.reshape(*p.shape[:-2], -1)
-    best = _best(values, rows, higher, margin)
-    family = Corrected(*(a.reshape(p.shape) for a in holm(flat)))
+    lead = _lead(values, rows, higher)
+    family, leaders = _together(p, lead.p)
+    best = _best(lead, leaders, np.asarray(~np.isnan(rows).any((-1, -2))), margin)
     family = _implied(p, family, best, baseline)
     better = (found.known.mean > 0) == higher
     shown = np.where(family.p < ALPHA, np.where(better, "win", "loss"), "open")
@@ -114,7 +120,16 @@ def _against(values: Values, base: Numbers) -> Differences:
     )
 
 
-def _best(values: Values, rows: Array, higher: bool, margin: float) -> Best:
+class _Lead(NamedTuple):
+    """Who leads each row, and how the others differ from it."""
+
+    leader: Numbers
+    known: Known
+    each: Array  # p by method, nan for the leader itself
+    p: Array  # of being ahead of everybody
+
+
+def _lead(values: Values, rows: Array, higher: bool) -> _Lead:
     """The leaders, by their means over the seeds that all methods with values have."""
     there = ~np.isnan(rows)
     absent = ~there.any(-1, keepdims=True)
@@ -124,16 +139,40 @@ def _best(values: Values, rows: Array, higher: bool, margin: float) -> Best:
     found = _against(values, leader).known  # of the others to the leader
     p = found.p()
     np.put_along_axis(p, leader[..., None], np.nan, -1)
-    largest = hardest(p, leader)
-    family = holm(largest)
-    clear = there.all((-1, -2)) & (family.p < ALPHA)
-    level = np.zeros(p.shape, bool)
+    return _Lead(leader, found, p, hardest(p, leader))
+
+
+def _together(p: Array, best: Array) -> tuple[Corrected, Corrected]:
+    """(differences, leaders), corrected together."""
+    flat = p.reshape(*p.shape[:-2], -1)
+    if p.shape[-1] == 2:
+        family = Corrected(*(a.reshape(p.shape) for a in holm(flat)))
+        other = np.isnan(p).argmin(-1)[..., None]  # than the baseline
+        return family, Corrected(*(np.take_along_axis(a, other, -1)[..., 0] for a in family))
+    parts = [_part(flat, 1 - BEST), _part(best, BEST)]
+    both = holm(np.concatenate([flat, best], -1), np.concatenate(parts, -1))
+    n = flat.shape[-1]
+    return (
+        Corrected(*(a[..., :n].reshape(p.shape) for a in both)),
+        Corrected(*(a[..., n:] for a in both)),
+    )
+
+
+def _part(p: Array, whole: float) -> Array:
+    """Of alpha, the same for each test."""
+    tests = np.maximum((~np.isnan(p)).sum(-1, keepdims=True), 1)
+    return np.broadcast_to(whole / tests, p.shape)
+
+
+def _best(lead: _Lead, family: Corrected, complete: Flags, margin: float) -> Best:
+    clear = complete & (family.p < ALPHA)
+    level = np.zeros(lead.each.shape, bool)
     if margin:  # nobody is best beside a rival who is shown to be as good
-        half = found.half(ALPHA / family.times[..., None])
-        level = (np.abs(found.mean) + half <= margin) & ~np.isnan(p)
+        half = lead.known.half(ALPHA / family.times[..., None])
+        level = (np.abs(lead.known.mean) + half <= margin) & ~np.isnan(lead.each)
         clear &= ~level.any(-1)
-    rivals = np.minimum(p * family.times[..., None], 1.0)
-    return Best(leader, family.p, clear, rivals, level)
+    rivals = np.minimum(lead.each * family.times[..., None], 1.0)
+    return Best(lead.leader, family.p, clear, rivals, level)
 
 
 def _implied(p: Array, family: Corrected, best: Best, baseline: int) -> Corrected:

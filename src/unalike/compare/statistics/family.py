@@ -1,8 +1,9 @@
 """Claims that are made together.
 
-correction   Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone. The
-             interval beside a corrected p has the level of its test, 1 - alpha / times, so that it
-             holds zero where p says so.
+correction   Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone; with
+             weights w, in the order of p / w, p times the sum of the weights that are left over its
+             own. The interval beside a corrected p has the level of its test, 1 - alpha / times, so
+             that it holds zero where p says so.
 best         a leader is ahead of every other method: an intersection of claims, refused if any of
              them is, so the largest p counts as it is (Berger 1982, intersection-union)
 """
@@ -22,19 +23,23 @@ class Corrected(NamedTuple):
     times: Array
 
 
-def holm(p: ArrayLike) -> Corrected:
+def holm(p: ArrayLike, weight: ArrayLike = 1.0) -> Corrected:
     """Holm's correction along the last axis; nan is no test and takes no part.
+
+    With weights, the share of alpha that each test has as long as none is rejected.
 
     >>> holm([0.01, 0.04, float("nan"), 0.03]).p.tolist()
     [0.03, 0.06, nan, 0.06]
     """
     raw = np.asarray(p, float)
-    order = np.argsort(raw, -1, kind="stable")  # nan comes last
-    ranked = np.take_along_axis(raw, order, -1)
-    tests = (~np.isnan(raw)).sum(-1, keepdims=True)
-    step = np.maximum(tests - np.arange(raw.shape[-1]), 1.0)
-    adjusted = np.maximum.accumulate(ranked * step, -1)
+    part = np.where(np.isnan(raw), 0.0, np.broadcast_to(weight, raw.shape))
     with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(raw / part, -1, kind="stable")  # nan comes last
+    ranked, part = (np.take_along_axis(a, order, -1) for a in (raw, part))
+    left = np.flip(np.cumsum(np.flip(part, -1), -1), -1)  # of alpha, once the former are rejected
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.maximum(np.where(part > 0, left / part, 1.0), 1.0)
+        adjusted = np.maximum.accumulate(ranked * step, -1)
         times = np.where(ranked > 0, adjusted / ranked, step)
     back = np.empty_like(raw), np.empty_like(raw)
     for put, values in zip(back, (np.minimum(adjusted, 1.0), times), strict=True):

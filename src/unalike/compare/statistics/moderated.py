@@ -18,8 +18,10 @@ correlations with all pairs, which is K / 2 if methods have nothing in common. W
 there is nothing to learn from and Student's test remains.
 
 Some pairs are like no other: FedProx with a tiny weight differs hardly from FedAvg, a method that
-collapses differs wildly. So one variance in twenty is taken as odd, of any size (log s^2 flat
-over a range of 20), and what speaks for that in s^2 itself is the weight of Student's test.
+collapses differs wildly. So some variances are taken as odd, of any size (log s^2 flat over a range
+of 20), and what speaks for that in s^2 itself is the weight of Student's test. Whether they are few
+or half of all is learnt with d0: where variances are alike all borrow from each other, where they
+are not Student's test remains.
 """
 
 from typing import NamedTuple
@@ -29,10 +31,12 @@ from scipy.special import betaln, logsumexp, polygamma, psi
 
 from unalike.compare.statistics.known import Array, Flags
 
-ALIKE = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])  # d0
+ALIKE, ODD = (  # d0 and the share of odd variances, in all combinations
+    a.ravel() for a in np.meshgrid(2.0 * 4.0 ** np.arange(6), [0.01, 0.4], indexing="ij")
+)
 REACH, POINTS = 6.0, 13  # of the grid of log s0, in its standard deviations
 FEWEST = 3  # methods
-ODD, RANGE = 0.05, 20.0  # the share of odd variances, and of log s^2 if they are
+RANGE = 20.0  # of log s^2, if it is odd
 
 
 class Sample(NamedTuple):
@@ -107,7 +111,8 @@ def learn(x: Array, alike: Array | None = None) -> Prior | None:
     width = np.sqrt((noise + polygamma(1, d0 / 2)) / total)
     level = centre + psi(d0 / 2) - np.log(d0 / 2) + width * np.linspace(-REACH, REACH, POINTS)
     density = np.logaddexp(
-        np.log1p(-ODD) + _density(s2, df, np.exp(level)[..., None, :, :]), np.log(ODD / RANGE)
+        np.log1p(-ODD)[:, None] + _density(s2, df, np.exp(level)[..., None, :, :]),
+        np.log(ODD / RANGE)[:, None],
     )
     likelihood = (each[..., None, None] * density).sum(-3)
     evidence = logsumexp(likelihood, -1) + np.log(width[..., 0])
@@ -171,5 +176,6 @@ def _odd(found: Sample, prior: Prior) -> Array:
     varies = (found.variance > 0)[..., None, None]
     s2 = np.where(found.variance > 0, found.variance, 1.0)
     level = np.where(prior.level > 0, prior.level, 1.0)[..., None, :, :]
-    usual = (1 - ODD) * np.exp(_density(s2, found.df, level))
-    return np.where(varies, ODD / RANGE / (ODD / RANGE + usual), 1.0)
+    odd = ODD[:, None]
+    usual = (1 - odd) * np.exp(_density(s2, found.df, level))
+    return np.where(varies, odd / RANGE / (odd / RANGE + usual), 1.0)
