@@ -44,7 +44,7 @@ class LSTM(nn.Module):
 
     def _fused(self, x: Tensor) -> Tensor:
         zero = x.new_zeros(self.num_layers, x.shape[0], self.hidden_size)
-        weights = list(self._parameters.values())  # in the order of their registration
+        weights = [getattr(self, name) for name in self._parameters]  # in the order PyTorch has
         how = self.bias, self.num_layers, 0.0, self.training, False, True
         states: Tensor = torch.lstm(x, (zero, zero), weights, *how)[0]
         return states
