@@ -241,11 +241,11 @@ class Simulation:
             numbers = {"examples": self.sizes[part.ids].float(), **stats}
             for piece in pieces:  # of a call, as their sums are made
                 ids, said = part.ids[piece], part.reply[piece]
-                mine, length = (found.wire, numbers), found.lengths
+                mine: Any = found.wire, numbers
                 if len(pieces) > 1:
                     mine = tree.map(lambda x: x[piece], mine)  # noqa: B023
                 mine = mine if bool(said.all()) else tree.row(mine, said)
-                length = None if length is None else length[piece][said]
+                length = None if found.lengths is None else found.lengths[piece][said]
                 yield Replies(ids[said], *mine, work, length)
                 work = Work()
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
@@ -273,8 +273,8 @@ class Simulation:
         if self.engine == "sequential":
             return self._each(t, plan, downs, home)
         if not self.shared_out:
-            waiting = plan, downs, home
-            return lambda: self._together(*waiting, self.states.get(plan.ids), self._turns(t, plan))
+            given, i = (plan, downs, home), plan.ids
+            return lambda: self._together(*given, self.states.get(i), self._turns(t, plan))
         kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
         before = states()
         begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
@@ -309,9 +309,9 @@ class Simulation:
         if self.engine == "sequential":
             return ([some] for some in torch.arange(len(plan.ids)).split(self._at_once))
         if self.shared_out:
-            size, sizes = max(tree.size_bytes(self.w), 1), self.sizes[plan.ids].numpy()
-            epochs = plan.epochs.numpy()
-            return calls(sizes, epochs, self.batch_size, size, self.workers, self._largest)
+            size, how = max(tree.size_bytes(self.w), 1), (self.workers, self._largest)
+            sizes, epochs = self.sizes[plan.ids].numpy(), plan.epochs.numpy()
+            return calls(sizes, epochs, self.batch_size, size, *how)
         steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
@@ -348,10 +348,9 @@ class Simulation:
             kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
             found = self._calls(clients(None), args, (*kind, id(self.x)))
         answers = clients(self._repeat or self.traced)(*args) if found is None else found
-        wire, stats, after = answers
         measured = self.shared_out and not self.recipe.channel  # here all cores do it
-        length = lengths(wire, len(sizes)) if measured else None
-        return Answers(wire, stats, after, work.real.numel(), length)
+        length = lengths(answers[0], len(sizes)) if measured else None
+        return Answers(*answers, work.real.numel(), length)
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""
