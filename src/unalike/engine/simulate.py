@@ -246,7 +246,7 @@ class Simulation:
                     mine = tree.map(lambda x: x[piece], mine)  # noqa: B023
                 mine = mine if bool(said.all()) else tree.row(mine, said)
                 length = None if found.lengths is None else found.lengths[piece][said]
-                yield Replies(ids[said], *mine, work, length)
+                yield Replies(ids[said], *mine, work=work, lengths=length)
                 work = Work()
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
@@ -350,7 +350,7 @@ class Simulation:
         answers = clients(self._repeat or self.traced)(*args) if found is None else found
         measured = self.shared_out and not self.recipe.channel  # here all cores do it
         length = lengths(answers[0], len(sizes)) if measured else None
-        return Answers(*answers, work.real.numel(), length)
+        return Answers(*answers, slots=work.real.numel(), lengths=length)
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""
