@@ -244,9 +244,9 @@ class Simulation:
                 mine: Any = found.wire, numbers
                 if len(pieces) > 1:
                     mine = tree.map(lambda x: x[piece], mine)  # noqa: B023
-                mine = mine if bool(said.all()) else tree.row(mine, said)
+                wire, told = mine if bool(said.all()) else tree.row(mine, said)
                 length = None if found.lengths is None else found.lengths[piece][said]
-                yield Replies(ids[said], *mine, work=work, lengths=length)
+                yield Replies(ids[said], wire, told, work, length)
                 work = Work()
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
@@ -272,12 +272,11 @@ class Simulation:
         """Some clients at work, or about to be."""
         if self.engine == "sequential":
             return self._each(t, plan, downs, home)
+        given, i = (plan, downs, home), plan.ids
         if not self.shared_out:
-            given, i = (plan, downs, home), plan.ids
             return lambda: self._together(*given, self.states.get(i), self._turns(t, plan))
-        kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
-        before = states()
-        begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
+        kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
+        begun = self._pool.submit(self._together, *given, kept, drawn)
         return self._watched(t, begun.result, before)
 
     @property
@@ -349,8 +348,9 @@ class Simulation:
             found = self._calls(clients(None), args, (*kind, id(self.x)))
         answers = clients(self._repeat or self.traced)(*args) if found is None else found
         measured = self.shared_out and not self.recipe.channel  # here all cores do it
-        length = lengths(answers[0], len(sizes)) if measured else None
-        return Answers(*answers, slots=work.real.numel(), lengths=length)
+        wire, stats, after = answers
+        long = lengths(wire, len(sizes)) if measured else None
+        return Answers(wire, stats, after, work.real.numel(), long)
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""
