@@ -75,6 +75,8 @@ WORK = {
     "ring-1000": Work("mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Ring()),
     "stateful-100": Work("mcmahan_2nn", IMAGE, 100, 600, 100, 10),
     "tiny-100": Work("mlp", (16,), 1000, 10, 100, 10),
+    "logistic-10": Work("logistic", (13,), 10, 60, 10, 10, 2),
+    "normed-10": Work("mlp", IMAGE, 100, 600, 10, 10, 10, {"batch_norm": True}),
     "regular-1000": Work(
         "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)
     ),
@@ -165,7 +167,7 @@ def bare(work: Work, options: Options) -> Round:
     return one
 
 
-def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
+def ours(engine: Any, fast: bool, native: bool, work: Work, options: Options) -> Round:
     """The product, without its evaluation, records and checkpoints."""
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
@@ -198,6 +200,7 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
         workers=options.threads,
         graphs=fast,
         traced=fast,
+        native=native,
     )
     loop = Loop(recipe, simulation, range(10**6), 0, Guard())
     state = loop.begin(simulation.w)
@@ -239,10 +242,11 @@ def ours(engine: Any, fast: bool, work: Work, options: Options) -> Round:
 
 SIDES: dict[str, tuple[Callable[..., Round], tuple[Any, ...]]] = {
     "bare": (bare, ()),
-    "fast": (ours, ("vectorized", True)),  # what "vectorized" means by default: traced, or recorded
-    "traced": (ours, ("sequential", True)),  # what "sequential" means on a CPU by default
-    "sequential": (ours, ("sequential", False)),
-    "vectorized": (ours, ("vectorized", False)),
+    "fast": (ours, ("vectorized", True, True)),  # what "auto" is: traced and compiled, or recorded
+    "scripted": (ours, ("vectorized", True, False)),  # the same where there is no compiler
+    "traced": (ours, ("sequential", True, True)),  # what "sequential" means on a CPU by default
+    "sequential": (ours, ("sequential", False, False)),
+    "vectorized": (ours, ("vectorized", False, False)),
 }
 
 
@@ -303,7 +307,7 @@ def main() -> None:
     chosen = options.parse_args()
     cuda = chosen.device.startswith("cuda")
     where = chosen.device, chosen.workers, chosen.sizes, chosen.method
-    sides = [s for s in chosen.sides if not (cuda and s == "traced")]
+    sides = [s for s in chosen.sides if not (cuda and s in ("traced", "scripted"))]
     for work in chosen.only:
         found = measure(work, sides, Options(*where), chosen.rounds)
         kind = {"work": work, "sizes": chosen.sizes, "device": chosen.device}

@@ -1,13 +1,19 @@
 """Cutting a cohort into calls: nobody is lost, no call is too large, no other cut is cheaper."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
+from federations import composed, network_task, play, same, sampled
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unalike.engine import chunks as chunking
+from unalike.engine import simulate
 from unalike.engine.chunks import chunks, most, shares
+from unalike.engine.gather import Gathered
 
 steps_ = st.lists(st.integers(1, 500), min_size=1, max_size=9)
 
@@ -63,3 +69,37 @@ def test_shares_are_fair(steps: list[int], count: int) -> None:
     load = [sum(steps[i] for i in s) for s in found]
     least = min(load)
     assert all(sum(steps[i] for i in s) - min(steps[i] for i in s) <= least for s in found)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "topk", "fednova", "lg_fedavg"])
+def test_pieces_of_a_call_are_answers_of_their_own(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python runs once for several; sums are those of calls of one piece each, to the bit."""
+    task, data = network_task("dense")
+    recipe = composed(task, data, method, **sampled(1.0))
+
+    def played(call: int, workers: int) -> tuple[Any, int, int]:
+        monkeypatch.setattr(chunking, "FEW_BYTES", 0)
+        monkeypatch.setattr(chunking, "CALL_BYTES", call)
+        calls, pieces, clients = [0], [0], simulate.client
+        taken = Gathered.take
+
+        def called(*args: Any) -> Any:
+            calls[0] += 1
+            return clients(*args)
+
+        def take(self: Gathered, part: Any) -> None:
+            pieces[0] += 1
+            taken(self, part)
+
+        with monkeypatch.context() as m:
+            m.setattr(simulate, "client", called)
+            m.setattr(Gathered, "take", take)
+            x = play(recipe, data, 2, traced=True, workers=workers).x
+        return x, calls[0], pieces[0]
+
+    one, calls, pieces = played(1 << 30, 1)
+    many, more, as_many = played(1, 2)
+    assert same(one, many)
+    assert calls < more <= as_many == pieces

@@ -10,8 +10,9 @@ from torch import Tensor, fx, nn
 from unalike import rng
 from unalike.batches import Batches
 from unalike.draws import alone, draw
+from unalike.engine import scripted
 from unalike.engine import traced as tracing
-from unalike.engine.rewriting import Parts, Rewritten, rewritten
+from unalike.engine.rewriting import Rewritten, Step, rewritten
 from unalike.engine.traced import Traced
 from unalike.network import Network
 from unalike.parts.descent import Loss, descend
@@ -24,12 +25,12 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[Rewritten]:
     """Every step that is made cheaper from here on, and none that was made before."""
     found: list[Rewritten] = []
 
-    def kept(graph: fx.GraphModule, parts: Parts) -> Rewritten:
-        found.append(rewritten(graph, parts))
+    def kept(step: Step) -> Rewritten:
+        found.append(rewritten(step))
         return found[-1]
 
     monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())
-    monkeypatch.setattr(tracing, "rewritten", kept)
+    monkeypatch.setattr(scripted, "rewritten", kept)
     return found
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unalike import rng
 from unalike.batches import Batch, Batches
 from unalike.draws import alone, draw
-from unalike.engine import simulate
+from unalike.engine import scripted, simulate
 from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced
 from unalike.errors import RunWarning, warn_once
@@ -117,7 +117,7 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
 def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for each client: a round of eight on two workers is two calls, each of one loop."""
     calls, loops = [0], [0]
-    program = tracing.Program.__call__
+    program = scripted.Scripted.__call__
 
     def called(*args: Any) -> Any:
         calls[0] += 1
@@ -131,7 +131,7 @@ def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = composed(task, data, "fedavg", **sampled(1.0))
     play(recipe, data, 1, batch_size=2, traced=True, workers=2)  # every shape is traced
     monkeypatch.setattr(simulate, "client", called)
-    monkeypatch.setattr(tracing.Program, "__call__", looped)
+    monkeypatch.setattr(scripted.Scripted, "__call__", looped)
     rounds = 3
     play(recipe, data, rounds, batch_size=2, traced=True, workers=2)
     assert calls[0] == loops[0] == 2 * rounds

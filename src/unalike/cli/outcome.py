@@ -1,5 +1,6 @@
 """The results of a run, in tables that fit eighty columns."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from rich.console import Console
 from unalike.errors import counted
 from unalike.metrics.catalogue import TESTS, main_metric
 from unalike.report import outcome
-from unalike.run.folder import read_json
+from unalike.run.folder import read_json, read_lines
 from unalike.tables.cells import words
 from unalike.tables.format import count, decimal, size
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
+
+LONG = 5.0  # seconds of a run whose reader may want to save some
 
 
 def conclude(console: Console, folder: Path) -> None:
@@ -32,6 +35,8 @@ def conclude(console: Console, folder: Path) -> None:
         f"sent {size(total)} in all, {size(summary['bytes_peak'])} in the busiest round; "
         f"{count(summary['samples'])} examples processed"
     )
+    if said := judged_often(read_lines(folder / "timing.jsonl")):
+        console.print(said)
     if summary["rejected"] or summary["skipped"]:
         console.print(
             f"{counted(summary['rejected'], 'update')} refused, "
@@ -57,6 +62,20 @@ def conclude(console: Console, folder: Path) -> None:
     if "privacy" in summary:
         console.print(_private(summary["privacy"]))
     console.print(f"files: {folder}", soft_wrap=True, markup=False)
+
+
+def judged_often(timing: list[dict[str, Any]]) -> str:
+    """That evaluation took more than a fifth of a run which took a while, and what would help."""
+    whole = sum(line.get("seconds", 0.0) for line in timing)
+    spent = [line["evaluation"] for line in timing if line.get("evaluation", 0.0) > 0.001]
+    if whole < LONG or sum(spent) <= whole / 5:
+        return ""
+    training = max(whole - sum(spent), 0.001) / len(timing)
+    every = math.ceil(4 * sum(spent) / len(spent) / training)
+    return (
+        f"evaluation took {sum(spent) / whole:.0%} of the time; "
+        f"evaluation.every = {every} would make that about a fifth"
+    )
 
 
 def outcomes(summary: dict[str, Any]) -> Iterator[Table]:

@@ -245,7 +245,7 @@ class AttackedTransport(Through):
             out[lies.to(out.device)] = lie
             return out
 
-        return part._replace(wire=tree.map(put, part.wire, forged))
+        return part._replace(wire=tree.map(put, part.wire, forged), lengths=None)
 
     def _forge(self, wire: Tree, boost: Tensor, key: Key) -> Tree:
         """A lie in the form of the honest answer."""

@@ -12,6 +12,11 @@ CPU_BYTES = 2 << 30  # more would leave the caches anyway
 MANY = 8  # groups, so that some are left for workers that are done first
 CALL = 4e-3  # seconds of Python for clients of one width on a CPU, as measured on one,
 ROW = 1.5e-11  # and of a row of a minibatch for each byte of weights
+AT_ONCE = 64  # the most clients whose answers wait for one another,
+AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
+FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
+GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped;
+CALL_BYTES = 64 << 20  # of models that one call computes
 COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
 
 
@@ -102,3 +107,53 @@ def shares(steps: np.ndarray, count: int) -> list[Tensor]:
         groups[g].append(i)
         heapreplace(load, (least + work[i], g))
     return [torch.tensor(sorted(group)) for group in groups]
+
+
+def calls(
+    sizes: np.ndarray, epochs: np.ndarray, batch: int, model: int, workers: int, largest: int = 0
+) -> Iterator[list[Tensor]]:
+    """Positions of the clients of each call, in pieces whose sums are made one by one.
+
+    Clients of a call have minibatches of one width. Pieces stay in a cache and depend on the
+    workers only where few clients are held anyway; so a sum does not depend on them.
+
+    Args:
+        sizes: Of the data of each client.
+        epochs: How often each goes through them.
+        batch: Rows of a minibatch.
+        model: Bytes of one.
+        workers: How many compute at the same time.
+        largest: The most clients of a piece; 0 for what is fast.
+    """
+    steps = np.ceil(sizes * epochs / batch)
+    own = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
+    widths = joined(own, steps, model)
+    at_once = largest or min(AT_ONCE, max(AT_ONCE_BYTES // model, 1))
+    for width in np.unique(widths)[::-1]:
+        here = np.flatnonzero(widths == width)
+        groups = workers if len(here) * model <= FEW_BYTES else GROUPS
+        count = groups * -(-len(here) // (groups * at_once))
+        parts = (part for some in shares(steps[here], count) for part in some.split(at_once))
+        pieces = [torch.from_numpy(here)[part] for part in parts]
+        count = max(workers, -(-len(here) * model // CALL_BYTES))
+        yield from _put_together(pieces, [own[p.numpy()].max() for p in pieces], count)
+
+
+def _put_together(pieces: list[Tensor], widths: list[float], count: int) -> Iterator[list[Tensor]]:
+    """About so many calls of pieces that follow one another.
+
+    A call computes with the widest minibatch of its clients. That must not change numbers, so
+    pieces share one only if they are as wide by themselves.
+
+    >>> four = [torch.tensor([i]) for i in range(4)]
+    >>> [len(call) for call in _put_together(four, [8, 8, 8, 4], 2)]
+    [2, 1, 1]
+    """
+    most_pieces, call = -(-len(pieces) // count), list[Tensor]()
+    for i, piece in enumerate(pieces):
+        if call and (len(call) == most_pieces or widths[i] != widths[i - 1]):
+            yield call
+            call = []
+        call.append(piece)
+    if call:
+        yield call

@@ -57,7 +57,7 @@ class FaultyTransport(Through):
         for part in self.inner.train(t, kept, downs, home):
             where = torch.isin(part.ids, mad)
             spoiled = self._spoil(part.wire, where, rng.client(self.key, t, part.ids))
-            yield part._replace(wire=spoiled)
+            yield part._replace(wire=spoiled, lengths=None)
 
     def refuse(self, ids: Sequence[int]) -> None:
         """As the inner transport, which never heard of those who dropped out."""

@@ -52,7 +52,7 @@ class Gathered:
             return
         self.sent.append(channel.sizes(part.wire, len(part.ids)))
         ups = decoded(self.members, part.wire)
-        norm = lengths(ups, len(part.ids))
+        norm = lengths(ups, len(part.ids)) if part.lengths is None else part.lengths
         numbers = {k: v.cpu() for k, v in part.stats.items()}
         for value in numbers.values():
             norm = norm + torch.where(torch.isfinite(value), 0.0, torch.nan)

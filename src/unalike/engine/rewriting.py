@@ -35,6 +35,21 @@ class Parts(NamedTuple):
     now: int
 
 
+class Step(NamedTuple):
+    """A step that is free of operations that write into their inputs."""
+
+    traced: fx.GraphModule
+    carry: list[fx.Node]
+    fixed: list[fx.Node]
+    now: list[fx.Node]
+    same: dict[fx.Node, None]  # what depends on nothing that moves, in order
+
+    @property
+    def moment(self) -> list[fx.Node]:
+        """Those inputs of the moment that it reads."""
+        return [n for n in self.now if n.users]
+
+
 class Rewritten(NamedTuple):
     """A step in two pieces."""
 
@@ -45,7 +60,7 @@ class Rewritten(NamedTuple):
     places: list[Place]  # memory that it writes into
 
 
-def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
+def simplified(traced: fx.GraphModule, parts: Parts) -> Step:
     """The same step, cheaper; the graph must be free of operations that write into their inputs."""
     graph = traced.graph
     for node in _calls(graph):
@@ -61,20 +76,24 @@ def rewritten(traced: fx.GraphModule, parts: Parts) -> Rewritten:
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
     carry, rest = inputs[: parts.carry], inputs[parts.carry :]
     fixed, now = rest[: parts.fixed], rest[parts.fixed :]
-    same = _same_in_every_step(graph, fixed)
-    owned = _written_over(graph, carry)
+    return Step(traced, carry, fixed, now, _same_in_every_step(graph, fixed))
+
+
+def rewritten(step: Step) -> Rewritten:
+    """Its pieces, whose results have places; the graph of the step is changed."""
+    graph, same = step.traced.graph, step.same
+    owned = _written_over(graph, step.carry)
     read = [n for n in same if any(u not in same for u in n.users) and n.op != "get_attr"]
-    moment = [n for n in now if n.users]
     computed = [n for n in same if n.op == "call_function"]
     results = next(n for n in graph.nodes if n.op == "output").args[0]
     moving = [n for n in _calls(graph) if n not in same]
     places = placed(graph, moving)
-    seen = {"carry": carry, "same": read, "now": moment, "places": list(places)}
+    seen = {"carry": step.carry, "same": read, "now": step.moment, "places": list(places)}
     return Rewritten(
-        _piece(traced, {"fixed": fixed}, computed, read),
-        _piece(traced, seen, moving, list(results)),
+        _piece(step.traced, {"fixed": step.fixed}, computed, read),
+        _piece(step.traced, seen, moving, list(results)),
         owned,
-        [now.index(n) for n in moment],
+        [step.now.index(n) for n in step.moment],
         list(places.values()),
     )
 

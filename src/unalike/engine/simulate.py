@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Literal, TypeVar
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,9 +20,10 @@ from unalike.draws import Draw, Extent, narrowed
 from unalike.engine import threads
 from unalike.engine.calls import STEPS, Calls
 from unalike.engine.capture import Capture
-from unalike.engine.chunks import chunks, joined, most, shares
+from unalike.engine.chunks import AT_ONCE, AT_ONCE_BYTES, calls, chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.fusing import Fused
+from unalike.engine.gather import lengths
 from unalike.engine.graphs import Graphs
 from unalike.engine.judging import USUAL, Exam
 from unalike.engine.newcomers import Newcomers
@@ -52,12 +54,16 @@ from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
-AT_ONCE = 64  # the most clients whose answers wait for one another in the sequential engine,
-AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
-FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
-GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped
 
-Answers = tuple[Tree, dict[str, Tensor], Kept, int]  # wire, statistics, what is kept, places
+
+class Answers(NamedTuple):
+    """Of the clients of one call, stacked."""
+
+    wire: Tree
+    stats: dict[str, Tensor]
+    kept: Kept
+    slots: int  # places of rows in their minibatches
+    lengths: Tensor | None = None  # of what they send, where it is cheap to measure
 
 
 class Simulation:
@@ -79,7 +85,8 @@ class Simulation:
         workers: int = 1,
         graphs: bool = True,  # on a GPU: record a local step and replay it
         compiled: int = 0,  # on a GPU: in how many clients' calls local steps are compiled
-        traced: bool = False,  # on a CPU, one by one: trace a local step and loop without Python
+        traced: bool = False,  # on a CPU: trace a local step and loop without Python
+        native: bool = False,  # and compile it, where there is a compiler
         chunk: int = 0,  # the most clients in one vmapped call; 0: what is fast and fits
         states: States | None = None,
         federation: Federation | None = None,  # whose rows are for testing, where any are
@@ -102,7 +109,7 @@ class Simulation:
             room = torch.cuda.get_device_properties(device).total_memory // 8
             self._repeat = Graphs(Capture(device), room)
             self._calls = Calls(Capture(device), device, room // 4)
-        self.traced = Traced() if traced and device.type == "cpu" else None
+        self.traced = Traced(native=native) if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
 
@@ -227,42 +234,49 @@ class Simulation:
         if not len(plan.ids):  # another process has all of them
             return
         done: list[tuple[Tensor, Tree]] = []
-        for part, (wire, stats, kept, slots) in self._computed(t, plan, downs, home):
-            stats = tree.on_host(stats)  # numbers, exact in double precision
-            work = self._work(part, stats, slots)
-            done.append((part.ids, kept))
-            said = part.reply
+        for part, pieces, found in self._computed(t, plan, downs, home):
+            stats = tree.on_host(found.stats)  # numbers, exact in double precision
+            work = self._work(part, stats, found.slots)
+            done.append((part.ids, found.kept))
             numbers = {"examples": self.sizes[part.ids].float(), **stats}
-            if not bool(said.all()):
-                wire, numbers = (tree.row(x, said) for x in (wire, numbers))
-            yield Replies(part.ids[said], wire, numbers, work)
+            for piece in pieces:  # of a call, as their sums are made
+                ids, said = part.ids[piece], part.reply[piece]
+                mine: Any = found.wire, numbers
+                if len(pieces) > 1:
+                    mine = tree.map(lambda x: x[piece], mine)  # noqa: B023
+                wire, told = mine if bool(said.all()) else tree.row(mine, said)
+                length = None if found.lengths is None else found.lengths[piece][said]
+                yield Replies(ids[said], wire, told, work, length)
+                work = Work()
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
 
     def _computed(
         self, t: int, plan: Plan, downs: Tree, home: Tensor
-    ) -> Iterator[tuple[Plan, Answers]]:
+    ) -> Iterator[tuple[Plan, list[slice], Answers]]:
         """What clients of each part of a plan answer; workers are one part ahead of the server."""
-        ahead = deque[tuple[Plan, Callable[[], Answers]]]()
-        for some in self._chunks(plan):
+        ahead = deque[tuple[Plan, list[slice], Callable[[], Answers]]]()
+        for several in self._chunks(plan):
+            some = torch.cat(several)
             part = Plan(*(field[some] for field in plan))
-            args = t, part, downs, home[part.ids]
-            ahead.append((part, self._begun(*args)))
+            ends = list(accumulate(map(len, several), initial=0))
+            pieces = [slice(a, b) for a, b in pairwise(ends)]
+            ahead.append((part, pieces, self._begun(t, part, downs, home[part.ids])))
             if len(ahead) > (self.workers if self.shared_out else 1):
-                first, answers = ahead.popleft()
-                yield first, answers()
-        for part, answers in ahead:
-            yield part, answers()
+                part, pieces, answers = ahead.popleft()
+                yield part, pieces, answers()
+        for part, pieces, answers in ahead:
+            yield part, pieces, answers()
 
     def _begun(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
         """Some clients at work, or about to be."""
         if self.engine == "sequential":
             return self._each(t, plan, downs, home)
+        given, i = (plan, downs, home), plan.ids
         if not self.shared_out:
-            return partial(self._vmapped, t, plan, downs, home)
-        kept, drawn = self.states.get(plan.ids), self._turns(t, plan)
-        before = states()
-        begun = self._pool.submit(self._together, plan, downs, home, kept, drawn)
+            return lambda: self._together(*given, self.states.get(i), self._turns(t, plan))
+        kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
+        begun = self._pool.submit(self._together, *given, kept, drawn)
         return self._watched(t, begun.result, before)
 
     @property
@@ -289,33 +303,18 @@ class Simulation:
         """``f`` of every item, on all workers; each computes on a single thread."""
         return list(self._pool.map(f, items))
 
-    def _chunks(self, plan: Plan) -> Iterator[Tensor]:
+    def _chunks(self, plan: Plan) -> Iterator[list[Tensor]]:
+        """Positions of the clients of one call, in pieces whose sums are made one by one."""
         if self.engine == "sequential":
-            return iter(torch.arange(len(plan.ids)).split(self._at_once))
+            return ([some] for some in torch.arange(len(plan.ids)).split(self._at_once))
         if self.shared_out:
-            return self._shares(plan)
+            size, how = max(tree.size_bytes(self.w), 1), (self.workers, self._largest)
+            sizes, epochs = self.sizes[plan.ids].numpy(), plan.epochs.numpy()
+            return calls(sizes, epochs, self.batch_size, size, *how)
         steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
-        return (some.sort().values for some in chunks(steps, self.chunk, overhead))
-
-    def _shares(self, plan: Plan) -> Iterator[Tensor]:
-        """Clients whose minibatches are as wide, in groups that stay in a cache."""
-        sizes, batch = self.sizes[plan.ids].numpy(), self.batch_size
-        steps = np.ceil(sizes * plan.epochs.numpy() / batch)
-        size = max(tree.size_bytes(self.w), 1)
-        widths = joined(np.minimum(2 ** np.ceil(np.log2(sizes)), batch), steps, size)
-        at_once = self._largest or min(AT_ONCE, max(AT_ONCE_BYTES // size, 1))
-        for width in np.unique(widths)[::-1]:
-            here = np.flatnonzero(widths == width)
-            groups = self.workers if len(here) * size <= FEW_BYTES else GROUPS
-            count = groups * -(-len(here) // (groups * at_once))
-            for some in shares(steps[here], count):
-                for part in some.split(at_once):  # of short clients there may be too many
-                    yield torch.from_numpy(here)[part]
-
-    def _vmapped(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Answers:
-        return self._together(plan, downs, home, self.states.get(plan.ids), self._turns(t, plan))
+        return ([some.sort().values] for some in chunks(steps, self.chunk, overhead))
 
     def _together(self, plan: Plan, downs: Tree, home: Tensor, kept: Tree, drawn: Turns) -> Answers:
         shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
@@ -348,7 +347,10 @@ class Simulation:
             kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
             found = self._calls(clients(None), args, (*kind, id(self.x)))
         answers = clients(self._repeat or self.traced)(*args) if found is None else found
-        return *answers, work.real.numel()
+        measured = self.shared_out and not self.recipe.channel  # here all cores do it
+        wire, stats, after = answers
+        long = lengths(wire, len(sizes)) if measured else None
+        return Answers(wire, stats, after, work.real.numel(), long)
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""
@@ -374,7 +376,7 @@ class Simulation:
 
         def answers() -> Answers:
             wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
-            return wire, stats, after, sum(turn.work.real.numel() for turn in todo)
+            return Answers(wire, stats, after, sum(turn.work.real.numel() for turn in todo))
 
         return self._watched(t, answers, before)
 

@@ -14,15 +14,19 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from unalike import mapped, tree
 from unalike.batches import Batches
-from unalike.engine.placing import Place
 from unalike.engine.recording import recorded
-from unalike.engine.rewriting import Parts, rewritten
+from unalike.engine.rewriting import Parts, Step, simplified
+from unalike.engine.scripted import Scripted, scripted
 from unalike.errors import warn_once
 from unalike.gradient import counted
+from unalike.native.build import NotBuilt, built
+from unalike.native.loops import Unsupported
+from unalike.native.program import Native
+from unalike.native.write import Inputs, written
 
 MOST = 64  # programs that are kept, and that one simulation may ask for
 CLOSE = 1e-3  # how far off a traced step's change may be, relative to its length,
@@ -40,58 +44,15 @@ class Form(NamedTuple):
     leaves: tuple[Any, ...]  # None where a tensor was
 
 
-class _Loop(nn.Module):
-    """Client after client, the step as often as each one takes it; compiled by TorchScript."""
-
-    def __init__(
-        self, before: nn.Module, step: nn.Module, owned: list[bool], turned: list[bool]
-    ) -> None:
-        super().__init__()
-        self.before, self.step, self.owned, self.turned = before, step, owned, turned
-
-    def forward(
-        self,
-        times: list[int],
-        out: list[Tensor],
-        start: list[Tensor],
-        fixed: list[Tensor],
-        now: list[Tensor],
-        places: list[Tensor],
-    ) -> None:
-        for j in range(len(times)):
-            same = self.before([x.select(0, j) for x in fixed])
-            seen = [x.select(0, j) for x in now]
-            carry = [x.select(0, j) for x in start]
-            for i, owned in enumerate(self.owned):
-                if self.turned[i]:
-                    carry[i] = carry[i].clone(memory_format=torch.channels_last)
-                elif owned:  # every step writes into what will be handed back
-                    carry[i] = out[i].select(0, j).copy_(carry[i])
-            for s in range(times[j]):
-                carry = self.step(carry, same, [x.select(0, s) for x in seen], places)
-            for i, owned in enumerate(self.owned):
-                if self.turned[i] or not owned:
-                    out[i].select(0, j).copy_(carry[i])
+Run = Native | Scripted  # from (steps of each client, carry, fixed, now), clients in front
 
 
 class Program(NamedTuple):
     """A loop over one traced step, for any number of clients."""
 
-    loop: Callable[..., None]
-    now: list[int]  # which inputs of the moment it reads
-    places: list[Place]  # memory that a step writes into
+    run: Run
     passes: int  # gradients that one step takes
-
-    def __call__(
-        self, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
-    ) -> list[Tensor]:
-        """The carries after so many steps of each client; clients are a leading axis of all."""
-        out = [x.new_empty(x.shape) for x in carry]
-        read = [now[i] for i in self.now]
-        # Optimized, TorchScript would compute the first calls in another way than later ones.
-        with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            self.loop(times, out, carry, fixed, read, [place.taken() for place in self.places])
-        return out
+    unbuilt: str = ""  # why it is not compiled though it could be
 
 
 class Programs:
@@ -124,9 +85,12 @@ PROGRAMS = Programs()
 class Traced:
     """Runs the folds of a simulation as traced loops."""
 
-    def __init__(self, said: bool = True) -> None:
-        """``said`` is whether a refusal is a warning too."""
-        self.said = said
+    def __init__(self, said: bool = True, native: bool = False) -> None:
+        """``said`` is whether a refusal is a warning too; ``native``, whether steps are compiled.
+
+        One that cannot be compiled is traced alone.
+        """
+        self.said, self.native = said, native
         self.kinds: set[Hashable] = set()  # of steps that were asked for
         self.refusals: list[str] = []
 
@@ -163,16 +127,21 @@ class Traced:
         now, n = data.by_step(batches), len(times)
         held = [_in_order(_stacked(x, n)) for x in tensors[0]]
         fixed = [_stacked(x, n) for x in (*tensors[1], data.x, data.y, data.root)]
-        rows = ((x.shape[2:], x.dtype) for x in (*now, *fixed[-3:-1]))
+        rows = ((x.shape[2:], x.stride()[2:], x.dtype) for x in (*now, *fixed[-3:-1]))
         kinds = map(_kind, (*held, *fixed[:-3]))
-        kind = (step, batches, data.transform, *forms, *kinds, *rows)
+        kind = (step, batches, data.transform, *forms, *kinds, *rows, self.native)
         call = _Call(data, step, *forms, len(held), len(fixed) - 3, batches)
         try:
             program = self._program(kind, call, times, (held, fixed, now))
         except Untraceable as error:
             self._refuse(str(error))
             return _by_python(call, times, held, fixed, now) if several else None
-        return program(times, held, fixed, now), program.passes
+        if program.unbuilt:
+            warn_once(
+                f"local steps are not compiled, so they are slower ({program.unbuilt}); "
+                "engine.native = false hides this."
+            )
+        return program.run(times, held, fixed, now), program.passes
 
     def _program(
         self, kind: Hashable, call: "_Call", times: list[int], stacked: tuple[list[Tensor], ...]
@@ -189,7 +158,8 @@ class Traced:
         def made() -> Program:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that TorchScript is old
-                return _program(call, times[longest], *([x[longest] for x in xs] for xs in stacked))
+                tensors = ([x[longest] for x in xs] for xs in stacked)
+                return _program(call, self.native, times[longest], *tensors)
 
         found = PROGRAMS(kind, made)
         if isinstance(found, Untraceable):
@@ -247,9 +217,14 @@ def _by_python(
 
 
 def _program(
-    call: _Call, times: int, carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+    call: _Call,
+    native: bool,
+    times: int,
+    carry: list[Tensor],
+    fixed: list[Tensor],
+    now: list[Tensor],
 ) -> Program:
-    passes = 0
+    passes, unbuilt, parts = 0, "", Parts(len(carry), len(fixed), len(now))
 
     def pure(*flat: Tensor) -> list[Tensor]:
         nonlocal passes
@@ -262,25 +237,46 @@ def _program(
             wanted = pure(*wanted, *fixed, *(x[s] for x in now))
         first = [x[0] for x in now]
 
+        def right(run: Run) -> bool:
+            found = run([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
+            return _near(carry, wanted, [x[0] for x in found])
+
         def made(turned: list[bool]) -> Program:
+            nonlocal unbuilt
             held = [_turned(x) if yes else x for x, yes in zip(carry, turned, strict=True)]
             # As objects of their own: a tensor that is carried and given would be taken for one.
             graph = _traced(pure, tuple(x.detach() for x in (*held, *fixed, *first)))
-            before, step, owned, read, places = rewritten(graph, parts)
-            loop = _Loop(before, step, [i in owned for i in range(len(carry))], turned)
-            program = Program(torch.jit.script(loop), read, places, passes)
-            found = program([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
-            if not _near(carry, wanted, [x[0] for x in found]):
+            step = simplified(graph, parts)
+            if native and not any(turned):
+                try:
+                    run = _compiled(step)
+                    if right(run):
+                        return Program(run, passes)
+                except Unsupported:
+                    pass
+                except NotBuilt as error:
+                    unbuilt = str(error)
+            loop = scripted(step, turned)
+            if not right(loop):
                 raise Untraceable("its trace gives different numbers")
-            return program
+            return Program(loop, passes, unbuilt)
 
-        parts, kernels = Parts(len(carry), len(fixed), len(now)), [x.ndim == 4 for x in carry]
+        kernels = [x.ndim == 4 for x in carry]
         if any(kernels):
             try:
                 return made(kernels)
             except Exception:  # a module that wants its images in the order of memory
                 pass
         return made([False] * len(carry))
+
+
+def _compiled(step: Step) -> Native:
+    """Machine code for a step."""
+    *fixed, x, y, root = step.fixed
+    inputs = Inputs(step.carry, [x, y], [*fixed, root], step.moment)
+    order = [*step.carry, *step.fixed, *step.moment]
+    text, constants, size = written(step.traced, inputs, step.same, order)
+    return Native(built(text), [step.now.index(n) for n in step.moment], constants, size)
 
 
 def _turned(kernel: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ class Replies(NamedTuple):
     wire: Tree  # stacked; as it travelled
     stats: dict[str, Tensor]
     work: Work = Work()
+    lengths: Tensor | None = None  # of each upload, if whoever computed it has measured it
 
 
 class Sums(Protocol):

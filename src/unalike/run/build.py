@@ -313,6 +313,7 @@ def assemble(
         graphs=config.engine.graphs,
         compiled=choice.compiled,
         traced=choice.traced,
+        native=choice.native,
         chunk=config.engine.chunk,
         states=OnDisk() if config.engine.states == "disk" else None,
         federation=data,

@@ -12,6 +12,7 @@ from unalike.engine.simulate import Engine
 from unalike.engine.traced import Traced
 from unalike.errors import ConfigError
 from unalike.federation.data import TRAIN, Examples, Federation
+from unalike.native.build import compiler
 from unalike.parts.descent import Loss, descend
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
@@ -19,8 +20,9 @@ from unalike.run.config import Config
 from unalike.run.fit import refusal_of_vmap
 from unalike.tasks import Task
 
-ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred
-LONG = 30_000  # steps of a run, of all clients at once; compiling one takes as long as 30,000
+ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred,
+MANY = 20_000  # and compiling one on a CPU as long as is saved by ten to twenty thousand
+LONG = 30_000  # steps of a run, of all clients at once; on a GPU compiling takes as long as 30,000
 
 
 class Choice(NamedTuple):
@@ -28,15 +30,27 @@ class Choice(NamedTuple):
 
     engine: Engine
     why: str
-    traced: bool = False  # whether local steps are traced, on a CPU
+    traced: bool = False  # whether local steps are traced, on a CPU,
+    native: bool = False  # and compiled, if they can be
     compiled: int = 0  # in calls of how many clients steps are compiled, on a GPU
 
 
 def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
     """What is set; 'auto' takes what should be faster."""
+    chosen = _kind(config, made, data, on)
+    if not (chosen.traced and config.engine.native and made.network.dense):
+        return chosen
+    if _total(config, data) < MANY:
+        return chosen
+    if compiler() is None:
+        return chosen._replace(why=f"{chosen.why}; there is no C++ compiler to compile them")
+    return chosen._replace(native=True, why=f"{chosen.why}; they are compiled where they can be")
+
+
+def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
     kind, cpu = config.engine.kind, on.type == "cpu"
     untraced = "off"
-    if cpu and _worth_tracing(config, data):
+    if cpu and config.engine.traced and _total(config, data) >= ENOUGH:
         untraced = refusal_of_tracing(made, data.examples)
     if kind == "sequential":
         return Choice(kind, _but("as set", untraced), not untraced)
@@ -48,7 +62,7 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Ch
                 "set engine.kind = 'sequential'."
             )
         many = 0 if cpu else _compiled(config, data)
-        return Choice(kind, _but("as set", untraced), not untraced, many)
+        return Choice(kind, _but("as set", untraced), not untraced, compiled=many)
     if why:
         why = _but(f"the model cannot be vectorized: {why}", untraced)
         return Choice("sequential", why, not untraced)
@@ -67,13 +81,13 @@ def _but(why: str, untraced: str) -> str:
     return f"{why}; its steps cannot be traced: {untraced}" if untraced not in ("", "off") else why
 
 
-def _worth_tracing(config: Config, data: Federation) -> bool:
-    """Whether a run has so many local steps that tracing one is soon paid back.
+def _total(config: Config, data: Federation) -> float:
+    """How many local steps a run has, by the configuration alone.
 
-    By the configuration alone, so that a resumed run computes as it did before.
+    Not by a clock, so that a resumed run computes as it did before.
     """
     each, cohort = _steps(config, data)
-    return config.engine.traced and config.rounds * cohort * float(each.mean()) >= ENOUGH
+    return config.rounds * cohort * float(each.mean())
 
 
 def _compiled(config: Config, data: Federation) -> int:

@@ -171,8 +171,9 @@ def _go(
                 logs[0].append(step.record)
                 if step.clients is not None:
                     logs[1].append(step.clients)
+                spent = {"seconds": step.seconds, "evaluation": step.judging}
                 with (folder / "timing.jsonl").open("a") as f:
-                    f.write(dumps({"round": step.round, "seconds": step.seconds}) + "\n")
+                    f.write(dumps({"round": step.round, **spent}) + "\n")
                 observer.round(step.record)
                 keeper.see(step)
                 progress, stop, last = step.progress, asked(), step.round == course.rounds

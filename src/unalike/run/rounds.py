@@ -35,6 +35,7 @@ class Step(NamedTuple):
     record: dict[str, Any]  # a line of rounds.jsonl
     clients: dict[str, Any] | None  # a line of clients.jsonl, if the round was evaluated
     seconds: float
+    judging: float  # of these, those of the evaluation
     judged: Evaluation | None = None
 
 
@@ -54,13 +55,14 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         refused = refused + 1 if report.skipped and report.rejected else 0
         if refused == min(HOPELESS, course.rounds):
             raise RunError(_diverged(t, report))
-        judged = None
+        judged, trained = None, time.perf_counter()
         if (t + 1) % every == 0 or t + 1 in last:
             when, drawn = f"the evaluation of round {t + 1}", states()
             with blamed(named(made.config), when):
                 judged = made.evaluator(progress.state)
             if made.engine != DEPLOYED:  # there others judge, and a network's threads may draw
                 refuse_draws(drawn, made.recipe.algorithm.task.network.seeds_global, when)
+        judging = round(time.perf_counter() - trained, 4)
         clients = None
         if judged is not None:
             clients = {"round": t + 1, **judged.clients, "reliability": judged.reliability}
@@ -90,7 +92,7 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         if made.accountant is not None:
             record["epsilon"] = round(made.accountant(t), 6)
         seconds = round(time.perf_counter() - begun, 4)
-        yield Step(t + 1, progress, record, clients, seconds, judged)
+        yield Step(t + 1, progress, record, clients, seconds, judging, judged)
 
 
 def _diverged(t: int, report: Round) -> str:
