@@ -32,7 +32,7 @@ def test_long_runs_of_dense_networks_are_compiled() -> None:
     assert native
     assert "compiled where they can be" in why
     assert not chosen({"rounds": 60})[0]
-    assert not chosen({**LONG, "engine": {"native": False}})[0]
+    assert not chosen({**LONG, "engine": {"compiled": False}})[0]
     assert not chosen({**LONG, "engine": {"traced": False}})[0]
     assert not chosen({**LONG, "model": {"name": "mcmahan_cnn"}})[0]
 

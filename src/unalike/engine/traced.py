@@ -139,7 +139,7 @@ class Traced:
         if program.unbuilt:
             warn_once(
                 f"local steps are not compiled, so they are slower ({program.unbuilt}); "
-                "engine.native = false hides this."
+                "engine.compiled = false hides this."
             )
         return program.run(times, held, fixed, now), program.passes
 

@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
     """What is set; 'auto' takes what should be faster."""
     chosen = _kind(config, made, data, on)
-    if not (chosen.traced and config.engine.native and made.network.dense):
+    if not (chosen.traced and config.engine.compiled and made.network.dense):
         return chosen
     if _total(config, data) < MANY:
         return chosen

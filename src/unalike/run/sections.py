@@ -299,17 +299,13 @@ class EngineSettings(Settings):
     )
     compiled: bool = Field(
         default=True,
-        description="on a GPU, vectorized: compile the local steps of long runs if they go over "
-        "the weights often; up to three times faster, the last digits differ",
+        description="compile the local steps of long runs, which changes the last digits: on a "
+        "CPU, vectorized, those of dense networks by the machine's C++ compiler; on a "
+        "GPU, vectorized, those that go over the weights often by PyTorch's",
     )
     traced: bool = Field(
         default=True,
         description="on a CPU: trace local steps once and run them without Python",
-    )
-    native: bool = Field(
-        default=True,
-        description="on a CPU: compile traced steps of dense networks, in runs of 20,000 local "
-        "steps or more, where there is a C++ compiler",
     )
     chunk: int = Field(
         default=0, ge=0, description="most clients in one vectorized call; 0: by memory and device"
