@@ -3,38 +3,52 @@
 from statistics import mean
 
 from unalike.compare.statistics.reuse import Reuse, resplit
-from writer.results import Line, against, difference, runs, spread, table, value
+from writer.results import Line, against, difference, number, runs, spread, table, value
+
+LABELS = ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD")
 
 
-def fedep() -> str:
-    """FedEP without a server: accuracy, and what the skewed nodes have of it."""
+def fedep(file: str) -> str:
+    """FedEP beside FedAvg and SCAFFOLD: accuracy, and what the skewed nodes have of it."""
     rows = []
-    for condition in sorted({x["condition"] for x in runs("fedep-complete")}, reverse=True):
-        base = runs("fedep-complete", condition=condition, label="FedAvg")
-        for label in ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD"):
-            some = runs("fedep-complete", condition=condition, label=label)
+    for condition in sorted({x["condition"] for x in runs(file)}, reverse=True):
+        base = runs(file, condition=condition, label="FedAvg")
+        for label in LABELS:
+            some = runs(file, condition=condition, label=label)
+            if not some:
+                continue
             told = [spread([value("global")(x) for x in some])]
             for of, reuse in ((value("global"), Reuse(fixed=10_000)), (_skewed, resplit(0.1))):
-                other = label != "FedAvg"
+                other = label != "FedAvg" and min(len(some), len(base)) > 2
                 told.append(difference(against(some, base, of, reuse)) if other else "–")
             rows.append([condition, label, *told, str(len(some))])
-    head = ["iid : skewed", "method", "accuracy", "difference to FedAvg", "for skewed nodes"]
+    head = ["clients", "method", "accuracy", "difference to FedAvg", "for skewed nodes"]
     return table([*head, "seeds"], rows, left=2)
 
 
 def _skewed(x: Line) -> float:
-    """The mean over skewed clients, on their own rows."""
-    both = zip(x["clients"]["local"], x["clients"]["marks"], strict=True)
+    """The mean over skewed clients, on their own rows; where nothing is marked, over all."""
+    local = x["clients"]["local"]
+    both = zip(local, x["clients"].get("marks", [""] * len(local)), strict=True)
     return mean(accuracy for accuracy, mark in both if mark != "alpha = 50")
 
 
 def topologies() -> str:
     """The same runs under a server that stays, one that rotates, and none."""
+    places = ("star", "rotating", "complete")
+    of = {
+        (where, x["label"], x["condition"], x["seed"]): value("global")(x)
+        for where in places
+        for x in runs(f"fedep-{where}")
+    }
+    cells = {(c, s) for _, _, c, s in of}
+    cells = {(c, s) for c, s in cells if all((w, n, c, s) in of for w in places for n in LABELS)}
     rows = []
-    for label in ("FedAvg", "FedEP", "FedEP listing", "SCAFFOLD"):
-        told = []
-        for where in ("star", "rotating", "complete"):
-            some = [x for x in runs(f"fedep-{where}", label=label) if x["seed"] < 2]
-            told.append(f"{100 * mean(value('global')(x) for x in some):.2f}")
-        rows.append([label, *told])
-    return table(["method", "star", "rotating", "complete"], rows)
+    for label in LABELS:
+        found = {w: [of[w, label, c, s] for c, s in sorted(cells)] for w in places}
+        gaps = (
+            abs(a - b) for w in places[1:] for a, b in zip(found["star"], found[w], strict=True)
+        )
+        told = [number(100 * mean(found[w])) for w in places]
+        rows.append([label, *told, number(100 * max(gaps)), str(len(cells))])
+    return table(["method", *places, "largest difference of a run", "runs each"], rows)

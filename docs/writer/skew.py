@@ -1,7 +1,8 @@
 """Tables of docs/results/skew.md: samplers, longer rounds, phases, made examples."""
 
+from unalike.compare.statistics.paired import paired
 from unalike.compare.statistics.reuse import Reuse, resplit
-from writer.results import Line, against, difference, runs, spread, table, value
+from writer.results import Line, against, difference, lines, runs, spread, table, value
 
 ACCURACY = value("global")
 TEST_SET = Reuse(fixed=10_000)  # which all seeds share
@@ -43,13 +44,17 @@ def emd_dense() -> str:
 def epochs() -> str:
     """Longer and fewer rounds at equal work."""
     rows = []
-    for condition in ("Fashion-MNIST", "MNIST"):
-        base = runs("epochs", condition=condition, label="E 1")
-        for e in (1, 2, 4, 8, 16, 32):
-            some = runs("epochs", condition=condition, label=f"E {e}")
-            leads = both(some, base) if e > 1 else ["–", "–"]
-            told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
-            rows.append([condition, str(e), str(64 // e), *told])
+    for file in ("epochs-cifar", "epochs"):
+        for condition in sorted({x["condition"] for x in runs(file)}):
+            base = runs(file, condition=condition, label="E 1")
+            for e in (1, 2, 4, 8, 16, 32):
+                some = runs(file, condition=condition, label=f"E {e}")
+                if not some:
+                    continue
+                leads = both(some, base) if e > 1 else ["–", "–"]
+                told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
+                title = condition + (", CNN" if file == "epochs-cifar" else "")
+                rows.append([title, str(e), str(64 // e), *told])
     head = ["data", "E", "rounds", "accuracy", "difference to E = 1", "for fresh rows", "seeds"]
     return table(head, rows, left=1)
 
@@ -57,7 +62,8 @@ def epochs() -> str:
 def phase_shift() -> str:
     """Phases, and FedAvg with the bytes of four."""
     labels = ("FedAvg", "2 phases", "4 phases", "10 phases", "20 phases", "FedAvg as 4")
-    files = {"phase-shift": (", CNN", TEST_SET), "phase-shift-dense": ("", TEST_SET)}
+    files = {"phase-shift-cifar": (", CNN", TEST_SET), "phase-shift": (", CNN", TEST_SET)}
+    files |= {"phase-shift-dense": ("", TEST_SET), "phase-shift-16": (", E = 16", TEST_SET)}
     files["phase-shift-digits"] = ("", resplit(0.2))
     rows = []
     for file, (network, reuse) in files.items():
@@ -76,6 +82,32 @@ def phase_shift() -> str:
 
 
 def fedaug() -> str:
-    """FedAug and phase-shift on CIFAR-10, one seed."""
-    rows = sorted([x["label"], spread([ACCURACY(x)])] for x in runs("fedaug-cifar"))
-    return table(["method", "accuracy"], rows)
+    """FedAug and phase-shift on CIFAR-10."""
+    rows, printed = [], {"FedAug 0.8": "+10", "2P-FedAug 0.8": "+13"}
+    for file, name in (("fedaug-cifar-full", "108"), ("fedaug-cifar", "27")):
+        base = runs(file, label="FedAvg")
+        for label in ("FedAvg", "FedAug 0.8", "2P", "2P-FedAug 0.8"):
+            if some := runs(file, label=label):
+                leads = both(some, base) if label != "FedAvg" else ["–", "–"]
+                told = [spread([ACCURACY(x) for x in some]), *leads, printed.get(label, "–")]
+                rows.append([name, label, *told, str(len(some))])
+    head = ["epochs in all", "method", "accuracy", "difference to FedAvg", "for fresh rows"]
+    return table([*head, "in print", "seeds"], rows, left=2)
+
+
+def divergence() -> str:
+    """How far FedAvg's weights are from those of pooled training."""
+    found = lines("divergence.jsonl")
+    of = {
+        (emd, e): [x["divergence"] for x in found if (x["emd"], x["epochs"]) == (emd, e)]
+        for emd in sorted({x["emd"] for x in found})
+        for e in (1, 4, 16)
+    }
+    rows = []
+    for emd in sorted({emd for emd, _ in of}):
+        told = [spread(of[emd, e], 3, 1.0) for e in (1, 4, 16)]
+        skewed = "–" if emd == 0 else difference(paired(of[emd, 16], of[0, 16]), 3, 1.0)
+        longer = difference(paired(of[emd, 16], of[emd, 1]), 3, 1.0)
+        rows.append([f"{emd:g}", *told, longer, skewed, str(len(of[emd, 1]))])
+    head = ["EMD", "E = 1", "E = 4", "E = 16", "16 to 1 epochs", "to iid, E = 16", "seeds"]
+    return table(head, rows)
