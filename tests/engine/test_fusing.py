@@ -49,7 +49,7 @@ def fused(monkeypatch: pytest.MonkeyPatch, compiler: Any, clients: int, way: str
 
     def prepared(self: Simulation, *args: Any, **options: Any) -> None:
         prepare(self, *args, **options)
-        self._chunks = lambda plan: iter([torch.arange(len(plan.ids))])  # as on a GPU: one call
+        self._chunks = lambda plan: iter([[torch.arange(len(plan.ids))]])  # as on a GPU: one call
         self._fuse = partial(Fused, clients=clients, programs=programs)
         if way == "graphs":
             self._repeat = Graphs(lambda body: body)

@@ -105,7 +105,9 @@ class TestBeforeTheRun:
             "your own method fails: TypeError",
         ),
         "the constructor raises": (
-            METHOD.format("def __init__(self, **more): raise RuntimeError('x')"),
+            METHOD.format(
+                "def __init__(self, **more): raise RuntimeError('x')\n    change = lambda *_: None"
+            ),
             "'Mine' of 'm.py' fails: RuntimeError: x (line ",
         ),
     }
