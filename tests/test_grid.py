@@ -45,7 +45,6 @@ TOPOLOGIES: dict[str, Topology] = {
 }
 # Why a cell is refused, by who refuses: every refusal of the grid is one of these.
 REASONS = {
-    ("aaggff_s", "ring"): "one learner of the weights",
     ("aaggff_s", "clusters"): "one learner of the weights",
     ("aaggff_s", "phase_shift"): "every loss in every round",
     ("scaffold", "clusters"): "control variates",
