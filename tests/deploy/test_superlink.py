@@ -48,9 +48,8 @@ class Flower:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.running = folder, dict[str, subprocess.Popen[bytes]]()
-        self.ports = {
-            name: at.rpartition(":")[2] for name, at in ports(("link", "stranger", *SITES)).items()
-        }
+        found = ports(("link", "stranger", *SITES))
+        self.ports = {name: at.rpartition(":")[2] for name, at in found.items()}
         self.link = f"127.0.0.1:{self.ports['link']}"
         make_authority(folder / "keys")
         issue(folder / "keys", "server", ("localhost", "127.0.0.1"))
