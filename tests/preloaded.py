@@ -40,7 +40,9 @@ class Preloaded:
         path = folder / "fork.sock"
         command = [sys.executable, __file__, str(path), *names]
         with (folder / "preloaded.log").open("wb") as log:
-            self.process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, env=env, stdout=log, stderr=log, start_new_session=True
+            )
         for name in names:
             program = self.bin / name
             program.write_text(ASK.format(python=sys.executable, path=str(path)))
@@ -53,7 +55,7 @@ class Preloaded:
             time.sleep(0.05)
 
     def close(self) -> None:
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # and all that were forked and are not over
         self.process.wait()
 
 

@@ -24,7 +24,7 @@ from unalike.deploy.frames import Parcel, decode
 from unalike.deploy.messages import MessageError
 from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
-from unalike.deploy.serving import serve
+from unalike.deploy.serving import refuse, serve
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.config import read_config
 
@@ -40,7 +40,7 @@ def launch(
 ) -> None:
     """Hand a run to the SuperLink of this machine, and show what it says until it is over."""
     refuse_exposed(link)
-    read_config(file, [])  # its mistakes are said here
+    refuse(read_config(file, []), [name.partition("=")[0] for name in sites])
     folder.mkdir(parents=True, exist_ok=True)
     home = folder / "flower"
     home.mkdir(exist_ok=True)
