@@ -91,7 +91,7 @@ def alone(topology: str, name: str) -> dict[str, np.ndarray]:
 
 def test_most_of_the_grid_runs() -> None:
     assert len(GRID) == 7 * 4 * 4
-    assert len(RUNS) == 75
+    assert len(RUNS) == 76
 
 
 @pytest.mark.parametrize(("method", "part", "topology"), RUNS)
