@@ -10,7 +10,7 @@ from unalike.run.config import parse
 
 MASKED = {"deploy": {"secure_aggregation": True}}
 WRONG: dict[str, dict[str, Any]] = {
-    "cannot be combined with 'scaffold'": {"method": "fedprox", "plus": ["scaffold"]},
+    "both set the weights; keep one": {"method": "afl", "plus": ["term"]},
     "participation.number is 7 but there are only 3": {"participation": {"number": 7}},
     "faults.min_replies is 5 but only 3": {"faults": {"min_replies": 5}},
     "needs every loss in every round": {
