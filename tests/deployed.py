@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from unalike import rng
@@ -29,8 +30,8 @@ from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
 from unalike.parts.schedule import Plan
-from unalike.run.build import guard_of, program, task
-from unalike.run.config import Config, parse
+from unalike.run.build import assemble, guard_of, program, task
+from unalike.run.config import Config, parse, read_config
 from unalike.tree import Tree
 
 NAMES = ("east", "middle", "north", "south", "west")
@@ -158,6 +159,26 @@ def together(names: tuple[str, ...], seed: int) -> Federation:
     x, y = (np.concatenate([held[n][k] for n in names]) for k in (0, 1))
     groups = np.repeat(names, [len(held[n][1]) for n in names])
     return federate((x, y, groups), Natural(), seed=seed)
+
+
+def model_of(recipe: Path, names: tuple[str, ...]) -> dict[str, Tensor]:
+    """The simulated run's model."""
+    config = read_config(str(recipe), [])
+    data = together(names, config.seed)
+    near = assemble(config, data, task(config, data.examples))
+    progress = near.course.begin()
+    for t in range(near.course.rounds):
+        progress, _, _ = near.course.advance(progress, t)
+    found = near.course.model(progress)
+    assert found is not None
+    return found
+
+
+def same_model(folder: Path, recipe: Path, names: tuple[str, ...] = NAMES) -> None:
+    """A deployed run ended with the simulated run's model."""
+    found = load_file(folder / "model.safetensors")
+    for name, x in model_of(recipe, names).items():
+        assert torch.allclose(x, found[name], atol=1e-5), name
 
 
 class Without(Through):

@@ -45,7 +45,6 @@ TOPOLOGIES: dict[str, Topology] = {
 }
 # Why a cell is refused, by who refuses: every refusal of the grid is one of these.
 REASONS = {
-    ("aaggff_s", "ring"): "one learner of the weights",
     ("aaggff_s", "clusters"): "one learner of the weights",
     ("aaggff_s", "phase_shift"): "every loss in every round",
     ("scaffold", "clusters"): "control variates",
@@ -92,7 +91,7 @@ def alone(topology: str, name: str) -> dict[str, np.ndarray]:
 
 def test_most_of_the_grid_runs() -> None:
     assert len(GRID) == 7 * 4 * 4
-    assert len(RUNS) == 75
+    assert len(RUNS) == 76
 
 
 @pytest.mark.parametrize(("method", "part", "topology"), RUNS)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from weighing import newton_plainly
 
 from unalike import tree
 from unalike.algorithms.aaggff_s import AAggFFS, OnlineNewton
@@ -136,29 +137,6 @@ def test_range_of_responses() -> None:
     assert np.allclose(after.A - state.A, np.outer(g, g) / 2.4)
 
 
-def plainly(losses: Array) -> Array:
-    """The decisions by projected gradient descent on the regularised sum, no quadratic kept."""
-    K = losses.shape[1]
-    p, gs, ps = np.full(K, 1 / K), [], []
-    for loss in losses:
-        r = ndtr(loss / loss.mean() - 1) / K
-        ps.append(p)
-        gs.append(-r / (1 + p @ r))
-        G, P = np.array(gs), np.array(ps)
-        q = p
-        for _ in range(4000):
-            slope = G.sum(0) + 4 * q + K / 4 * ((G @ q - (G * P).sum(1)) @ G)
-            v = q - slope / (4 + K / 4 * (G**2).sum())
-            down = np.sort(v)[::-1]
-            excess = (np.cumsum(down) - 1) / np.arange(1, K + 1)
-            new = np.maximum(v - excess[np.flatnonzero(down > excess)[-1]], 0)
-            if np.abs(new - q).max() < 1e-14:
-                break
-            q = new
-        p = new
-    return p
-
-
 def test_many_rounds_into_a_corner() -> None:
     """Lasting differences make constraints active; the plain program agrees all the way."""
     draw = np.random.default_rng(0)
@@ -166,7 +144,7 @@ def test_many_rounds_into_a_corner() -> None:
     p = decide(losses.tolist())
     assert (p[3] > 0).all()
     assert 0 < (p[-1] == 0).sum() < 5
-    assert p[-1] == pytest.approx(plainly(losses), abs=1e-9)
+    assert p[-1] == pytest.approx(newton_plainly(losses), abs=1e-9)
 
 
 def test_hundreds_of_rounds_reach_a_vertex_and_can_leave_it() -> None:

@@ -195,7 +195,7 @@ GRAPHS = [Ring(), Complete(), Random(probability=1.0)]
     "name",
     [
         *("phase_shift", "fedevg", "local_only", "pooled", "fednova", "qfedavg"),
-        *("fedmgda", "afl", "aaggff_d", "aaggff_s", "dp"),
+        *("fedmgda", "dp"),
     ],
 )
 @pytest.mark.parametrize("topology", [*GRAPHS, Clusters(2)])

@@ -26,7 +26,8 @@ from unalike.report.html import write_report
 from unalike.report.live import Desk as Watching
 from unalike.run.build import Experiment, assemble, task
 from unalike.run.config import parse
-from unalike.run.folder import read_json, read_lines
+from unalike.run.execute import resume
+from unalike.run.folder import alone, read_json, read_lines
 
 READ: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": "client"}
 RAW: dict[str, Any] = {
@@ -144,3 +145,22 @@ def test_logs_of_both_sides_are_checked(over: Over, capsys: pytest.CaptureFixtur
             check(str(over.folder / "run"))
     finally:
         log.write_bytes(b"".join(lines))
+
+
+def test_what_sites_began_is_not_resumed_on_one_machine(over: Over) -> None:
+    for folder, who in ((over.folder / "run", "serve"), (over.site("town"), "join")):
+        with pytest.raises(RunError, match=f"cannot be resumed here; .*the same 'unalike {who}'"):
+            resume(folder)
+        done = (folder / "summary.json").rename(folder / "kept.json")
+        with pytest.raises(RunError, match=f"has not finished; .*the same 'unalike {who}'"):
+            load(folder)
+        done.rename(folder / "summary.json")
+
+
+def test_two_of_a_site_in_one_folder_are_one_too_many(over: Over, tmp_path: Path) -> None:
+    """They would write one audit log and one state."""
+    own = Files(path=str(over.folder / "town.csv"), **READ).load()
+    line = Line("town", "127.0.0.1:1", None)
+    with alone(tmp_path), pytest.raises(RunError, match="is in use by another process"):
+        work("town", own, line, tmp_path, Policy(), print, 1.0)
+    line.close()

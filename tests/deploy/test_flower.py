@@ -1,44 +1,27 @@
-"""The same run with Flower's SuperLink and SuperNodes as the carrier, TLS and node keys on.
+"""What carries messages through Flower, driven by a grid of this process."""
 
-    pytest -m slow tests/deploy/test_flower.py      # flwr installed, or UNALIKE_FLOWER=its folder
-
-Default tests drive the same code by a grid of this process.
-"""
-
-import os
-import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from deployed import NAMES, examples, rows, together
-from safetensors.torch import load_file
+from deployed import NAMES, examples, same_model
 
 from unalike.deploy import hub
 from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
-from unalike.deploy.keys import issue, make_authority
 from unalike.deploy.policy import Policy
 from unalike.deploy.post import Post
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers import from_arrays
-from unalike.run.build import assemble, task
 from unalike.run.config import parse, read_config
 
-SIX = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm", "fedevg")
 RECIPE = """
 rounds = 2
 seed = 3
@@ -54,25 +37,6 @@ lr = 0.1
 [evaluation]
 every = 2
 """
-THREE = NAMES[:3]
-
-
-def model_of(recipe: Path, names: tuple[str, ...]) -> dict[str, torch.Tensor]:
-    config = read_config(str(recipe), [])
-    data = together(names, config.seed)
-    near = assemble(config, data, task(config, data.examples))
-    progress = near.course.begin()
-    for t in range(near.course.rounds):
-        progress, _, _ = near.course.advance(progress, t)
-    found = near.course.model(progress)
-    assert found is not None
-    return found
-
-
-def same(folder: Path, recipe: Path, names: tuple[str, ...] = NAMES) -> None:
-    found = load_file(folder / "model.safetensors")
-    for name, x in model_of(recipe, names).items():
-        assert torch.allclose(x, found[name], atol=1e-5), name
 
 
 class Grid:
@@ -134,7 +98,7 @@ def test_a_carrier_of_bytes_changes_nothing(
     for thread in threads:
         thread.join(20)
     desk.close()
-    same(tmp_path / "run", recipe)
+    same_model(tmp_path / "run", recipe)
 
 
 def test_sites_hear_why_a_run_through_flower_cannot_begin(
@@ -193,132 +157,3 @@ def test_where_there_is_no_table_of_listeners_the_port_is_tried(
         monkeypatch.setattr(hub, "loopback", lambda address: address.startswith("127.0.0.1:"))
         with pytest.raises(ConfigError, match="also listens on other addresses"):
             hub.refuse_exposed(link, tmp_path / "none")
-
-
-# With Flower itself.
-
-
-def programs() -> Path | None:
-    """Where Flower's programs are."""
-    found = os.environ.get("UNALIKE_FLOWER")
-    if found:
-        return Path(found)
-    path = shutil.which("flower-superlink")
-    return None if path is None else Path(path).parent
-
-
-class Flower:
-    """A SuperLink on loopback and three SuperNodes with keys."""
-
-    def __init__(self, folder: Path, bin_: Path) -> None:
-        self.folder, self.bin, self.running = folder, bin_, list[subprocess.Popen[bytes]]()
-        make_authority(folder / "keys")
-        issue(folder / "keys", "server", ("localhost", "127.0.0.1"))
-        source = Path(hub.__file__).parents[2]
-        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-        fast = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "OMP_NUM_THREADS": "1"}
-        self.env = {**os.environ, **quiet, **fast, "FLWR_HOME": str(folder / "home")}
-        self.env |= {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(source)}
-        (folder / "home").mkdir()
-        (folder / "home" / "config.toml").write_text(
-            '[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:8000"\n'
-            f'root-certificates = "{folder}/keys/authority.pem"\n'
-        )
-        tls = ("--ssl-ca-certfile", "keys/authority.pem", "--ssl-certfile", "keys/server.pem")
-        tls += ("--ssl-keyfile", "keys/server.key", "--enable-supernode-auth")
-        self.start("flower-superlink", *tls, "--disable-runtime-dependency-installation")
-        self.until_listening(8000)
-
-    def start(self, program: str, *more: str) -> None:
-        name = f"{program}-{len(self.running)}.log"
-        with (self.folder / name).open("wb") as log:
-            self.running.append(
-                subprocess.Popen(
-                    [str(self.bin / program), *more],
-                    cwd=self.folder,
-                    env=self.env,
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-
-    def until_listening(self, port: int) -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.2)
-        raise AssertionError((self.folder / "flower-superlink-0.log").read_text())
-
-    def node(self, k: int, name: str) -> None:
-        key = ec.generate_private_key(ec.SECP384R1())
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        )
-        public = key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
-        (self.folder / name).write_bytes(private)
-        (self.folder / name).chmod(0o600)
-        (self.folder / f"{name}.pub").write_bytes(public + b"\n")
-        register = ["flwr", "supernode", "register", f"{name}.pub", "here"]
-        done = subprocess.run(
-            register, cwd=self.folder, env=self.env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        more = ("--root-certificates", "keys/authority.pem", "--superlink", "127.0.0.1:8000")
-        more += ("--auth-supernode-private-key", name, "--port", str(9100 + k))
-        self.start(
-            "flower-supernode", *more, "--node-config", f'worker="{self.folder}/{name}.sock"'
-        )
-
-    def stop(self) -> None:
-        for process in self.running:
-            process.terminate()
-        for process in self.running:
-            process.wait(30)
-
-
-@pytest.fixture(scope="module")
-def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
-    bin_ = programs()
-    if bin_ is None:
-        pytest.skip("Flower is not installed: pip install flwr, or set UNALIKE_FLOWER")
-    made = Flower(tmp_path_factory.mktemp("fl"), bin_)
-    try:
-        for k, name in enumerate(THREE):
-            made.node(k, name)
-        yield made
-    finally:
-        made.stop()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("method", SIX)
-def test_through_flower_it_is_the_simulated_run(method: str, flower: Flower) -> None:
-    folder = flower.folder
-    recipe = folder / f"{method}.toml"
-    recipe.write_text(RECIPE.format(method=method))
-    workers = []
-    for name in THREE:
-        x, y = rows()[name]
-        np.savez(folder / f"{name}.npz", x=x, y=y)
-        command = [sys.executable, "-m", "unalike", "join", name, "--data", f"{name}.npz"]
-        command += ["--at", f"unix:{folder}/{name}.sock", "--folder", f"{method}-{name}"]
-        workers.append(subprocess.Popen(command, cwd=folder, env=flower.env))
-    command = [sys.executable, "-m", "unalike", "serve", recipe.name, "--sites", *THREE]
-    command += ["--at", "flower:127.0.0.1:8000", "--keys", "keys", "--folder", f"run-{method}"]
-    try:
-        done = subprocess.run(command, cwd=folder, env=flower.env, check=False)
-        assert done.returncode == 0
-        for worker in workers:
-            assert worker.wait(60) == 0
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-    same(folder / f"run-{method}", recipe, THREE)

@@ -93,13 +93,16 @@ def played(
 
 
 SLOW = pytest.mark.slow
-ON_A_RING = ("fedavg", "scaffold", "fedep", "superfed_mm")
-NEEDS_A_CENTRE = ("aaggff_s", "fedevg")  # in simulations, too
+ON_A_RING = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm")
+NEEDS_A_CENTRE = ("fedevg",)  # in simulations, too
 CASES = [
     *(({"name": "ring"}, method) for method in ON_A_RING),
     ({"name": "ring", "weights": "metropolis", "link_loss": 0.3}, "scaffold"),
     ({"name": "rotating"}, "fedep"),
     pytest.param({"name": "complete"}, "superfed_mm", marks=SLOW),
+    pytest.param({"name": "ring", "link_loss": 0.3}, "aaggff_s", marks=SLOW),
+    pytest.param({"name": "ring"}, "aaggff_d", marks=SLOW),
+    pytest.param({"name": "ring"}, "afl", marks=SLOW),
     pytest.param({"name": "exponential", "one_peer": True}, "scaffold", marks=SLOW),
     pytest.param({"name": "rotating"}, "scaffold", marks=SLOW),
     pytest.param({"name": "clusters", "servers": 2, "period": 2}, "fedavg", marks=SLOW),
@@ -163,7 +166,7 @@ def models(found: dict[str, Path]) -> dict[str, dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize(
-    "method", ["fedep", *(pytest.param(m, marks=SLOW) for m in ("fedavg", "scaffold"))]
+    "method", ["fedep", *(pytest.param(m, marks=SLOW) for m in ("fedavg", "scaffold", "aaggff_s"))]
 )
 def test_whoever_no_longer_trains_is_left_out(method: str, keys: Path, tmp_path: Path) -> None:
     config = raw({"name": "ring"}, method)

@@ -16,7 +16,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.algorithms.method import ONE_LEARNER, WeightRule
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import ONE_LEARNER, WeightRule, new_neighbours
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Weighed, restricted
 from unalike.parts.mixing.regret import bound_d
@@ -38,6 +39,7 @@ class AAggFFD(WeightRule):
     """Weights follow the clients' losses online; for cohorts that are small samples."""
 
     refuses = ONE_LEARNER
+    learns: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = "Hahn et al. 2024, arXiv 2405.20821"
 
@@ -46,6 +48,10 @@ class AAggFFD(WeightRule):
         "how a loss becomes a response",
         source="our choice: as for AAggFF-S; the authors choose one per dataset",
     )
+
+    def objection(self, draft: Draft) -> str:
+        """Neighbours must stay the same."""
+        return new_neighbours(draft)
 
     def init(self, n_clients: int) -> Memory:
         """The uniform decision."""

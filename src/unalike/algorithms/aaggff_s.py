@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import ONE_LEARNER, Method, Slot
+from unalike.algorithms.method import ONE_LEARNER, Method, Slot, new_neighbours
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Memoryless, Weighed, restricted
 from unalike.parts.mixing.regret import Hindsight, bound_s
@@ -52,7 +52,7 @@ class AAggFFS(Method):
 
     def objection(self, draft: Draft) -> str:
         """Everybody must answer, and responses need a range."""
-        n, answers, high = draft.n_clients, draft.answers, self.high or 1 / draft.n_clients
+        n, answers, high = draft.n_clients, draft.planned, self.high or 1 / draft.n_clients
         if answers < n:
             return (
                 f"method 'aaggff_s' needs every loss in every round, but {answers} of {n} clients "
@@ -63,7 +63,7 @@ class AAggFFS(Method):
                 f"method.low = {self.low:g} of 'aaggff_s' must be below the largest response "
                 f"{high:.3g}; lower it or raise method.high."
             )
-        return ""
+        return new_neighbours(draft)
 
     def range(self, n_clients: int) -> tuple[float, float]:
         """(C2, L)."""
@@ -90,6 +90,7 @@ class OnlineNewton(Memoryless):
     settings: AAggFFS
     rounds: int = 0
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+    learns: ClassVar[bool] = True
 
     def init(self, n_clients: int) -> Memory:
         """The uniform decision."""

@@ -12,7 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unalike.algorithms.method import ONE_LEARNER, WeightRule
+from unalike.algorithms.draft import Draft
+from unalike.algorithms.method import ONE_LEARNER, WeightRule, new_neighbours
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Weighed, restricted
 from unalike.parts.mixing.simplex import project
@@ -23,6 +24,7 @@ class Afl(WeightRule):
     """Weights climb towards the clients with the highest loss, without bound."""
 
     refuses = ONE_LEARNER
+    learns: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     paper: ClassVar[str] = "Mohri et al. 2019, arXiv 1902.00146"
 
@@ -32,6 +34,10 @@ class Afl(WeightRule):
         ge=0,
         source="the released commands of AAggFF, which has it as a baseline",
     )
+
+    def objection(self, draft: Draft) -> str:
+        """Neighbours must stay the same."""
+        return new_neighbours(draft)
 
     def init(self, n_clients: int) -> Tensor:
         """The uniform mixture."""

@@ -119,12 +119,17 @@ class Draft:
     @property
     def answers(self) -> int:
         """The most answers that the server with the fewest clients can get in a round."""
+        return min(self.planned, int(self.topology.home(self.n_clients).bincount().min()))
+
+    @property
+    def planned(self) -> int:
+        """The fewest clients that are to answer in a round."""
         usual = Sampled(self.participation, self.epochs, self.late)
         rounds = (0, self.late.first) if self.late else (0,)
         planned = min(usual.size(t, self.n_clients) for t in rounds) // max(self.phases, 1)
         if self.schedule is not None and isinstance(made := self.schedule(self), Fewest):
             planned = made.fewest(self.n_clients)
-        return min(planned, int(self.topology.home(self.n_clients).bincount().min()))
+        return planned
 
     @property
     def reports(self) -> frozenset[str]:

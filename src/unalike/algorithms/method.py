@@ -18,6 +18,7 @@ from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Memoryless, Weighed
 from unalike.parts.optim import Sgd
 from unalike.parts.representation.cut import comes_last
+from unalike.parts.topology import Decentralized
 from unalike.settings import Settings, setting
 from unalike.traits import Trait
 
@@ -65,7 +66,7 @@ REPLACED_STEP: Mapping[Trait, str] = {
     Trait.OWN_SERVER: "there is no step of FedAvg's server for its optimizer to replace"
 }
 ONE_LEARNER: Mapping[Trait, str] = {
-    Trait.MANY_SERVERS: "one learner of the weights must see the losses of all clients"
+    Trait.EDGE_SERVERS: "one learner of the weights must see the losses of all clients"
 }
 FOR_UPDATES: Mapping[Trait, str] = {
     Trait.MANY_SERVERS: "its weights are for updates, and servers average models",
@@ -122,6 +123,16 @@ BY_EXAMPLES: bool = setting(
     "times the number of examples (text), or not (authors' code)",
     source="text; the released code of AAggFF, which has it as a baseline, leaves it out",
 )
+
+
+def new_neighbours(draft: Draft) -> str:
+    """Why weights cannot be learned where every client has its own server; empty if they can."""
+    if isinstance(draft.topology, Decentralized) and not draft.topology.stays:
+        return (
+            "weights that are learned from round to round need the same neighbours in every round, "
+            "and those of this graph change; use one that stays, such as topology.name = 'ring'."
+        )
+    return ""
 
 
 class WeightRule(Method, Memoryless):

@@ -69,6 +69,7 @@ def serve(
     from unalike.run.config import read_config
 
     config = read_config(file, overrides)
+    serving.refuse(config, sites)
     shown = None if keys is None else credentials(Path(keys), SERVER)
     place.mkdir(parents=True, exist_ok=True)
     desk = Desk(sites, Audit(place / "audit.jsonl"))

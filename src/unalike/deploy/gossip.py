@@ -24,6 +24,7 @@ from unalike.deploy.shelf import Item
 from unalike.engine.adapt import adapt
 from unalike.engine.gather import Held
 from unalike.engine.guard import Guard, Longest, refuse_insane
+from unalike.engine.learners import circles, memory, weighed
 from unalike.engine.neighbours import metropolis, proportional
 from unalike.parts.mixing.base import Proportional
 from unalike.parts.schedule import Plan
@@ -66,7 +67,8 @@ class Gossip:
         seed = peer.config.seed
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         server = self.recipe.algorithm.server_init(peer.site.w, rng.fold_in(self.noise, 0))
-        first = Mine(server, self.recipe.mixing.init(self.n))
+        self.circle = circles(self.recipe, self.n).get(self.j)
+        first = Mine(server, memory(self.recipe, self.n, self.circle))
         self.like = tree.row(self.recipe.algorithm.tells(tree.stack([server])), 0)
         self.keeping = Keeping(peer.place / "server")
         self.keeping.begin(0, first)
@@ -112,13 +114,13 @@ class Gossip:
             others[self.j] = told
         if not others:
             return self._done(t, mine, after, Played(t + 1, {}, missing, _count(told)))
-        weights = self._heeded(t, after, edges, awake, others)
+        weights, learned = self._heeded(t, after, edges, awake, others)
         senders = sorted(weights)
         models = tree.stack([others[i].model for i in senders])
         p = torch.stack([weights[i] for i in senders])
         means = tree.map(lambda x: x[None], tree.mean(p, models))
         stacked = self.recipe.algorithm.hears(tree.stack([after.server]), means)
-        after = after._replace(server=tree.row(stacked, 0))
+        after = Mine(tree.row(stacked, 0), learned)
         counted = {self.peer.agreed.names[i]: float(weights[i]) for i in senders}
         return self._done(t, mine, after, Played(t + 1, counted, missing, _count(told)))
 
@@ -211,8 +213,8 @@ class Gossip:
 
     def _heeded(
         self, t: int, mine: Mine, edges: Tensor, awake: Tensor, told: Mapping[int, Told]
-    ) -> dict[int, Tensor]:
-        """What each server that was heard counts."""
+    ) -> tuple[dict[int, Tensor], Any]:
+        """What each server that was heard counts, and what the rule remembers then."""
         mixing, topology = self.recipe.mixing, self.recipe.topology
         senders = torch.tensor(sorted(told))
         if topology.weights == "metropolis":
@@ -221,7 +223,7 @@ class Gossip:
             row = {int(i): w for (r, i), w in zip(used.tolist(), of, strict=True) if r == self.j}
             found = {i: row[i] for i in told if i != self.j}
             found[self.j] = 1 - torch.stack([*found.values(), torch.zeros_like(of[0])]).sum()
-            return found
+            return found, mine.memory
         ids = torch.cat([told[i].ids for i in senders.tolist()])
         order = ids.argsort()
         stats = {
@@ -233,14 +235,14 @@ class Gossip:
             u = mixing.proportion(stats)
             whole = torch.zeros(self.k, dtype=u.dtype).index_add(0, self.home[ids], u)
             each = proportional(torch.stack([torch.full_like(senders, self.j), senders], 1), whole)
-            return dict(zip(senders.tolist(), each, strict=True))
+            return dict(zip(senders.tolist(), each, strict=True)), mine.memory
         linked = torch.zeros(self.k, dtype=torch.bool)
         linked[edges[edges[:, 0] == self.j, 1]] = True
         part = self._cohort(t, ids, stats, linked[self.home].nonzero()[:, 0])
-        p = mixing.weights(mine.memory, part).p
+        p, learned, _, _ = weighed(mixing, mine.memory, part, self.circle)
         row_of = torch.zeros(self.k, dtype=p.dtype).index_add(0, self.home[ids], p)
         row_of = row_of / row_of.sum()
-        return {i: row_of[i] for i in senders.tolist()}
+        return {i: row_of[i] for i in senders.tolist()}, learned
 
 
 def _count(told: Told | None) -> int:

@@ -24,11 +24,12 @@ from unalike.deploy.frames import Parcel, decode
 from unalike.deploy.messages import MessageError
 from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
-from unalike.deploy.serving import serve
+from unalike.deploy.serving import refuse, serve
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.config import read_config
 
-REST = 0.1  # seconds between two looks
+REST = 0.3  # seconds between two looks, each of which is a request to the SuperLink
+NODES = 3.0  # seconds between two looks at which nodes there are
 AGAIN = 5.0  # seconds before a node that failed hears its question again
 SETTLE = 30.0  # seconds for the last word of a coordinator that failed
 APP = files("unalike.deploy") / "flower_app"
@@ -39,7 +40,7 @@ def launch(
 ) -> None:
     """Hand a run to the SuperLink of this machine, and show what it says until it is over."""
     refuse_exposed(link)
-    read_config(file, [])  # its mistakes are said here
+    refuse(read_config(file, []), [name.partition("=")[0] for name in sites])
     folder.mkdir(parents=True, exist_ok=True)
     home = folder / "flower"
     home.mkdir(exist_ok=True)
@@ -49,7 +50,7 @@ def launch(
     )
     told = (
         f'recipe="{Path(file).resolve()}" folder="{folder.resolve()}" '
-        f'sites="{" ".join(sites)}" seconds={seconds}'
+        f'run="{folder.resolve().name}" sites="{" ".join(sites)}" seconds={seconds}'
     )
     env = {**os.environ, "FLWR_HOME": str(home.resolve()), "FLWR_TELEMETRY_ENABLED": "0"}
     shutil.copytree(str(APP), home / "app", dirs_exist_ok=True)  # Flower packs what it finds there
@@ -125,13 +126,16 @@ class Carrier:
 
     def run(self) -> None:
         """Until the desk is closed."""
+        nodes, looked = set[int](), -NODES
         while not self.desk.closed:
             now = time.monotonic()
+            if now - looked >= NODES:
+                nodes, looked = set(self.grid.get_node_ids()), now
             busy = {node for node, _ in self.waiting.values()}
             busy |= {node for node, end in self.resting.items() if end > now}
-            for node in set(self.grid.get_node_ids()) - busy - self.told:
+            for node in nodes - busy - self.told:
                 self._send(node)
-            for reply in self.grid.pull_messages(list(self.waiting)):
+            for reply in self.grid.pull_messages(list(self.waiting)) if self.waiting else ():
                 self._take(reply)
             time.sleep(REST)
 

@@ -245,7 +245,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         each = {names[i]: self.question("survey") for i in asked}
         for name, m in self.circle.ask(each, self.arrive):
             if isinstance(m, str) or m.kind == "refusal":
-                why = m if isinstance(m, str) else m.note.get("why")
+                why = (m if isinstance(m, str) else str(m.note.get("why"))).rstrip(".")
                 raise RunError(
                     f"peer '{name}' did not answer the survey ({why}), and the method needs it; "
                     "repair the peer and start again."

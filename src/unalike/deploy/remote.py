@@ -83,8 +83,9 @@ class Remote:
         got = {i: m.tensors for i, m in asked}
         silent = [self.names[i] for i in everybody if i not in got]
         if silent:
+            why = self.why.get(silent[0], "").rstrip(".")
             raise RunError(
-                f"site '{silent[0]}' did not answer the survey ({self.why.get(silent[0], '')}), "
+                f"site '{silent[0]}' did not answer the survey ({why}), "
                 "and the method needs it; repair the site and resume."
             )
         answers = {}

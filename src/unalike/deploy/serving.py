@@ -23,6 +23,7 @@ from unalike.deploy.joining import refuse_simulated
 from unalike.deploy.learning import ask_scales, training_sizes
 from unalike.deploy.masks import FEWEST
 from unalike.deploy.noise import Source, hidden
+from unalike.deploy.rehearsal import rehearse
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
@@ -114,17 +115,7 @@ def serve(
         seconds: That a site has for an answer.
         arrive: That sites have to say hello.
     """
-    refuse_simulated(config)
-    if config.topology.name != "star":
-        raise ConfigError(
-            f"topology '{config.topology.name}' has no coordinator; unalike serve runs topology "
-            "'star'."
-        )
-    if config.deploy.secure_aggregation and len(names) < FEWEST:
-        raise ConfigError(
-            f"deploy.secure_aggregation needs {FEWEST} sites or more: with two, each could "
-            "subtract its own update from the sum."
-        )
+    refuse(config, names)
     with alone(folder):
         run, before = _known(folder, config, names), remembered(folder / AGREEMENT)
         desk.fewest = config.faults.min_replies
@@ -143,6 +134,24 @@ def serve(
                 "serve again: it continues after the last saved round."
             ) from None
     return folder
+
+
+def refuse(config: Config, names: Sequence[str]) -> None:
+    """Raise one sentence if a recipe cannot be coordinated, whatever data the sites have."""
+    refuse_simulated(config)
+    if (name := config.topology.name) != "star":
+        several = name == "clusters"
+        why = "has several coordinators, and none coordinates them" if several else "has none"
+        raise ConfigError(
+            f"unalike serve is the one coordinator of topology 'star', and topology '{name}' "
+            f"{why}; start 'unalike peer' at every site, or set topology.name = 'star'."
+        )
+    if config.deploy.secure_aggregation and len(names) < FEWEST:
+        raise ConfigError(
+            f"deploy.secure_aggregation needs {FEWEST} sites or more: with two, each could "
+            "subtract its own update from the sum."
+        )
+    rehearse(config, names)
 
 
 def _arrived(

@@ -13,6 +13,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
 from unalike.errors import RunError
 from unalike.federation.data import Examples
+from unalike.run.folder import alone
 
 PATIENCE = 5.0  # seconds between attempts at most
 
@@ -37,6 +38,20 @@ def work(
         say: Called with what a person may want to read.
         patience: Seconds to go on trying while the coordinator cannot be reached.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(folder):  # two with one log and one state would break both
+        return _work(name, examples, line, folder, policy, say, patience)
+
+
+def _work(
+    name: str,
+    examples: Examples,
+    line: Line,
+    folder: Path,
+    policy: Policy,
+    say: Callable[[str], None],
+    patience: float,
+) -> Site:
     audit, silent, said = Audit(folder / "audit.jsonl"), time.monotonic(), False
     while True:
         try:

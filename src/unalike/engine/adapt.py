@@ -6,12 +6,13 @@ The same wherever the server is: one of many in a simulation, or at a peer of a 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from unalike import tree
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
-from unalike.parts.mixing.base import checked
+from unalike.parts.mixing.base import Weighed, checked
 from unalike.recipe import Recipe
 from unalike.tree import Tree
 from unalike.uploads import Stacked, Uploads
@@ -39,7 +40,10 @@ def adapt(recipe: Recipe, server: Any, memory: Any, ups: Uploads, cohort: Cohort
             f"the method needs '{unknown[0]}' of every client, which none reports; clients report "
             f"loss, and {' and '.join(MEASURED)} are measured by the server."
         )
-    answer = recipe.mixing.weights(memory, cohort)
+    if recipe.topology.local and getattr(recipe.mixing, "learns", False):
+        answer = Weighed(torch.ones(1, dtype=torch.float64), memory)  # it learns from neighbours
+    else:
+        answer = recipe.mixing.weights(memory, cohort)
     p, memory, note, logged = checked(recipe.mixing, answer, len(cohort.ids))
     mine = _on(server.x, p)
     for keep in recipe.filters:

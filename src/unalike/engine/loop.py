@@ -16,6 +16,7 @@ from unalike.engine.alone import adapted
 from unalike.engine.combine import combine
 from unalike.engine.gather import Gathered, Held, Running, Unseen
 from unalike.engine.guard import Guard, Longest, refuse_insane
+from unalike.engine.learners import circles, memory, weighed
 from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
@@ -80,7 +81,7 @@ class Loop:
         """``span`` are the numbers of its rounds; sends nothing yet."""
         self.recipe, self.transport, self.span, self.guard = recipe, transport, span, guard
         self.n = transport.clients.n
-        self.home = recipe.topology.home(self.n)
+        self.home, self.circles = recipe.topology.home(self.n), circles(recipe, self.n)
         self.all = Population(transport.clients, self.home)
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
@@ -102,7 +103,8 @@ class Loop:
         device = next(iter(w.values())).device
         server = tree.to(self.recipe.algorithm.server_init(w, key), device)
         stack = tree.map(lambda x: x.expand(k, *x.shape), server)
-        state = State(stack, tuple(self.recipe.mixing.init(self.n) for _ in range(k)), {})
+        circle = self.circles.get
+        state = State(stack, tuple(memory(self.recipe, self.n, circle(j)) for j in range(k)), {})
         return state._replace(known=self.timing.blank(self.downs(state)))
 
     def messages(self, w: Params) -> Messages:
@@ -258,7 +260,7 @@ class Loop:
         if edges is not None:
             heard = self.heard(edges, self.home[got])
             mid = state._replace(stack=stack, mixing=tuple(mixing))
-            stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes)
+            stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes, mixing)
             cost += self.across(heard, state)
             self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
         refuse_insane(t, self.longest(state.stack.x), self.longest(stack.x))
@@ -293,12 +295,13 @@ class Loop:
         got: Tensor,
         stats: dict[str, Tensor],
         notes: list[str],
+        mixing: list[Any],
     ) -> tuple[Any, dict[int, dict[int, float]]]:
         """Servers hear their neighbours, who count as much as the mixing rule says."""
         algorithm = self.recipe.algorithm
         if not len(heard):
             return state.stack, {}
-        weights = self._heeded(state, t, edges, heard, got, stats, notes)
+        weights = self._heeded(state, t, edges, heard, got, stats, notes, mixing)
         means = combine(algorithm.tells(state.stack), heard, weights)
         return algorithm.hears(state.stack, means), table(heard, weights)
 
@@ -311,6 +314,7 @@ class Loop:
         got: Tensor,
         stats: dict[str, Tensor],
         notes: list[str],
+        memories: list[Any],
     ) -> Tensor:
         """[E] how much each server that is heard counts with the one that hears it."""
         mixing, at, k = self.recipe.mixing, self.home[got], len(state.mixing)
@@ -326,7 +330,7 @@ class Loop:
             known = torch.zeros(k, dtype=torch.bool)
             known[linked[j]] = True
             part = self._cohort(state, t, got, stats, j, here, known[self.home].nonzero()[:, 0])
-            p, _, note, _ = mixing.weights(state.mixing[j], part)
+            p, memories[j], note, _ = weighed(mixing, memories[j], part, self.circles.get(j))
             notes.append(note)
             row = torch.zeros(k, dtype=p.dtype).index_add(0, self.home[part.ids], p)
             found.append((row / row.sum())[senders])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +30,11 @@ class Random(Decentralized):
     degree: int = 4
     rewire: float = 0.1
     redraw: int = 0
+
+    @property
+    def stays(self) -> bool:
+        """Unless it is drawn again."""
+        return not self.redraw
 
     def graph(self, t: int, n: int) -> Tensor:
         """The same in every round, or from draw to draw."""
@@ -76,6 +81,8 @@ def both_ways(pairs: list[tuple[int, int]], n: int) -> Tensor:
 @dataclass(frozen=True)
 class Gossip(Decentralized):
     """No server: in every round clients meet in random pairs (Boyd et al. 2006)."""
+
+    stays: ClassVar[bool] = False
 
     def graph(self, t: int, n: int) -> Tensor:
         """Everybody and the one it meets; of an odd number one meets nobody."""

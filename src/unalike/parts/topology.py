@@ -134,6 +134,11 @@ class Decentralized(Unhosted):
     seed: int = 0
 
     @property
+    def stays(self) -> bool:
+        """Whether the graph is the same in every round, apart from links that are lost."""
+        return True
+
+    @property
     def refuses(self) -> Mapping[Trait, str]:
         """Rules for weights that would not be asked."""
         if self.weights == "rule":
@@ -209,6 +214,11 @@ class Exponential(Decentralized):
     """
 
     one_peer: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Unless neighbours take turns."""
+        return not self.one_peer
 
     def graph(self, t: int, n: int) -> Tensor:
         """Itself and those at the powers of two, or at one of them."""

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from unalike import tree
 from unalike.errors import RunError
 from unalike.packed import owned
-from unalike.run.folder import read_json
+from unalike.run.folder import by_what, read_json
 from unalike.run.keep import FORMAT, SELECTED, Models
 from unalike.tree import Params
 
@@ -62,7 +62,7 @@ def description(folder: Path) -> dict[str, Any]:
         raise RunError(f"'{folder}' is a comparison; name the folder of one of its runs in cells/.")
     read_json(folder / "config.json")
     if not (folder / "summary.json").is_file():
-        raise RunError(f"'{folder}' has not finished; continue with: unalike resume {folder}")
+        raise RunError(f"'{folder}' has not finished; {by_what(folder)}")
     if not (folder / "features.json").is_file():
         raise RunError(
             f"'{folder}' has no features.json, so an older version of unalike wrote it; run it "

@@ -21,7 +21,7 @@ from unalike.run.ends import (
     refuse_changed_inputs,
     refuse_unproven,
 )
-from unalike.run.folder import LOGS, Log, alone, dumps, read_json, read_lines
+from unalike.run.folder import LOGS, Log, alone, by_what, dumps, read_json, read_lines
 from unalike.run.interrupts import interrupts
 from unalike.run.keep import SELECTED, Keeper, partition_record
 from unalike.run.manifest import Manifest
@@ -119,6 +119,8 @@ def resume(
     """
     folder = Path(folder)
     config = configured(folder)
+    if (folder / "deploy.json").is_file():
+        raise RunError(f"'{folder}' cannot be resumed here; {by_what(folder)}.")
     with alone(folder):
         found = manifest.read(folder)
         if found is None:

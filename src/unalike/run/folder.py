@@ -142,6 +142,15 @@ def alone(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def by_what(folder: Path) -> str:
+    """How the run in a folder is continued."""
+    path = folder / "deploy.json"
+    if not path.is_file():
+        return f"continue with: unalike resume {folder}"
+    who = "serve" if "sites" in read_json(path) else "join' or 'unalike peer"
+    return f"real sites take part in it: the same 'unalike {who}' command continues it"
+
+
 def _about(folder: Path, error: OSError) -> bool:
     """Whether the folder, a file in it or the disk is what could not be written."""
     name = error.filename

@@ -117,6 +117,8 @@ class Memoryless:
 
     needs: ClassVar[frozenset[str]] = frozenset()
     scaled: ClassVar[bool] = False  # whether weights hold the length of the step: no sum of one
+    learns: ClassVar[bool] = False  # whether it learns, from round to round, weights of the same
+    # clients: where every client is its own server each learns those of its neighbours
 
     @property
     def survey(self) -> tuple[Question, ...]:

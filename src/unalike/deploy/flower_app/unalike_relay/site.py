@@ -16,8 +16,9 @@ app = ClientApp()
 def relay(msg: Message, context: Context) -> Message:
     """The worker's bytes in return for the centre's."""
     raw = msg.content["message"]["raw"].numpy().tobytes()
+    place = str(context.node_config["worker"]).replace("{run}", str(context.run_config["run"]))
     with socket.socket(socket.AF_UNIX) as worker:
-        worker.connect(str(context.node_config["worker"]))
+        worker.connect(place)
         worker.sendall(len(raw).to_bytes(8, "big") + raw)
         with worker.makefile("rb") as stream:
             size = int.from_bytes(stream.read(8), "big")
