@@ -171,10 +171,9 @@ def ours(engine: Any, fast: bool, native: bool, work: Work, options: Options) ->
     """The product, without its evaluation, records and checkpoints."""
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
-    prepare(device, tf32=False)
-    task = TASKS[work.kind](
-        Network(MODELS[work.model](**work.settings).build(work.shape, work.classes))
-    )
+    network = Network(MODELS[work.model](**work.settings).build(work.shape, work.classes))
+    prepare(device, tf32=False, dense=network.dense)
+    task = TASKS[work.kind](network)
     draft = Draft(
         task,
         work.clients,

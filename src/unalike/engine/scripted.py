@@ -50,6 +50,8 @@ class Scripted(NamedTuple):
     loop: Callable[..., None]
     now: list[int]  # which inputs of the moment it reads
     places: list[Place]  # memory that a step writes into
+    recurrent: bool = False  # whether it has a fused layer, which keeps what its backward pass
+    # reads only while gradients are on
 
     def __call__(
         self, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
@@ -58,7 +60,8 @@ class Scripted(NamedTuple):
         out = [x.new_empty(x.shape) for x in carry]
         read = [now[i] for i in self.now]
         # Optimized, TorchScript would compute the first calls in another way than later ones.
-        with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+        mode = torch.enable_grad() if self.recurrent else torch.inference_mode()
+        with mode, torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             self.loop(times, out, carry, fixed, read, [place.taken() for place in self.places])
         return out
 
@@ -67,4 +70,5 @@ def scripted(step: Step, turned: list[bool]) -> Scripted:
     """The loop over a step, some leaves of whose carry have their channels last in memory."""
     before, one, owned, read, places = rewritten(step)
     loop = _Loop(before, one, [i in owned for i in range(len(step.carry))], turned)
-    return Scripted(torch.jit.script(loop), read, places)
+    recurrent = any("rnn" in str(node.target) for node in step.traced.graph.nodes)
+    return Scripted(torch.jit.script(loop), read, places, recurrent)

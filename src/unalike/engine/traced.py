@@ -298,8 +298,6 @@ def _traced(f: Callable[..., list[Tensor]], args: tuple[Tensor, ...]) -> fx.Grap
             raise Untraceable("it reads a number out of a tensor, as a branch on a value does")
         if op._schema.is_mutable:
             raise Untraceable(f"{op} changes a tensor in place")
-        if "rnn" in str(op):  # the fused layer keeps nothing for its backward pass outside a tape
-            raise Untraceable(f"{op} works on PyTorch's own tape alone")
     return graph
 
 

@@ -283,7 +283,7 @@ def assemble(
 ) -> Experiment:
     """A method, its clients and its judge, around data and a network."""
     on = device(config.engine.device)
-    prepare(on, config.engine.tf32)
+    prepare(on, config.engine.tf32, made.network.dense)
     judging = config.evaluation
     made.refuse(judging.select, judging.ensemble, judging.target)
     if config.local.class_weights == "balanced":

@@ -8,10 +8,11 @@ import torch
 
 from unalike.errors import ConfigError
 
-# Of glibc's mallopt: the free memory above which some is given back, the size from which memory is
-# taken from the system and given back each time, and one heap for all threads: further ones are
-# given back whatever is set.
-_KEPT = {-1: 2**31 - 1, -3: 1 << 30, -8: 1}
+# Of glibc's mallopt: the free memory above which some is given back, and the size from which memory
+# is taken from the system and given back each time.
+_KEPT = {-1: 2**31 - 1, -3: 1 << 30}
+_HEAPS = -8  # and how many heaps there are at most
+MANY = 64
 
 
 def device(name: str) -> torch.device:
@@ -30,15 +31,17 @@ def device(name: str) -> torch.device:
     return found
 
 
-def prepare(on: torch.device, tf32: bool) -> None:
+def prepare(on: torch.device, tf32: bool, dense: bool = True) -> None:
     """Tell PyTorch what a GPU may do: no sum whose order is left to chance, no rounded products.
 
     Where an operation has no repeatable kernel PyTorch warns, and a resumed run may differ. On a
     CPU freed memory is kept: a round frees what the next one takes, and touching a page for the
-    first time takes ten times as long as computing on it.
+    first time takes ten times as long as computing on it. Only the first heap keeps it. Threads
+    that train a ``dense`` network take memory a few times a round and share that one; kernels of
+    convolutions and recurrent layers take theirs in every step, and would wait for one another.
     """
     if on.type != "cuda":
-        for option, value in _KEPT.items():
+        for option, value in {**_KEPT, _HEAPS: 1 if dense else MANY}.items():
             _allocator("mallopt", option, value)
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first product
