@@ -14,6 +14,8 @@ WORK = {
     "stateful-100": "dense, 100 clients × 60 steps",
     "tiny-100": "a small perceptron, 100 clients",
     "regular-1000": "dense, 1,000 servers with 8 random neighbours each",
+    "logistic-10": "logistic regression, 10 clients",
+    "normed-10": "a perceptron with batch normalisation, 10 clients",
 }
 GPU = {
     "twonn 100x60x10": "dense 784-200-200-10, 100 clients × 60 steps × 10",
@@ -30,11 +32,12 @@ def cpu() -> str:
     """Seconds of a bare loop, and how many times as fast each engine is."""
     rows = []
     for line in _rounds("equal", "fedavg"):
-        ratios = (line.get(f"bare_over_{side}") for side in ("fast", "traced", "sequential"))
+        sides = ("fast", "scripted", "traced", "sequential")
+        ratios = (line.get(f"bare_over_{side}") for side in sides)
         told = ("—" if r is None else number(r) for r in ratios)
         rows.append([WORK[line["work"]], number(line["bare_s"], 3), *told])
-    head = ["work", "bare loop, seconds", "as `auto` computes", "one by one, traced", "untraced"]
-    return table(head, rows)
+    head = ["work", "bare loop, seconds", "as `auto` computes", "without a C++ compiler"]
+    return table([*head, "one by one, traced", "untraced"], rows)
 
 
 def sizes() -> str:
