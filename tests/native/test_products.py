@@ -40,11 +40,36 @@ def test_products_are_products(dtype: torch.dtype) -> None:
             lines.append(f"{kind}* {name} = ({kind}*)p[{len(tensors)}];")
             tensors.append(x)
         values = [value(name, x) for name, x in zip(names, (a, b, c), strict=True)]
-        lines += product(values[2], values[0], values[1], add=add, alpha=0.5)
-    head = '#include "step.hpp"\nextern "C" int run(int64_t, const int64_t*, char* const* p,'
-    text = "\n".join([head + " const int64_t*, char*) {", *lines, "return 0;", "}\n"])
+        lines += product(values[2], values[0], values[1], add=values[2] if add else None, alpha=0.5)
+    head = '#include "step.hpp"\nextern "C" int run(const int64_t*, char* const* p,'
+    text = "\n".join([head + " const int64_t*, char*, int64_t*) {", *lines, "return 0;", "}\n"])
     pointers = (ctypes.c_int64 * len(tensors))(*(x.data_ptr() for x in tensors))
-    assert built(text)(0, pointers, pointers, pointers, 0) == 0
+    assert built(text)(pointers, pointers, pointers, 0, pointers) == 0
     close = {torch.float32: 1e-5, torch.float64: 1e-13}[dtype]
     for found, exact in zip(tensors[2::3], wanted, strict=True):
         torch.testing.assert_close(found.double(), exact, rtol=close, atol=close * 10)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_added_may_lie_elsewhere(turned: bool) -> None:
+    """A bias of every row or column, one number, or weights that stay as they were."""
+    torch.manual_seed(0)
+    lines, tensors, found, wanted = list[str](), list[Tensor](), list[Tensor](), list[Tensor]()
+    for m, n, k in [(10, 40, 33), (13, 50, 16), (7, 1, 5)]:
+        for shape in [(n,), (m, 1), (1, 1), (m, n)]:
+            a, b, d = torch.randn(m, k), torch.randn(k, n), torch.randn(shape)
+            c = matrix(m, n, turned, torch.float32)
+            wanted.append(a.double() @ b.double() + d.double())
+            found.append(c)
+            values = list[Value]()
+            for x in (a, b, c, d):
+                lines.append(f"float* x{len(tensors)} = (float*)p[{len(tensors)}];")
+                values.append(value(f"x{len(tensors)}", x))
+                tensors.append(x)
+            lines += product(values[2], values[0], values[1], add=values[3])
+    head = '#include "step.hpp"\nextern "C" int run(const int64_t*, char* const* p,'
+    text = "\n".join([head + " const int64_t*, char*, int64_t*) {", *lines, "return 0;", "}\n"])
+    pointers = (ctypes.c_int64 * len(tensors))(*(x.data_ptr() for x in tensors))
+    assert built(text)(pointers, pointers, pointers, 0, pointers) == 0
+    for c, exact in zip(found, wanted, strict=True):
+        torch.testing.assert_close(c.double(), exact, rtol=1e-5, atol=1e-4)

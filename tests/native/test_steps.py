@@ -173,4 +173,4 @@ def test_a_damaged_program_is_compiled_again(
     place = build.folder()
     place.mkdir(parents=True)
     (place / found.name).write_bytes(b"no program")
-    assert build.built(text)(0, None, None, None, 0) == 9
+    assert build.built(text)(None, None, None, 0, None) == 9

@@ -84,7 +84,7 @@ def built(text: str) -> Any:
     except OSError as error:
         raise NotBuilt(str(error)) from None
     pointers = ctypes.POINTER(ctypes.c_int64)
-    run.argtypes = [ctypes.c_int64, pointers, pointers, pointers, ctypes.c_void_p]
+    run.argtypes = [pointers, pointers, pointers, ctypes.c_void_p, pointers]
     run.restype = ctypes.c_int
     return run
 

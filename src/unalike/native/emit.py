@@ -240,7 +240,7 @@ def _losses(node: fx.Node) -> bool:
 
 def _mm(e: Emitter, given: dict[str, Any], val: Tensor) -> Value:
     a, b, out = e.kept(given["self"]), e.kept(given["mat2"]), e.place(val)
-    return e.write(out, [a, b], lambda: product(out, a, b, add=False))
+    return e.write(out, [a, b], lambda: product(out, a, b))
 
 
 def _addmm(e: Emitter, given: dict[str, Any], val: Tensor) -> Value:
@@ -248,16 +248,13 @@ def _addmm(e: Emitter, given: dict[str, Any], val: Tensor) -> Value:
     beta, alpha, out = given["beta"], given["alpha"], e.place(val)
     p = e.kept(p)
     scaled = Lazy(
-        lambda names: names[0] if beta == 1 else f"({number(beta, val.dtype)} * {names[0]})",
-        [p],
-        out.shape,
-        val.dtype,
+        lambda names: f"({number(beta, val.dtype)} * {names[0]})", [p], out.shape, val.dtype
     )
 
     def code() -> list[str]:
-        there = beta == 1 and p.buffer.place is out.buffer.place
-        first = [] if there else computed(out, scaled)
-        return [*first, *product(out, a, b, add=True, alpha=alpha)]
+        if beta == 1:
+            return product(out, a, b, add=p, alpha=alpha)
+        return [*computed(out, scaled), *product(out, a, b, add=out, alpha=alpha)]
 
     over = [p] if p.lies_as(out) and _once(p, [p, a, b]) else []
     return e.write(out, [p, a, b], code, over)

@@ -23,11 +23,7 @@ class Buffer:
     dtype: torch.dtype
     size: int  # numbers
     same_as: "Buffer | None" = None  # another one, into which this result is written at once
-
-    @property
-    def place(self) -> "Buffer":
-        """The memory itself."""
-        return self if self.same_as is None else self.same_as.place
+    next: str = ""  # of a carry, which the first step reads elsewhere: where it is written
 
     @property
     def type(self) -> str:
@@ -52,7 +48,8 @@ class Value:
     @property
     def at(self) -> str:
         """Where it begins."""
-        name = self.buffer.place.name
+        over = self.buffer.same_as
+        name = self.buffer.name if over is None else over.next
         return f"({name} + {self.offset})" if self.offset else name
 
     def over(self, shape: tuple[int, ...]) -> tuple[int, ...]:

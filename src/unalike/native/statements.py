@@ -95,19 +95,26 @@ def summed(out: Value, x: Value | Lazy, dims: set[int]) -> list[str]:
     return [*text, f"{out.at}[{index(outer, last)}] = sum;", "}" * len(outer), "}"]
 
 
-def product(out: Value, a: Value, b: Value, *, add: bool, alpha: float = 1) -> list[str]:
-    """``out = a @ b``, or that added to it."""
-    if len({x.dtype for x in (out, a, b)}) > 1 or not out.dtype.is_floating_point:
+def product(
+    out: Value, a: Value, b: Value, *, add: Value | None = None, alpha: float = 1
+) -> list[str]:
+    """``out = a @ b``, or that added to something, which may be what is there."""
+    given = [x for x in (out, a, b, add) if x is not None]
+    if len({x.dtype for x in given}) > 1 or not out.dtype.is_floating_point:
         raise Unsupported("a product of other numbers than of one precision")
     (m, k), n = a.shape, b.shape[1]
-    strides = *a.strides, *b.strides, *out.strides
-    sizes = ", ".join(map(str, (m, n, k, *strides)))
-    call = f"product<{out.buffer.type}, {str(add).lower()}, {sizes}>"
-    return [f"{call}({a.at}, {b.at}, {out.at}, {number(alpha, out.dtype)});"]
+    added = (0, 0) if add is None else add.over(out.shape)
+    sizes = ", ".join(map(str, (m, n, k, *a.strides, *b.strides, *out.strides, *added)))
+    call = f"product<{out.buffer.type}, {str(add is not None).lower()}, {sizes}>"
+    more = "nullptr" if add is None else add.at
+    return [f"{call}({a.at}, {b.at}, {out.at}, {more}, {number(alpha, out.dtype)});"]
 
 
 def rows_chosen(out: Value, x: Value, rows: Value, limit: int) -> list[str]:
-    """Rows of ``x`` by their numbers; how many there are is 0 where all numbers are known to be."""
+    """Rows of ``x`` by their numbers; how many there are is 0 where all numbers are known to be.
+
+    Those are rows of the data, which are nowhere near: the next step's are fetched ahead.
+    """
     one = Value(x.buffer, x.offset, x.shape[1:], x.strides[1:])
     size, step = size_of(one.shape), rows.strides[0]
     if not one.in_order:
@@ -118,6 +125,10 @@ def rows_chosen(out: Value, x: Value, rows: Value, limit: int) -> list[str]:
     ]
     if limit:
         lines.append(f"if (row < 0 || row >= {limit}) return 2;")
-    where = f"{one.at} + row * {x.strides[0]}"
-    size_text = f"sizeof({out.buffer.type}) * {size}"
-    return [*lines, f"std::memcpy({out.at} + r * {size}, {where}, {size_text});", "}"]
+    where, bytes_ = f"{one.at} + row * {x.strides[0]}", f"sizeof({out.buffer.type}) * {size}"
+    lines.append(f"std::memcpy({out.at} + r * {size}, {where}, {bytes_});")
+    if not limit:
+        soon = f"{rows.buffer.name}_next[{rows.offset} + r * {step}]"
+        ahead = f"fetched({one.at} + {soon} * {x.strides[0]}, {bytes_});"
+        lines.append(f"if ({rows.buffer.name}_next) {ahead}")
+    return [*lines, "}"]

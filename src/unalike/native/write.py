@@ -28,7 +28,8 @@ class Written(NamedTuple):
 
     text: str
     constants: list[Tensor]  # after all inputs
-    bytes: int  # of memory for its results
+    bytes: int  # of memory for its results,
+    carried: int  # and behind that for the carry of one client, where nobody wants it in the end
 
 
 def written(
@@ -38,6 +39,14 @@ def written(
 
     ``same`` is computed once for each client. A pointer to each of ``order`` is handed over, which
     are all inputs of the graph, after those to the results.
+
+    The first step reads the carry where it comes from and writes it where it is to be, so that it
+    need not be copied. Instead of the carry itself, or beside it, a client may leave the way that
+    it went, as ``went`` of step.hpp says. Pointers for that come last: where ways begin, where they
+    are written or summed, what each client counts in a sum, lengths, and the longest for a sum.
+
+    Clients come in units: those of one are computed in a row, and a sum is made of them. Threads
+    that call the program at the same time take the next unit that nobody has taken.
     """
     e, constants = Emitter(), list[fx.Node]()
     e.same = set(same)
@@ -48,6 +57,8 @@ def written(
     }
     for node, name in names.items():
         e.given(node, name)
+    for i, node in enumerate(inputs.carry):
+        _value(e, node).buffer.next = f"w{i}"
     e.unmeasured = {e.of[n].buffer for n in inputs.rows}  # type: ignore[union-attr]
     e.drawn = {e.of[n].buffer for n in inputs.now[:1]}  # type: ignore[union-attr]
     nodes = list(graph.graph.nodes)
@@ -65,7 +76,8 @@ def written(
         memory.keep(s.out.buffer)
     memory.share(e.steps, {new.buffer for _, new in ends})
     text = _text(e, [*order, *constants], carry, ends, memory)
-    return Written(text, [n.meta["val"] for n in constants], memory.size)
+    held = sum(_bytes(x.buffer) for x in carry)
+    return Written(text, [n.meta["val"] for n in constants], memory.size, held)
 
 
 def _made_of_nothing(node: fx.Node) -> bool:
@@ -163,42 +175,86 @@ def _text(
     ends: list[tuple[Value, Value]],
     memory: _Memory,
 ) -> str:
-    """Pointers are those to results, to inputs, and to constants; strides are as many."""
-    begin, moment, n = list[str](), list[str](), len(carry)
+    """Pointers are those to results, to inputs, to constants, and to ends; strides are as many."""
+    begin, moment, n, at = list[str](), list[str](), len(carry), memory.size
     for i, x in enumerate(carry):
-        kind, size = x.buffer.type, x.buffer.size
-        begin.append(f"{kind}* const {x.buffer.name} = ({kind}*)(p[{i}] + j * strides[{i}]);")
-        start = f"p[{n + i}] + j * strides[{n + i}]"
-        begin.append(f"std::memcpy({x.buffer.name}, {start}, sizeof({kind}) * {size});")
+        kind, name, size = x.buffer.type, x.buffer.name, x.buffer.size
+        wanted = f"p[{i}] ? p[{i}] + j * strides[{i}] : work + {at}"
+        begin.append(f"{kind}* const w{i} = ({kind}*)({wanted});")
+        begin.append(f"const char* const s{i} = p[{n + i}] + j * strides[{n + i}];")
+        begin.append(f"if (!times[j]) std::memcpy(w{i}, s{i}, sizeof({kind}) * {size});")
+        moment.append(f"const {kind}* const {name} = s ? w{i} : (const {kind}*)s{i};")
+        at += _bytes(x.buffer)
     further = n + len(order)
     for i, node in enumerate(order, n):
         x = _value(e, node)
         kind, name = x.buffer.type, x.buffer.name
         where = f"p[{i}] + j * strides[{i}]"
-        if name[0] == "n":  # the strides of steps come last
+        if name[0] == "n":  # the strides of steps come after those of clients
             step = f"strides[{further}]"
             moment.append(f"const {kind}* const {name} = (const {kind}*)({where} + s * {step});")
+            if x.buffer in e.drawn:
+                after = f"s + 1 < times[j] ? {name} + {step} / sizeof({kind}) : nullptr"
+                moment.append(f"const {kind}* const {name}_next = {after};")
             further += 1
         elif name[0] != "c":
             begin.append(f"const {kind}* const {name} = (const {kind}*)({where});")
-    for b, at in memory.at.items():
-        begin.append(f"{b.type}* const {b.name} = ({b.type}*)(work + {at});")
+    for b, place in memory.at.items():
+        begin.append(f"{b.type}* const {b.name} = ({b.type}*)(work + {place});")
     before = [line for s in e.before for line in s.code()]
     steps = [line for s in e.steps for line in s.code()]
-    steps += [line for old, new in ends for line in copied(old, new)]
+    steps += [line for old, new in ends for line in copied(_next(old), new)]
     lines = [
         '#include "step.hpp"',
-        'extern "C" int run(int64_t clients, const int64_t* times, char* const* p,',
-        "                   const int64_t* strides, char* work) {",
-        "for (int64_t j = 0; j < clients; j++) {",
+        'extern "C" int run(const int64_t* plan, char* const* p, const int64_t* strides,',
+        "                   char* work, int64_t* next) {",
+        "const int64_t units = plan[0], *const ends = plan + 1, *const order = ends + units + 1;",
+        "const int64_t* const times = order + ends[units];",
+        "int64_t unit;",
+        "while ((unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < units) {",
+        "for (int64_t i = ends[unit]; i < ends[unit + 1]; i++) {",
+        "const int64_t j = order[i];",
+        "const bool first = i == ends[unit];",
         *begin,
         *before,
         "for (int64_t s = 0; s < times[j]; s++) {",
         *moment,
         *steps,
         "}",
+        *_gone(carry, n + len(order), further),
+        "}",
         "}",
         "return 0;",
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _next(carry: Value) -> Value:
+    """Where a carry is written."""
+    x = carry.buffer
+    return Value(Buffer(x.next, x.dtype, x.size), carry.offset, carry.shape, carry.strides)
+
+
+def _gone(carry: list[Value], first: int, strides: int) -> list[str]:
+    """The ways that a client went; their pointers and their strides begin with these numbers."""
+    n, lines = len(carry), list[str]()
+    u, lengths, longest = (f"p[{first + 2 * n + i}]" for i in range(3))
+    for i, x in enumerate(carry):
+        if x.dtype.is_floating_point:
+            kind = x.buffer.type
+            start = f"({kind}*)(p[{first + i}] + j * strides[{strides + i}])"
+            target = f"({kind}*)(p[{first + n + i}] + at * strides[{strides + n + i}])"
+            call = f"went<{kind}>(w{i}, {start}, {target}, {x.buffer.size}, u, first)"
+            lines.append(f"if (p[{first + i}]) squares += {call};")
+    return [
+        f"if ({lengths}) {{",
+        f"const double* const u = {u} ? (const double*){u} + j : nullptr;",
+        "const int64_t at = u ? unit : j;",
+        "double squares = 0;",
+        *lines,
+        "const double length = std::sqrt(squares);",
+        f"((double*){lengths})[j] = length;",
+        f"if (u && !(length <= *(const double*){longest})) break;  // no sum of this unit",
+        "}",
+    ]
