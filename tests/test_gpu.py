@@ -132,6 +132,18 @@ def test_compiled_steps_are_the_same_again(monkeypatch):
     assert torch.equal(one, two)
 
 
+@pytest.mark.parametrize("engine", [{"tf32": True}, {"bf16": True}], ids=str)
+def test_descent_in_the_pass_of_its_product(engine, monkeypatch):
+    """Rounded products differ from exact ones by what rounding is, compiled or not."""
+    model = {"model": {"name": "mlp", "hidden": [64, 64]}}
+    exact, plain = (
+        final(made("fedavg", {"kind": "vectorized", **e}, **model)) for e in ({}, engine)
+    )
+    monkeypatch.setattr(choice, "LONG", 0)
+    merged = final(made("fedavg", {"kind": "vectorized", **engine}, **model))
+    assert gap(exact, merged) <= 2 * gap(exact, plain) + 1e-4
+
+
 @pytest.mark.filterwarnings("ignore:a local step of this model")  # the spectral norm's, recorded
 @pytest.mark.parametrize("name", SWITCHES)
 def test_switches(name, record_property):

@@ -73,3 +73,14 @@ def joined(outputs: int, most: int, wide: int, plain: bool) -> int:
 def pooled(channels: int) -> int:
     """How many pixels a program takes together with that many channels."""
     return max(16, 2048 // channels)
+
+
+NARROW = Blocks(16, 32, 128, 4, 3)  # few rows x outputs along inputs
+
+
+def step(rows: int, width: int) -> Blocks:
+    """For outputs x inputs along few rows of numbers of so many bytes, added to weights."""
+    k = power(rows, 16, 64)
+    if width == 2:
+        return Blocks(64, 64, k, 4, 1)
+    return Blocks(32, 128, k, 4, 1)

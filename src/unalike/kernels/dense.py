@@ -1,0 +1,75 @@
+"""Dense layers of many clients, each with weights of its own and a small minibatch.
+
+With few rows a product reads every weight once, so that passes over the weights are what it costs.
+``moved`` takes a step of descent in the pass that makes the gradient, which is never written down;
+``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's speed.
+Compiled steps use them (``engine/merging.py``); a derivative would be of no use there.
+"""
+
+import torch
+from torch import Tensor
+
+from unalike.kernels import plan
+from unalike.kernels.available import available, small
+from unalike.kernels.linear import weight_gradient
+from unalike.kernels.registry import fake, operator
+
+FEW = 16  # rows of a narrow product, or of a gradient in single precision, at most
+LONG = 256  # inputs from which on it is faster than the library's
+
+
+def _fits(*tensors: Tensor) -> bool:
+    """Whether our own kernels are to compute this, in single precision only if it is rounded."""
+    exact = torch.backends.cuda.matmul.fp32_precision != "tf32"
+    if exact and any(t.element_size() == 4 for t in tensors[1:]):
+        return False
+    return all(available(t) and small(t[0].numel()) for t in tensors)
+
+
+@operator("moved", "(Tensor w, Tensor g, Tensor x, Tensor step) -> Tensor")
+def moved(w: Tensor, g: Tensor, x: Tensor, step: Tensor) -> Tensor:
+    """Weights [n, O, I] plus ``step``, one number, times g' x of g [n, B, O] and x [n, B, I]."""
+    if not (_fits(w, g, x) and w.is_contiguous()):
+        return torch.addcmul(w, weight_gradient(x, g), step.to(w.dtype))
+    from unalike.kernels.device import dense as kernels
+
+    n, rows, inputs = x.shape
+    outputs, out = g.shape[2], torch.empty_like(w)
+    blocks = plan.step(rows, x.element_size())
+    kernels.move[(-(-inputs // blocks.n), -(-outputs // blocks.m), n)](
+        w, g, x, step, out,
+        rows, outputs, inputs, *g.stride(), *x.stride(),
+        ROUND=x.dtype == torch.float32, BB=blocks.k, BO=blocks.m, BI=blocks.n,
+        num_warps=blocks.warps,
+    )  # fmt: skip
+    return out
+
+
+@fake("moved")
+def _(w: Tensor, g: Tensor, x: Tensor, step: Tensor) -> Tensor:
+    return torch.empty_like(w)
+
+
+@operator("narrow", "(Tensor x, Tensor w) -> Tensor")
+def narrow(x: Tensor, w: Tensor) -> Tensor:
+    """Few rows [n, B, I] times weights [n, O, I]."""
+    plain = x.stride(2) == w.stride(2) == 1 and x.dtype == w.dtype == torch.float32
+    if not (plain and _fits(w, x) and x.shape[1] <= FEW):
+        return torch.bmm(x, w.transpose(1, 2))
+    from unalike.kernels.device import dense as kernels
+
+    n, rows, inputs = x.shape
+    outputs, y = w.shape[1], x.new_empty(len(x), x.shape[1], w.shape[1])
+    blocks = plan.NARROW
+    kernels.multiply[(-(-outputs // blocks.n), n)](
+        x, w, y,
+        rows, outputs, inputs, x.stride(0), x.stride(1), w.stride(0), w.stride(1),
+        ROUND=True, BB=blocks.m, BO=blocks.n, BI=blocks.k,
+        num_warps=blocks.warps, num_stages=blocks.stages,
+    )  # fmt: skip
+    return y
+
+
+@fake("narrow")
+def _(x: Tensor, w: Tensor) -> Tensor:
+    return x.new_empty(len(x), x.shape[1], w.shape[1])
