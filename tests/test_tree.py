@@ -1,10 +1,12 @@
 """Arithmetic on nested collections of tensors."""
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from unalike import tree
 
@@ -149,3 +151,23 @@ def test_the_gradient_of_a_squared_cosine() -> None:
     torch.testing.assert_close(found, wanted)
     alone = each[tree.cos2](tree.row(a, 1), tree.row(b, 1))
     torch.testing.assert_close(alone, tree.map(lambda x: x[1], wanted))
+
+
+def test_any_tree_is_gone_through_as_pytorch_does() -> None:
+    """What is not made of dicts, lists and records is left to it."""
+    x = torch.ones(2)
+    whole = {"b": Pair({"w": x}, x + 1), "a": [x, (None, "text", 3)], "none": {}}
+    odd = {**whole, "ordered": OrderedDict(q=x + 2), "empty": (), "deep": [Pair({}, x)]}
+    assert [id(v) for v in tree.leaves(odd)] == [id(v) for v in pytree.tree_leaves(odd)]
+
+    def doubled(v: object) -> object:
+        return 2 * v if isinstance(v, Tensor) else v
+
+    got, want = tree.map(doubled, odd), pytree.tree_map(doubled, odd)
+    assert pytree.tree_structure(got) == pytree.tree_structure(want)
+    for a, b in zip(tree.leaves(got), tree.leaves(want), strict=True):
+        assert torch.equal(a, b) if isinstance(a, Tensor) else a == b
+    with pytest.raises(ValueError, match=r"(?i)key|match"):
+        tree.map(torch.add, {"a": x}, {"b": x})
+    with pytest.raises(ValueError, match=r"(?i)type|match|node"):
+        tree.map(torch.add, pair(), {"a": x})

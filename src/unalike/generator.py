@@ -5,7 +5,6 @@ Everything in this package draws from keys (``rng.py``). A module of the user's 
 back afterwards, so that the same seed gives the same bytes, whatever else draws from it.
 """
 
-import pickle
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -44,9 +43,13 @@ def draws(f: Callable[[], Any]) -> str:
 
 def states() -> dict[str, Any]:
     """Where the global generators are, by name."""
+    numpy = np.random.get_state(legacy=False)
+    assert isinstance(numpy, dict), "what it is by definition"
+    held = numpy.pop("state")  # of a generator of whatever kind: arrays and numbers
+    inner = [x.tobytes() if isinstance(x, np.ndarray) else x for x in held.values()]
     return {
         TORCH: torch.default_generator.get_state().numpy().tobytes(),
-        "NumPy's global generator": pickle.dumps(np.random.get_state()),
+        "NumPy's global generator": (numpy, inner),
         "Python's random module": random.getstate(),
     }
 

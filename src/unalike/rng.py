@@ -60,7 +60,7 @@ class ClientStream(IntEnum):
 
 
 SCARCE = 50  # how many times a sample are so many that drawing it twice finds enough of them
-PART = 1 << 18  # numbers that are drawn at once
+PART = 1 << 16  # numbers that are drawn at once: more would not stay in a cache
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 
 

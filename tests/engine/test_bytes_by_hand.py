@@ -56,6 +56,18 @@ def test_uploads_as_they_travel(codec: str, topology: Topology) -> None:
     assert tuple(map(sum, zip(*found, strict=True))) == counted(topology, up)
 
 
+@pytest.mark.parametrize("codec", ["none", "topk and eight_bit"])
+@pytest.mark.parametrize(
+    "topology", [Star(), Rotating(), Clusters(2, 2), Clusters(2, 2, cloud=True)]
+)
+def test_parameters_are_those_before_compression(codec: str, topology: Topology) -> None:
+    """Every message is a model: 188 numbers, to the cohort and back, and between servers."""
+    rounds = run(topology, *CODECS[codec][0]).rounds
+    messages = counted(topology, 0)[3]
+    assert sum(r.worked["parameters"] for r in rounds) == messages * N
+    assert sum(r.traffic.messages for r in rounds) == messages
+
+
 @pytest.mark.parametrize("topology", [Ring(), Ring(2), Complete()])
 @pytest.mark.parametrize(
     ("method", "vectors"), [("fedavg", N), ("scaffold", 2 * N), ("lg_fedavg", 21), ("fedper", 167)]
@@ -67,6 +79,7 @@ def test_models_between_neighbours(method: str, vectors: int, topology: Topology
         hops = CLIENTS * beside
         assert done.traffic == (0, 0, hops * 4 * vectors, hops)
         assert done.load == (hops * 4 * vectors, 2 * 4 * vectors)  # a link is used both ways
+        assert done.worked["parameters"] == done.worked["parameters_all"] == hops * vectors
 
 
 @pytest.mark.parametrize(

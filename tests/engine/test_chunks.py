@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike.engine import chunks as chunking
-from unalike.engine import simulate
+from unalike.engine import together as calling
 from unalike.engine.chunks import chunks, most, shares
 from unalike.engine.gather import Gathered
 
@@ -82,7 +82,7 @@ def test_pieces_of_a_call_are_answers_of_their_own(
     def played(call: int, workers: int) -> tuple[Any, int, int]:
         monkeypatch.setattr(chunking, "FEW_BYTES", 0)
         monkeypatch.setattr(chunking, "CALL_BYTES", call)
-        calls, pieces, clients = [0], [0], simulate.client
+        calls, pieces, clients = [0], [0], calling.client
         taken = Gathered.take
 
         def called(*args: Any) -> Any:
@@ -94,7 +94,7 @@ def test_pieces_of_a_call_are_answers_of_their_own(
             taken(self, part)
 
         with monkeypatch.context() as m:
-            m.setattr(simulate, "client", called)
+            m.setattr(calling, "client", called)
             m.setattr(Gathered, "take", take)
             x = play(recipe, data, 2, traced=True, workers=workers).x
         return x, calls[0], pieces[0]

@@ -1,9 +1,15 @@
 """Servers hear their neighbours: the same as a product with the matrix of weights."""
 
+from typing import Any
+
 import pytest
 import torch
+from federations import composed, federation, network_task, play
 
+from unalike import tree
+from unalike.engine import combine as summing
 from unalike.engine.combine import _by_columns, _by_rank, combine
+from unalike.parts.topology import Ring
 
 
 def graph(n: int, degree: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -45,3 +51,21 @@ def test_more_columns_than_are_summed_at_a_time() -> None:
         torch.testing.assert_close(
             _by_columns(v.clone(), edges, weights), torch.tensordot(matrix, v, dims=1)
         )
+
+
+@pytest.mark.parametrize(
+    "method", ["scaffold", "fedadam", "fedproto", "lg_fedavg", "superfed_mm", "aaggff_s", "fedep"]
+)
+def test_methods_do_not_tell_the_ways_apart(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few links models are summed where they are, with many as a matrix product."""
+    task, _ = network_task("dense", torch.float64)
+    data = federation(sizes=[3 + i % 4 for i in range(14)], dtype=torch.float64)
+
+    def run(dense: int) -> dict[str, Any]:
+        monkeypatch.setattr(summing, "DENSE", dense)
+        played = play(composed(task, data, method, topology=Ring()), data, 3)
+        return tree.named(played.states[-1].stack)
+
+    few, many = run(0), run(1000)
+    for name, v in few.items():
+        torch.testing.assert_close(v, many[name])

@@ -11,6 +11,7 @@ from unalike.engine.cross import cross
 from unalike.engine.landscape import direction, places, plane
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
+from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.rounds import rounds
 
@@ -64,6 +65,49 @@ def test_the_middle_of_a_landscape_is_the_model(own_test: bool) -> None:
     judged = made.evaluator(state).clients["global"]["loss"][0]
     assert found["loss"][1][1] == pytest.approx(judged, abs=1e-6)
     assert len({v for row in found["loss"] for v in row}) == 9
+
+
+EVERYTHING = {"line": 3, "cross": 4, "landscape": 3, "new_client_steps": [1, 3]}
+
+
+@pytest.mark.parametrize("topology", ["star", "ring", "clusters", "gossip"])
+@pytest.mark.parametrize(
+    ("method", "ensemble"),
+    [("superfed_mm", "weights"), ("fedavg", "votes"), ("lg_fedavg", "weights")],
+)
+def test_everything_that_can_be_asked_for_on_every_topology(
+    method: str, ensemble: str, topology: str
+) -> None:
+    """More models than a landscape has points, or one mean of all clients' models."""
+    raw = {
+        "rounds": 1,
+        "data": {"name": "digits"},
+        "partition": {"name": "iid", "clients": 9},
+        "split": {"new_clients": 2, "validation": 0.2, "test": 0.2},
+        "model": {"name": "mlp", "hidden": [4]},
+        "method": method,
+        "topology": topology,
+        "evaluation": {**EVERYTHING, "ensemble": ensemble},
+    }
+    made = experiment(parse(raw))
+    (step,) = rounds(made)
+    assert step.clients is not None
+    several = method != "fedavg" or topology != "star"  # models that differ
+    assert ("cross" in step.clients) == several
+    assert "steps" in step.clients
+    if several:
+        own = step.clients["local"]["accuracy"]
+        values = step.clients["cross"]["values"]
+        assert [values[i][i] for i in range(4)] == pytest.approx(own[:4], abs=1e-6)
+    assert ("landscape" in step.clients) == (method != "lg_fedavg")
+    if method != "lg_fedavg":
+        model = made.recipe.algorithm.model(step.progress.state.servers[0], made.course.judging)
+        assert model is not None
+        e, rows = made.federation.examples, made.federation.rows(TEST)
+        at = torch.cat([rows.of(i) for i in range(7)])
+        out = made.recipe.algorithm.task.outputs(model, e.x[at], torch.zeros(len(at), 0))
+        loss = float(nn.functional.cross_entropy(out, e.y[at]))
+        assert step.clients["landscape"]["loss"][1][1] == pytest.approx(loss, abs=1e-5)
 
 
 def test_directions_have_the_length_of_every_filter() -> None:

@@ -49,12 +49,14 @@ def fused(monkeypatch: pytest.MonkeyPatch, compiler: Any, clients: int, way: str
 
     def prepared(self: Simulation, *args: Any, **options: Any) -> None:
         prepare(self, *args, **options)
-        self._chunks = lambda plan: iter([[torch.arange(len(plan.ids))]])  # as on a GPU: one call
-        self._fuse = partial(Fused, clients=clients, programs=programs)
+        self._chunks = lambda plan, *_: iter(
+            [[torch.arange(len(plan.ids))]]
+        )  # as on a GPU: one call
+        self.fuse = partial(Fused, clients=clients, programs=programs)
         if way == "graphs":
-            self._repeat = Graphs(lambda body: body)
+            self.repeat = Graphs(lambda body: body)
         if way == "calls":
-            self._calls = Calls(lambda body: body, torch.device("cpu"))
+            self.calls = Calls(lambda body: body, torch.device("cpu"))
 
     monkeypatch.setattr(Simulation, "__init__", prepared)
 

@@ -42,7 +42,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Again:
 
     def prepared(self: Simulation, *args: Any, **options: Any) -> None:
         prepare(self, *args, **options)
-        self._repeat = Graphs(watch)
+        self.repeat = Graphs(watch)
 
     monkeypatch.setattr(Simulation, "__init__", prepared)
     return watch
@@ -74,7 +74,7 @@ def test_whole_calls(method, monkeypatch):
 
     def prepared(self: Simulation, *args: Any, **options: Any) -> None:
         prepare(self, *args, **options)
-        self._calls = Calls(watch, CPU)
+        self.calls = Calls(watch, CPU)
 
     monkeypatch.setattr(Simulation, "__init__", prepared)
     replayed = play(recipe, data, 4, batch_size=3)

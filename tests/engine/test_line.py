@@ -32,7 +32,7 @@ def superfed(engine: str = "auto", points: int = 5, **settings: Any) -> Experime
         federation(ROWS, 3),
         linear(10 * EYE),
         method={"name": "superfed_mm", "at": 0.25, **settings},
-        evaluation={"line": points},
+        evaluation={"line": points, "every": 1},
         engine={"kind": engine},
     )
     keep(made.simulation, {k: {"weight": 10 * SWAP} for k in range(3)})
@@ -103,6 +103,7 @@ def test_without_validation_rows_there_is_no_common_point() -> None:
     )
     assert set(sections) == {"oracle"}
     assert "common" not in told
+    assert set(line.chosen({"local": judged(0.1)}, "accuracy")[0]) == {"oracle"}  # of one model
 
 
 def test_what_is_written_down() -> None:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from unalike import rng
 from unalike.batches import Batch, Batches
 from unalike.draws import alone, draw
-from unalike.engine import scripted, simulate
+from unalike.engine import scripted
+from unalike.engine import together as calling
 from unalike.engine import traced as tracing
 from unalike.engine.traced import Traced
 from unalike.errors import RunWarning, warn_once
@@ -130,7 +131,7 @@ def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     task, data = network_task("dense")
     recipe = composed(task, data, "fedavg", **sampled(1.0))
     play(recipe, data, 1, batch_size=2, traced=True, workers=2)  # every shape is traced
-    monkeypatch.setattr(simulate, "client", called)
+    monkeypatch.setattr(calling, "client", called)
     monkeypatch.setattr(scripted.Scripted, "__call__", looped)
     rounds = 3
     play(recipe, data, rounds, batch_size=2, traced=True, workers=2)

@@ -58,3 +58,12 @@ def adapt(recipe: Recipe, server: Any, memory: Any, ups: Uploads, cohort: Cohort
 def _on(x: Tree, p: Tensor) -> Tensor:
     """Mixing weights on the device of a model."""
     return p.to(next(iter(tree.leaves(x)), p).device)
+
+
+def log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -> None:
+    """Add what a server's rule records: a number, or one of each of its clients."""
+    for name, value in told.items():
+        if isinstance(value, Tensor):
+            rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
+            value = rows.index_put((ids,), value.double().cpu())
+        logged[name] = value

@@ -16,7 +16,8 @@ AT_ONCE = 64  # the most clients whose answers wait for one another,
 AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
 FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
 GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped;
-CALL_BYTES = 64 << 20  # of models that one call computes
+CALL_BYTES = 64 << 20  # of models that one call computes;
+CALL_ROWS = 1 << 21  # of minibatches, where workers share one call
 COPIES = 8  # weights, gradient, next weights, moments and the temporaries between them
 
 
@@ -110,7 +111,13 @@ def shares(steps: np.ndarray, count: int) -> list[Tensor]:
 
 
 def calls(
-    sizes: np.ndarray, epochs: np.ndarray, batch: int, model: int, workers: int, largest: int = 0
+    sizes: np.ndarray,
+    epochs: np.ndarray,
+    batch: int,
+    model: int,
+    workers: int,
+    largest: int = 0,
+    whole: bool = False,
 ) -> Iterator[list[Tensor]]:
     """Positions of the clients of each call, in pieces whose sums are made one by one.
 
@@ -124,6 +131,8 @@ def calls(
         model: Bytes of one.
         workers: How many compute at the same time.
         largest: The most clients of a piece; 0 for what is fast.
+        whole: Whether workers share the clients of a call, which are then as many as possible and,
+            where all are held, one piece in ascending order. Numbers are the same.
     """
     steps = np.ceil(sizes * epochs / batch)
     own = np.minimum(2 ** np.ceil(np.log2(sizes)), batch)
@@ -131,12 +140,18 @@ def calls(
     at_once = largest or min(AT_ONCE, max(AT_ONCE_BYTES // model, 1))
     for width in np.unique(widths)[::-1]:
         here = np.flatnonzero(widths == width)
-        groups = workers if len(here) * model <= FEW_BYTES else GROUPS
+        few = len(here) * model <= FEW_BYTES
+        rows = -(-len(here) * int(steps[here].max()) * batch // CALL_ROWS)
+        if whole and few and rows == 1 and own[here].min() == own[here].max():
+            yield [torch.from_numpy(here)]
+            continue
+        groups = workers if few else GROUPS
         count = groups * -(-len(here) // (groups * at_once))
         parts = (part for some in shares(steps[here], count) for part in some.split(at_once))
         pieces = [torch.from_numpy(here)[part] for part in parts]
-        count = max(workers, -(-len(here) * model // CALL_BYTES))
-        yield from _put_together(pieces, [own[p.numpy()].max() for p in pieces], count)
+        count = rows if whole else max(workers, -(-len(here) * model // CALL_BYTES))
+        for call in _put_together(pieces, [own[p.numpy()].max() for p in pieces], count):
+            yield [torch.cat(call).sort().values] if whole and few else call
 
 
 def _put_together(pieces: list[Tensor], widths: list[float], count: int) -> Iterator[list[Tensor]]:

@@ -37,6 +37,15 @@ def combine(x: Tree, edges: Tensor, weights: Tensor) -> Tree:
     return tree.map(lambda v: _by_rank(v, edges.to(v.device), weights.to(v)), x)
 
 
+def spared(told: Tree, models: Tree) -> Tree:
+    """What servers tell, with a copy of all but their models, which ``combine`` may overwrite.
+
+    A method replaces the models by what it hears, but may need the rest as it was told.
+    """
+    ours = {id(v) for v in tree.leaves(models)}
+    return tree.map(lambda v: v if id(v) in ours else v.clone(), told)
+
+
 def _by_columns(v: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
     """Some columns of all servers at a time, which stay in the cache while all are summed."""
     receivers, degree = edges[:, 0].unique_consecutive(return_counts=True)

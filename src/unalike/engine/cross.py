@@ -16,11 +16,11 @@ from unalike.tree import Tree
 def cross(examiner: Examiner, downs: Tree, most: int, metric: str) -> dict[str, Any]:
     """The metric of the model of each of some clients (rows) on the test rows of each (columns).
 
-    The first ``most`` clients with test rows: their numbers mean nothing. Empty where clients with
-    the same download have the same model.
+    The first ``most`` clients with test rows: their numbers mean nothing. Empty where all clients
+    have the same model: neither a method nor a graph gives them different ones.
     """
     rows = examiner.own.get("local")
-    if rows is None or not examiner.algorithm.personal_models:
+    if rows is None or (examiner.servers == 1 and not examiner.algorithm.personal_models):
         return {}
     ids = [i for i in range(len(rows.sizes)) if rows.sizes[i]][:most]
     at = torch.cat([rows.of(i) for i in ids]).to(examiner.x.device)

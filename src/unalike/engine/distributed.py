@@ -147,7 +147,7 @@ class Reduced:
         if bool(wanted.any()):
             u = torch.tensor([counts[i] for i in here[wanted].tolist()], dtype=torch.float64)
             some = tree.row(ups, wanted)
-            part = tree.map(lambda x: torch.tensordot(u.to(x), x, dims=1), some)
+            part = tree.mean(u, some)
         return self.ranks.sum(part)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.algorithm import Algorithm
 from unalike.engine.course import Course
-from unalike.engine.judging import merged, outputs, side_by_side
+from unalike.engine.judging import Each, merged, outputs, side_by_side
 from unalike.engine.landscape import places, plane
 from unalike.engine.line import chosen
 from unalike.engine.loop import State
@@ -57,15 +57,16 @@ class Evaluator:
         ensemble: Ensemble = "probabilities",
         line: str = "",
         late: int = 0,
+        each: Each | None = None,
     ) -> None:
         """``tests`` are the features and targets of the servers' own test set, if they have one.
 
         ``line`` is the metric that chooses points between shared and own models, if any are;
-        ``late`` is how many of the last clients join late.
+        ``late`` is how many of the last clients join late, ``each`` shares work out to cores.
         """
         self.course, self.transport = course, course.transport
         self.key, self.ensemble, self.tests = rng.stream(seed, "evaluation"), ensemble, tests
-        self.line, self.late = line, late
+        self.line, self.late, self.each = line, late, each
 
     @property
     def algorithm(self) -> Algorithm:
@@ -138,7 +139,7 @@ class Evaluator:
         if models[0] is None:
             together = self.transport.ensemble(downs, x, noise, self.ensemble)
             return task.judge(together, y, one, 1)
-        said = (outputs(task, w, x, noise) for w in models if w is not None)
+        said = (outputs(task, w, x, noise, each=self.each) for w in models if w is not None)
         return side_by_side([task.judge(out, y, one, 1) for out in said])
 
 

@@ -15,7 +15,6 @@ ensemble of the clients, in which every client counts the same.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from unalike.engine import line
 from unalike.engine.judging import (
     MANY,
     USUAL,
+    Each,
     Exam,
     at_once,
     judging,
@@ -58,7 +58,7 @@ class Examiner:
         key: Key,
         kept: Callable[[Tensor], Tree],
         home: Tensor,
-        each: Callable[[Callable[[int], Any], list[int]], list[Any]],
+        each: Each,
         *,
         vectorized: bool,
         chunk: int,
@@ -110,26 +110,39 @@ class Examiner:
         if exam.adversary:
             self.probe = Probe(self.task, federation.examples.protected, tuple(x.shape[1:]))
         self.learn, self.key = own["train"], key
+        self._seen: list[tuple[Rows, Params, Tensor]] = []  # what models said in an evaluation
         # What judging draws belongs to the row, so that it is the same for every engine and model.
         self.noise = rng.normal(rng.fold_in(key.to(x.device), 0), len(x), self.task.draws)
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Every section, from what the servers send (stacked) and the models they have."""
+        """Every section, from what the servers send (stacked) and the models they have.
+
+        Models are one for each server, or one for all; of others only ``global`` is judged.
+        """
+        self._seen.clear()
+        if len(models) not in (1, self.servers):
+            rows = self.pooled
+            return {} if rows is None else {"global": self._together(rows, downs, models)}
         found = {name: self._own(rows, downs, models[0]) for name, rows in self.own.items()}
         if self.points and self.algorithm.personal_models and models[0] is not None:
             found |= self._line(downs, tree.stack(list(models)))
         if self.probe is not None and "local" in found:
             found["local"].metrics.update(self._told(self.probe, downs, models))
         if self.pooled is not None:
-            one = torch.zeros(len(self.pooled.order), dtype=torch.long)
-            y, said = self.y[self._at(self.pooled)], self._shared(self.pooled, downs, models)
-            found["global"] = side_by_side([self.task.judge(out, y, one, 1) for out in said])
+            found["global"] = self._together(self.pooled, downs, models)
         if self.strangers is not None:
             rows = self.strangers
             y, said = self.y[self._at(rows)], self._shared(rows, downs, models, apart=True)
             each = [self.task.judge(out, y, rows.owner, len(rows.sizes)) for out in said]
             found["new"] = merged(side_by_side(each), len(each))
+        self._seen.clear()
         return found
+
+    def _together(self, rows: Rows, downs: Tree, models: Sequence[Params | None]) -> Judged:
+        """Every model on rows of which nobody asks whose they are."""
+        one = torch.zeros(len(rows.order), dtype=torch.long)
+        y, said = self.y[self._at(rows)], self._shared(rows, downs, models)
+        return side_by_side([self.task.judge(out, y, one, 1) for out in said])
 
     def ensemble(self, downs: Tree, x: Tensor, noise: Tensor, how: str) -> Tensor:
         """What all clients' models say together of rows that a server sends."""
@@ -190,7 +203,10 @@ class Examiner:
             out = self._client_by_client(rows, partial(self._stacked, downs))
         else:
             w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
-            out = self._one(rows, model if w is None else w, apart=True)
+            w = model if w is None else w
+            out = self._one(rows, w, apart=True)
+            if w is not None and not self.task.network.batch_dependent:
+                self._seen.append((rows, w, out))
         return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
 
     def _told(
@@ -200,7 +216,7 @@ class Examiner:
         test = self.own["local"]
 
         def one(i: int) -> list[float]:
-            whole = models[int(self.home[self.acts_as[i]])]
+            whole = models[int(self.home[self.acts_as[i]]) % len(models)]
             w = self.model(downs, int(self.acts_as[i]), whole)
             seen, unseen = (rows.of(i).to(self.x.device) for rows in (self.learn, test))
             return probe(w, self.x[seen], self.x[unseen], rng.fold_in(self.key, i))
@@ -212,7 +228,7 @@ class Examiner:
         """Every point of the line from a server's model to each client's own, on its own rows."""
 
         def at(point: float, clients: Tensor) -> Params:
-            near = tree.row(models, self.home[self.acts_as[clients]])
+            near = tree.row(models, self.home[self.acts_as[clients]] % len(tree.leaves(models)[0]))
             mixed: Params = tree.lerp(near, self._stacked(downs, clients, "far_end"), point)
             return mixed
 
@@ -243,8 +259,11 @@ class Examiner:
             return self._client_by_client(
                 rows, lambda ids: tree.map(lambda v: v.expand(len(ids), *v.shape), w)
             )
-        at = self._at(rows)
-        return outputs(self.task, w, self.x[at], self.noise[at])
+        for known, v, out in self._seen:  # common rows may be those that clients were tested on
+            same = known is rows and v.keys() == w.keys()
+            if same and all(torch.equal(v[k], x) for k, x in w.items()):
+                return out
+        return outputs(self.task, w, self.x, self.noise, self._at(rows), self.each)
 
     def _client_by_client(self, rows: Rows, weights: Weights) -> Tensor:
         busy = np.flatnonzero(rows.sizes)
@@ -255,7 +274,7 @@ class Examiner:
         def alone(i: int) -> Tensor:
             at = rows.of(i).to(self.x.device)
             w = tree.row(weights(torch.tensor([i])), 0)
-            return outputs(self.task, w, self.x[at], self.noise[at])
+            return outputs(self.task, w, self.x, self.noise, at)
 
         return torch.cat(self.each(alone, busy.tolist()))
 

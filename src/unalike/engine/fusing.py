@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, fx
 
 from unalike import mapped, tree
+from unalike.engine.merging import merge
 from unalike.engine.recording import recorded
 from unalike.errors import warn_once
 from unalike.gradient import counted, took
@@ -92,7 +93,7 @@ class Programs:
             graph = recorded(results, tensors)
         structure, inside = noted
         graph.graph.eliminate_dead_code()
-        if not busy(graph.graph):
+        if not (merge(graph.graph) or busy(graph.graph)):
             return None
         for node in graph.graph.nodes:
             node.meta.clear()  # tensors of this step, which nobody needs any more

@@ -6,7 +6,7 @@ has seen the others. Should the guard refuse one that was summed, or a rule ask 
 sum, the round is played again with every answer held: clients are pure, so it is the same round.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from unalike import channel, tree
 from unalike.channel import Channel
 from unalike.engine.guard import Guard
-from unalike.engine.transport import Replies, Sums, Work
+from unalike.engine.transport import Ahead, Replies, Sums, Work
 from unalike.tree import Tree
 from unalike.uploads import NotSummed, Sealed, Stacked, Summed, Uploads
 
@@ -50,19 +50,31 @@ class Gathered:
         self.work += part.work
         if not len(part.ids):
             return
-        self.sent.append(channel.sizes(part.wire, len(part.ids)))
-        ups = decoded(self.members, part.wire)
-        norm = lengths(ups, len(part.ids)) if part.lengths is None else part.lengths
+        n, ups = len(part.ids), None
+        if part.totals:
+            self.sent.append(torch.full((n,), tree.size_bytes(part.totals[0])))
+        else:
+            self.sent.append(channel.sizes(part.wire, n))
+            ups = decoded(self.members, part.wire)
+        norm = lengths(ups, n) if part.lengths is None else part.lengths
         numbers = {k: v.cpu() for k, v in part.stats.items()}
         for value in numbers.values():
             norm = norm + torch.where(torch.isfinite(value), 0.0, torch.nan)
         self.ids.append(part.ids)
         self.norms.append(norm)
         self.stats.append(numbers)
-        self._keep(part.ids, ups, norm, numbers)
+        if part.totals:
+            self._keep_sums(part.ids, part.totals, norm, numbers)
+        else:
+            self._keep(part.ids, ups, norm, numbers)
 
     def _keep(self, ids: Tensor, ups: Tree, norm: Tensor, numbers: dict[str, Tensor]) -> None:
         raise NotImplementedError
+
+    def _keep_sums(
+        self, ids: Tensor, totals: Sequence[Tree], norm: Tensor, numbers: dict[str, Tensor]
+    ) -> None:
+        raise NotSummed  # of single uploads nobody asked for a sum
 
     @property
     def bytes(self) -> Tensor:
@@ -155,8 +167,32 @@ class Running(Gathered):
             self._add(tree.row(ups, usable) if not usable.all() else ups, u[usable])
             self.summed |= set(ids[usable].tolist())
 
+    def beforehand(self, sizes: Tensor) -> Ahead | None:
+        """What clients of these sizes count, if that is known before they answer.
+
+        Whatever the others send, an update no longer than the model is not refused.
+        """
+        try:
+            u = self.ahead({"examples": sizes.float()})
+        except KeyError:  # it depends on what they report
+            return None
+        return Ahead(u.double(), max(self.scale, 1.0))
+
+    def _keep_sums(
+        self, ids: Tensor, totals: Sequence[Tree], norm: Tensor, numbers: dict[str, Tensor]
+    ) -> None:
+        u = self.ahead(numbers)
+        if not bool((norm <= max(self.scale, 1.0)).all()):  # a statistic that is not a number
+            raise NotSummed
+        self.u |= dict(zip(ids.tolist(), u.tolist(), strict=True))
+        for total in totals:  # one after the other, however many came together
+            self._join(total)
+        self.summed |= set(ids.tolist())
+
     def _add(self, ups: Tree, u: Tensor) -> None:
-        part = tree.map(lambda x: torch.tensordot(u.to(x), x, dims=1), ups)
+        self._join(tree.mean(u, ups))
+
+    def _join(self, part: Tree) -> None:
         self.total = part if self.total is None else tree.map(Tensor.add_, self.total, part)
 
     def uploads(self, usable: Tensor) -> Callable[[Tensor], Uploads]:

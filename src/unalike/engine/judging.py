@@ -1,7 +1,7 @@
 """What both sides of an evaluation do: outputs of a model on many rows, verdicts put together."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from unalike.network import Network
 from unalike.tasks import Judged, Task
 from unalike.tree import Params
 
-MANY, FEW = 4096, 128  # rows in one forward pass
+Each = Callable[[Callable[[Any], Any], list[Any]], list[Any]]  # a function of every item
+MANY, SOME, FEW = 4096, 1024, 128  # rows in one forward pass
 
 
 class Exam(NamedTuple):
@@ -47,12 +48,34 @@ def at_once(network: Network, device: torch.device) -> int:
     return FEW if cached else MANY
 
 
-def outputs(task: Task, w: Params, x: Tensor, noise: Tensor) -> Tensor:
-    """What one model says of every row."""
-    size = at_once(task.network, x.device)
-    parts = zip(torch.split(x, size), torch.split(noise, size), strict=True)
-    with torch.no_grad():
-        return torch.cat([task.outputs(w, *part) for part in parts])
+def outputs(
+    task: Task,
+    w: Params,
+    x: Tensor,
+    noise: Tensor,
+    rows: Tensor | None = None,
+    each: Each | None = None,
+) -> Tensor:
+    """What one model says of every row, or of some ``rows``.
+
+    These are copied few at a time: on a CPU a copy of all of them costs half of what is computed.
+    There ``each`` shares pieces out to workers of one core, who need not wait for one another
+    within a layer.
+    """
+    size, cpu = at_once(task.network, x.device), x.device.type == "cpu"
+    if cpu and not task.network.batch_dependent:
+        size = min(size, SOME)
+
+    def said(piece: slice | Tensor) -> Tensor:
+        with torch.no_grad():  # which a thread says for itself
+            return task.outputs(w, x[piece], noise[piece])
+
+    pieces: list[Any] = [slice(i, i + size) for i in range(0, max(len(x), 1), size)]
+    if rows is not None:
+        pieces = list(torch.split(rows, size))
+    if each is None or not cpu or len(pieces) == 1:
+        return torch.cat([said(piece) for piece in pieces])
+    return torch.cat(each(said, pieces))
 
 
 def side_by_side(each: Sequence[Judged]) -> Judged:

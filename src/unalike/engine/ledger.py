@@ -64,7 +64,8 @@ def parameters(
 
     ``parameters`` counts a download to every client that was ``reached``, ``parameters_all`` one to
     all ``clients``, as published tables do that let everybody hear of every new model. Either
-    counts the uploads that came. ``downs`` is stacked over the servers.
+    counts the uploads that came. ``downs`` is stacked over the servers. What these tell one another
+    is added by ``between``.
     """
     if not reached:
         return {"parameters": 0, "parameters_all": 0}
@@ -75,6 +76,12 @@ def parameters(
         "parameters": reached * one + answers * other,
         "parameters_all": clients * one + answers * other,
     }
+
+
+def between(counted: dict[str, float], messages: int, told: Tree, servers: int) -> dict[str, float]:
+    """The same with what servers told one another; ``told`` is stacked over them."""
+    each = sum(x.numel() for x in tree.leaves(told)) // servers
+    return {rule: n + messages * each for rule, n in counted.items()}
 
 
 def opening(topology: Topology, n: int, handed: int) -> Traffic:

@@ -6,7 +6,8 @@ local     at the point that the method is set to, or by the client's own model
 common    at the point with the best mean over clients on validation rows, the same for everybody
 oracle    each client at the point that is best on its own *test* rows: what nobody could choose,
           and what published numbers with "the best lambda" are
-Where a method has but one model for a client, the three are the same.
+Where a method has but one model for a client, the three are the same, so that it can stand beside
+others in a table of any of them. Without validation rows nobody has a ``common`` point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,8 @@ def chosen(found: Mapping[str, Judged], metric: str) -> tuple[dict[str, Judged],
     if "local" not in found:
         return {}, {}
     if not at:
-        return {"common": found["local"], "oracle": found["local"]}, {}
+        both = ("common", "oracle") if "validation" in found else ("oracle",)
+        return dict.fromkeys(both, found["local"]), {}
     local = [found[name("local", p)] for p in at]
     values = torch.stack([j.metrics[metric] for j in local])  # [points, clients]
     each = _best(values, metric)

@@ -7,6 +7,7 @@ numbers; server j of n clients is n + j, unless a client is the server; a cloud 
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,16 +78,19 @@ def handed_on(topology: Topology, t: int, n: int, size: int) -> list[Sent]:
 
 def per_link(moments: list[Sent]) -> tuple[Tensor, Tensor]:
     """([E, 2] the links in use, the lower number first; the bytes over each)."""
-    ends = [torch.stack([s.senders, s.receivers], 1).sort(1).values for s in moments]
-    if not sum(len(e) for e in ends):
+    if not moments:
         return torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    low, high = (torch.cat(ends) - CLOUD).unbind(1)
-    span = int(high.max()) + 1
+    one, other, sizes = (
+        np.concatenate([x.numpy() for x in xs]) for xs in zip(*moments, strict=True)
+    )
+    low, high = np.minimum(one, other) - CLOUD, np.maximum(one, other) - CLOUD
+    span = int(high.max(initial=0)) + 1
     # Two numbers in one: rows would take ten times as long to sort.
-    found, which = (low * span + high).unique(return_inverse=True)
-    sizes = torch.cat([s.bytes for s in moments])
-    links = torch.stack([found // span, found % span], 1) + CLOUD
-    return links, torch.zeros(len(links), dtype=sizes.dtype).index_add(0, which, sizes)
+    found, which = np.unique(low * span + high, return_inverse=True)
+    total = np.zeros(len(found), sizes.dtype)
+    np.add.at(total, which, sizes)
+    links = np.stack([found // span, found % span], 1) + CLOUD
+    return torch.from_numpy(links), torch.from_numpy(total)
 
 
 def load(moments: list[Sent]) -> Load:

@@ -11,19 +11,19 @@ from torch.func import vmap
 from unalike import rng, tree
 from unalike.cohort import Cohort
 from unalike.engine import downloads, links
-from unalike.engine.adapt import MEASURED, adapt
+from unalike.engine.adapt import MEASURED, adapt, log
 from unalike.engine.alone import adapted
-from unalike.engine.combine import combine
+from unalike.engine.combine import combine, spared
 from unalike.engine.gather import Gathered, Held, Running, Unseen
 from unalike.engine.guard import Guard, Longest, refuse_insane
 from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.ledger import STATISTIC, Traffic, parameters, survey_traffic, traffic
+from unalike.engine.ledger import STATISTIC, Traffic, between, parameters, survey_traffic, traffic
 from unalike.engine.messages import Messages, messages_of
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.population import Population
 from unalike.engine.relay import Relayed
 from unalike.engine.timing import Known, Timing
-from unalike.engine.transport import Replies, Transport
+from unalike.engine.transport import Replies, Summing, Transport
 from unalike.errors import RunError
 from unalike.parts.mediators import Mediated
 from unalike.parts.mixing.base import Proportional
@@ -152,9 +152,12 @@ class Loop:
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
         cost = traffic(topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
-        reached = int((plan.ids != (-1 if host is None else host)).sum()) * bool(cost.down)
-        self.counted = parameters(self.recipe.algorithm, downs, reached, self.n, len(ids))
-        cost += self.moved(t, state)
+        nobody = -1 if host is None else host  # whose messages to itself are none
+        reached, back = (int((some != nobody).sum()) for some in (plan.ids, ids))
+        those = reached * bool(cost.down), self.n - (host is not None), back
+        self.counted = parameters(self.recipe.algorithm, downs, *those)
+        cost += (handed := self.moved(t, state))
+        self.counted = between(self.counted, handed.messages, state.stack, 1)
         self.sent = links.handed_on(topology, t, self.n, tree.size_bytes(state.stack))
         up = gathered.bytes + STATISTIC * len(stats)
         self.sent += links.of_clients(topology, t, self.n, plan.ids, ids, down, up)
@@ -177,7 +180,13 @@ class Loop:
     ) -> Iterator[Replies]:
         """Of clients that train side by side, or, under mediators, one after the other."""
         if not isinstance(gathered, Relayed):
-            yield from self.transport.train(t, plan, downs, home)
+            ahead = None
+            if isinstance(gathered, Running) and isinstance(self.transport, Summing):
+                ahead = gathered.beforehand(self.transport.clients.sizes[plan.ids])
+            if ahead is None:
+                yield from self.transport.train(t, plan, downs, home)
+            else:
+                yield from self.transport.summed(t, plan, downs, home, ahead)  # type: ignore[attr-defined]
             return
         for some, now, whose in gathered.legs(downs, home):
             yield from self.transport.train(t, some, now, whose)
@@ -249,7 +258,7 @@ class Loop:
             mixing[j] = found.memory
             notes.append(found.note)
             if not recipe.topology.local:  # of a single client a rule has nothing to tell
-                _log(logged, found.logged, part.ids, self.n)
+                log(logged, found.logged, part.ids, self.n)
             if several:
                 tree.map(lambda rows, x: rows[j].copy_(x), stack, found.server)  # noqa: B023
             else:
@@ -261,7 +270,9 @@ class Loop:
             heard = self.heard(edges, self.home[got])
             mid = state._replace(stack=stack, mixing=tuple(mixing))
             stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes, mixing)
-            cost += self.across(heard, state)
+            cost += (more := self.across(heard, state))
+            told = recipe.algorithm.tells(state.stack)
+            self.counted = between(self.counted, more.messages, told, len(mixing))
             self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
         refuse_insane(t, self.longest(state.stack.x), self.longest(stack.x))
         said = tuple(dict.fromkeys(n for n in notes if n))
@@ -302,7 +313,8 @@ class Loop:
         if not len(heard):
             return state.stack, {}
         weights = self._heeded(state, t, edges, heard, got, stats, notes, mixing)
-        means = combine(algorithm.tells(state.stack), heard, weights)
+        told = spared(algorithm.tells(state.stack), state.stack.x)
+        means = combine(told, heard, weights)
         return algorithm.hears(state.stack, means), table(heard, weights)
 
     def _heeded(
@@ -382,12 +394,3 @@ class Loop:
         payload = sum(tree.size_bytes(q.payload) for q in questions)
         first = next((found for found in graphs if found is not None), None)
         return survey_traffic(topology, self.n, survey, payload, first)
-
-
-def _log(logged: dict[str, Any], told: Mapping[str, Any], ids: Tensor, n: int) -> None:
-    """Add what a server's rule records: a number, or one of each of its clients."""
-    for name, value in told.items():
-        if isinstance(value, Tensor):
-            rows = logged.get(name, torch.full((n,), torch.nan, dtype=torch.float64))
-            value = rows.index_put((ids,), value.double().cpu())
-        logged[name] = value

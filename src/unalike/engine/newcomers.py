@@ -55,7 +55,7 @@ class Newcomers:
 
         def said(i: int, k: int) -> Tensor | None:
             server, at = i % servers, self.test.of(i).to(self.x.device)
-            w = self.adapted(t, i, k, tree.row(downs, server), models[server])
+            w = self.adapted(t, i, k, tree.row(downs, server), models[server % len(models)])
             return None if w is None else outputs(task, w, self.x[at], self.noise[at])
 
         found = {}

@@ -6,29 +6,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from unalike import channel, rng, tree
-from unalike.algorithm import Ctx
-from unalike.batches import Batches, Repeat
-from unalike.draws import Draw, Extent, narrowed
 from unalike.engine import threads
-from unalike.engine.calls import STEPS, Calls
+from unalike.engine.calls import Calls
 from unalike.engine.capture import Capture
-from unalike.engine.chunks import AT_ONCE, AT_ONCE_BYTES, calls, chunks, most
+from unalike.engine.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
 from unalike.engine.examine import Examiner
 from unalike.engine.fusing import Fused
-from unalike.engine.gather import lengths
 from unalike.engine.graphs import Graphs
 from unalike.engine.judging import USUAL, Exam
+from unalike.engine.late import Part
 from unalike.engine.newcomers import Newcomers
 from unalike.engine.node import (
-    STACKED,
     Keys,
     Lists,
     Own,
@@ -36,34 +31,26 @@ from unalike.engine.node import (
     Turns,
     answer,
     apart,
-    look_size,
     turns,
 )
+from unalike.engine.prepared import Foresight, Prepared
 from unalike.engine.states import InMemory, States
+from unalike.engine.together import Answers, one_server, together
 from unalike.engine.traced import Traced
-from unalike.engine.transport import Clients, Replies, Work
+from unalike.engine.transport import Ahead, Clients, Replies, Work
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
 from unalike.generator import refuse_draws, states
+from unalike.native.program import Crew
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
-from unalike.recipe import Kept, Recipe, client
+from unalike.recipe import Kept, Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
 Engine = Literal["sequential", "vectorized"]
 T = TypeVar("T")
-
-
-class Answers(NamedTuple):
-    """Of the clients of one call, stacked."""
-
-    wire: Tree
-    stats: dict[str, Tensor]
-    kept: Kept
-    slots: int  # places of rows in their minibatches
-    lengths: Tensor | None = None  # of what they send, where it is cheap to measure
 
 
 class Simulation:
@@ -102,13 +89,15 @@ class Simulation:
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
         self.federation, self.exam, self._now = federation, exam, 0
-        self._fuse = partial(Fused, clients=compiled) if compiled else None
-        self._repeat: Graphs | None = None
-        self._calls: Calls | None = None
+        self.fuse: Callable[[Any], Any] | None = None
+        if compiled:
+            self.fuse = partial(Fused, clients=compiled)
+        self.repeat: Graphs | None = None
+        self.calls: Calls | None = None
         if graphs and device.type == "cuda":
             room = torch.cuda.get_device_properties(device).total_memory // 8
-            self._repeat = Graphs(Capture(device), room)
-            self._calls = Calls(Capture(device), device, room // 4)
+            self.repeat = Graphs(Capture(device), room)
+            self.calls = Calls(Capture(device), device, room // 4)
         self.traced = Traced(native=native) if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         self.begin(recipe, w)
@@ -120,7 +109,9 @@ class Simulation:
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
         self.recipe, self.w = recipe, tree.to(w, self.device)
-        for recordings in (self._repeat, self._calls):
+        self.late: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
+        # may wait until it is known what is wanted of them
+        for recordings in (self.repeat, self.calls):
             if recordings is not None:
                 recordings.clear()
         order, start, altered = self._extended()
@@ -135,6 +126,8 @@ class Simulation:
         self.chunk = min(self._largest or fast, fits)
         fitting = AT_ONCE_BYTES // max(tree.size_bytes(self.w), 1)
         self._at_once = min(AT_ONCE, max(fitting, self.workers))
+        who = Foresight.of(recipe.schedule, self.clients.n, self.seed)
+        self._next = Prepared(self._turns, who, self.device)
         self.states.begin(self._first)
         self._examiner = None if self.federation is None else self._made_examiner(self.federation)
 
@@ -173,7 +166,7 @@ class Simulation:
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
         """Every section that is judged on rows which clients hold."""
         found, data = self.examiner.evaluate(downs, models), self.federation
-        if self.exam.steps and data is not None and data.n_new:
+        if self.exam.steps and data is not None and data.n_new and "new" in found:
             whole = [self.mean_weights(downs) if w is None else w for w in models]
             draws = self.examiner.noise, self.keys, self.exam.steps, self.each
             join = Newcomers(self.recipe, data, self.x, self.y, *draws)
@@ -228,55 +221,96 @@ class Simulation:
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """Run every planned client, some at a time."""
+        return self.summed(t, plan, downs, home, None)
+
+    def summed(
+        self, t: int, plan: Plan, downs: Tree, home: Tensor, ahead: Ahead | None
+    ) -> Iterator[Replies]:
+        """The same, and some answers may come summed."""
         if t != self._now:  # clients of one round may train one after the other
             self.states.settle()
         self._now = t
         if not len(plan.ids):  # another process has all of them
             return
         done: list[tuple[Tensor, Tree]] = []
-        for part, pieces, found in self._computed(t, plan, downs, home):
+        for part, pieces, found in self._computed(t, plan, downs, home, ahead):
+            if self.calls is not None and len(part.ids) == len(plan.ids):
+                self._next.prepare(t + 1)  # the device is at work, and the next line waits for it
             stats = tree.on_host(found.stats)  # numbers, exact in double precision
             work = self._work(part, stats, found.slots)
             done.append((part.ids, found.kept))
             numbers = {"examples": self.sizes[part.ids].float(), **stats}
-            for piece in pieces:  # of a call, as their sums are made
+            parts = found.parts or [Part(piece, None, []) for piece in pieces]
+            for piece, one, totals in parts:  # of a call, as their sums are made
                 ids, said = part.ids[piece], part.reply[piece]
                 mine: Any = found.wire, numbers
-                if len(pieces) > 1:
+                if len(parts) > 1:
                     mine = tree.map(lambda x: x[piece], mine)  # noqa: B023
+                mine = mine if one is None else (one, mine[1])
                 wire, told = mine if bool(said.all()) else tree.row(mine, said)
                 length = None if found.lengths is None else found.lengths[piece][said]
-                yield Replies(ids[said], wire, told, work, length)
+                yield Replies(ids[said], wire, told, work, length, totals)
                 work = Work()
         for ids, kept in done:  # at the end: an interrupted round leaves no client half done
             self.states.put(ids, kept)
 
     def _computed(
-        self, t: int, plan: Plan, downs: Tree, home: Tensor
+        self, t: int, plan: Plan, downs: Tree, home: Tensor, ahead: Ahead | None
     ) -> Iterator[tuple[Plan, list[slice], Answers]]:
         """What clients of each part of a plan answer; workers are one part ahead of the server."""
-        ahead = deque[tuple[Plan, list[slice], Callable[[], Answers]]]()
-        for several in self._chunks(plan):
+        if ahead is not None and not bool(plan.reply.all()):  # who does not answer is in no sum
+            ahead = None
+        begun = deque[tuple[Plan, list[slice], Callable[[], Answers]]]()
+        whole = self._whole(plan, downs, ahead)
+        for several in self._chunks(plan, whole):
             some = torch.cat(several)
             part = Plan(*(field[some] for field in plan))
             ends = list(accumulate(map(len, several), initial=0))
             pieces = [slice(a, b) for a, b in pairwise(ends)]
-            ahead.append((part, pieces, self._begun(t, part, downs, home[part.ids])))
-            if len(ahead) > (self.workers if self.shared_out else 1):
-                part, pieces, answers = ahead.popleft()
+            mine = None if ahead is None else ahead.of(some, pieces)
+            given = t, part, downs, home[part.ids], mine
+            begun.append((part, pieces, self._begun(*given, self._crew if whole else None)))
+            if len(begun) > (self.workers if self.shared_out else 1):
+                part, pieces, answers = begun.popleft()
                 yield part, pieces, answers()
-        for part, pieces, answers in ahead:
+        for part, pieces, answers in begun:
             yield part, pieces, answers()
 
-    def _begun(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
+    def _whole(self, plan: Plan, downs: Tree, ahead: Ahead | None) -> bool:
+        """Whether workers share the clients of one call, and not the calls.
+
+        That takes the Python of one call. It is so where steps wait and what is left is small.
+        """
+        if not self.shared_out or not self.late.get(one_server(downs)):
+            return False
+        few = tree.size_bytes(self.w) * len(plan.ids) <= FEW_BYTES
+        return few or (ahead is not None and not tree.leaves(self.states.get(plan.ids[:1])))
+
+    def _crew(self, f: Callable[[], int], here: bool) -> list[int]:
+        """``f`` by as many threads as there are workers; this may be one of them."""
+        others = [self._pool.submit(f) for _ in range(self.workers - here)]
+        return [*([f()] if here else []), *(other.result() for other in others)]
+
+    def _begun(
+        self,
+        t: int,
+        plan: Plan,
+        downs: Tree,
+        home: Tensor,
+        ahead: Ahead | None,
+        crew: Crew | None,
+    ) -> Callable[[], Answers]:
         """Some clients at work, or about to be."""
         if self.engine == "sequential":
             return self._each(t, plan, downs, home)
         given, i = (plan, downs, home), plan.ids
         if not self.shared_out:
-            return lambda: self._together(*given, self.states.get(i), self._turns(t, plan))
+            return lambda: together(self, *given, self.states.get(i), self._next(t, plan))
         kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
-        begun = self._pool.submit(self._together, *given, kept, drawn)
+        if crew is not None:
+            found = partial(together, self, *given, kept, drawn, ahead, crew)
+            return self._watched(t, found, before)
+        begun = self._pool.submit(together, self, *given, kept, drawn, ahead)
         return self._watched(t, begun.result, before)
 
     @property
@@ -303,54 +337,18 @@ class Simulation:
         """``f`` of every item, on all workers; each computes on a single thread."""
         return list(self._pool.map(f, items))
 
-    def _chunks(self, plan: Plan) -> Iterator[list[Tensor]]:
+    def _chunks(self, plan: Plan, whole: bool) -> Iterator[list[Tensor]]:
         """Positions of the clients of one call, in pieces whose sums are made one by one."""
         if self.engine == "sequential":
             return ([some] for some in torch.arange(len(plan.ids)).split(self._at_once))
         if self.shared_out:
             size, how = max(tree.size_bytes(self.w), 1), (self.workers, self._largest)
             sizes, epochs = self.sizes[plan.ids].numpy(), plan.epochs.numpy()
-            return calls(sizes, epochs, self.batch_size, size, *how)
+            return calls(sizes, epochs, self.batch_size, size, *how, whole=whole)
         steps = torch.ceil(self.sizes[plan.ids] * plan.epochs / self.batch_size).numpy()
         overhead = 256 if self.device.type == "cuda" else 8
         # In the plan's order: answers of everybody in one call need not be put in place.
         return ([some.sort().values] for some in chunks(steps, self.chunk, overhead))
-
-    def _together(self, plan: Plan, downs: Tree, home: Tensor, kept: Tree, drawn: Turns) -> Answers:
-        shared = len(tree.leaves(downs)) == 0 or len(tree.leaves(downs)[0]) == 1
-        down = tree.row(downs, 0) if shared else tree.rows(downs, home)
-        work, whole, ctx = drawn
-        sizes = self.sizes[plan.ids]
-        if self.shared_out:
-            work = narrowed(work, int(sizes.max()))
-        extent = Extent.ahead(sizes, plan.epochs, self.batch_size)
-        looking = None
-        if whole is not None:
-            size = look_size(self.recipe, int(sizes.max()))
-            looking = Extent.ahead(sizes, torch.ones(len(sizes)), size)
-
-        def clients(repeat: Repeat | None) -> Callable[..., Any]:
-            def one(down: Any, kept: Kept, work: Draw, whole: Draw | None, ctx: Ctx) -> Any:
-                x, y, key, transform = self.x, self.y, ctx.key, self.recipe.transform
-                how: Any = {"repeat": repeat, "fuse": self._fuse}
-                data = Batches(x, y, work, key, extent, transform=transform, **how)
-                look = None
-                if whole is not None and looking is not None:
-                    look = Batches(x, y, whole, key, looking, **how)
-                return client(self.recipe, down, kept, data, look, ctx)
-
-            dims = (None if shared else 0, 0, 0, 0 if whole else None, STACKED)
-            return vmap(one, in_dims=dims)
-
-        args, found = (down, kept, work, whole, ctx), None
-        if self._calls is not None and extent.folds(1)[1] <= STEPS:
-            kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
-            found = self._calls(clients(None), args, (*kind, id(self.x)))
-        answers = clients(self._repeat or self.traced)(*args) if found is None else found
-        measured = self.shared_out and not self.recipe.channel  # here all cores do it
-        wire, stats, after = answers
-        long = lengths(wire, len(sizes)) if measured else None
-        return Answers(wire, stats, after, work.real.numel(), long)
 
     def _turns(self, t: int, plan: Plan) -> Turns:
         """What planned clients do, drawn for all at once."""

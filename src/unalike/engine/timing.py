@@ -39,6 +39,8 @@ class Timing:
     def __init__(self, recipe: Recipe, clients: Clients, span: range, seed: int) -> None:
         """Nothing is drawn yet."""
         self.recipe, self.clients, self.span = recipe, clients, span
+        schedule = recipe.schedule
+        self.choosing = schedule if isinstance(schedule, Choosing) else None
         self.cohorts, self.key = rng.stream(seed, "cohort"), rng.stream(seed, "clock")
         self.events: Timeline | None = None
         self.sizes: tuple[int, int] | None = None  # bytes of a download and an upload
@@ -48,7 +50,7 @@ class Timing:
         schedule = self.recipe.schedule
         past: Tree = ()
         losses: Tensor | tuple[()] = ()
-        if isinstance(schedule, Choosing) and "loss" in schedule.needs:
+        if self.choosing is not None and "loss" in self.choosing.needs:
             losses = torch.full((self.clients.n,), torch.inf, dtype=torch.float64)
         if isinstance(schedule, Buffered):
             past = tree.map(lambda x: x[0].expand(schedule.stalest, *x.shape[1:]), downs)
@@ -66,11 +68,11 @@ class Timing:
         schedule, n, span = self.recipe.schedule, self.clients.n, span or self.span
         if isinstance(schedule, Buffered):
             return schedule.arrived(t - self.span.start, self._timeline(downs).step(self._at(t)))
-        if not isinstance(schedule, Choosing):
+        if self.choosing is None:
             return schedule.plan(t, span, n, self.cohorts)
         losses = known.losses if isinstance(known.losses, Tensor) else torch.full((n,), torch.inf)
         seen = Seen(self.clients.sizes, losses, self._usual(downs), survey)
-        return schedule.choose(t, span, self.cohorts, seen)
+        return self.choosing.choose(t, span, self.cohorts, seen)
 
     def in_time(self, t: int, plan: Plan, downs: Tree) -> tuple[Plan, float | None]:
         """(those whose answers the server waits for, the seconds of the round)."""

@@ -105,43 +105,43 @@ class Traced:
         several = mapped.once()
         if mapped.here() and not several:
             return None
-        (held, form), (more, shape) = _parted(carry), _parted(given)
+        ready = self.ready(data, step, carry, given, batches)
         with mapped.outside():
-            found = self._computed(data, step, (held, more), (form, shape), batches, several)
+            found = None
+            if ready.program is not None:
+                found = ready.program.run(*ready.given), ready.program.passes
+            elif several:
+                found = _by_python(ready)
         if found is None:
             return None
         out, passes = found
-        return _joined([mapped.wrap(x) if several else x[0] for x in out], form), passes
+        return ready.joined([mapped.wrap(x) if several else x[0] for x in out]), passes
 
-    def _computed(
-        self,
-        data: Batches,
-        step: Callable[..., Any],
-        tensors: tuple[list[Tensor], list[Tensor]],
-        forms: tuple[Form, Form],
-        batches: int,
-        several: bool,
-    ) -> tuple[list[Tensor], int] | None:
-        """The leaves of all clients' carries, stacked; see ``__call__``."""
-        times = data.extent.each(batches).tolist()
-        now, n = data.by_step(batches), len(times)
-        held = [_in_order(_stacked(x, n)) for x in tensors[0]]
-        fixed = [_stacked(x, n) for x in (*tensors[1], data.x, data.y, data.root)]
-        rows = ((x.shape[2:], x.stride()[2:], x.dtype) for x in (*now, *fixed[-3:-1]))
-        kinds = map(_kind, (*held, *fixed[:-3]))
-        kind = (step, batches, data.transform, *forms, *kinds, *rows, self.native)
-        call = _Call(data, step, *forms, len(held), len(fixed) - 3, batches)
-        try:
-            program = self._program(kind, call, times, (held, fixed, now))
-        except Untraceable as error:
-            self._refuse(str(error))
-            return _by_python(call, times, held, fixed, now) if several else None
+    def ready(
+        self, data: Batches, step: Callable[..., Any], carry: Any, given: Any, batches: int
+    ) -> "Ready":
+        """All steps of a fold, before any is taken."""
+        (held, form), (more, shape) = _parted(carry), _parted(given)
+        with mapped.outside():
+            times = data.extent.each(batches).tolist()
+            now, n = data.by_step(batches), len(times)
+            held = [_in_order(_stacked(x, n)) for x in held]
+            fixed = [_stacked(x, n) for x in (*more, data.x, data.y, data.root)]
+            rows = ((x.shape[2:], x.stride()[2:], x.dtype) for x in (*now, *fixed[-3:-1]))
+            kinds = map(_kind, (*held, *fixed[:-3]))
+            kind = (step, batches, data.transform, form, shape, *kinds, *rows, self.native)
+            call = _Call(data, step, form, shape, len(held), len(fixed) - 3, batches)
+            try:
+                program = self._program(kind, call, times, (held, fixed, now))
+            except Untraceable as error:
+                self._refuse(str(error))
+                return Ready(None, times, held, fixed, now, call)
         if program.unbuilt:
             warn_once(
                 f"local steps are not compiled, so they are slower ({program.unbuilt}); "
                 "engine.compiled = false hides this."
             )
-        return program.run(times, held, fixed, now), program.passes
+        return Ready(program, times, held, fixed, now, call)
 
     def _program(
         self, kind: Hashable, call: "_Call", times: list[int], stacked: tuple[list[Tensor], ...]
@@ -200,11 +200,41 @@ class _Call(NamedTuple):
         return found, sum(passes)
 
 
-def _by_python(
-    call: _Call, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
-) -> tuple[list[Tensor], int] | None:
+class Ready(NamedTuple):
+    """All steps of a fold before they are taken; clients are a leading axis of all tensors."""
+
+    program: Program | None  # None if Python has to do it
+    times: list[int]
+    carry: list[Tensor]
+    fixed: list[Tensor]
+    now: list[Tensor]
+    call: _Call
+
+    @property
+    def given(self) -> tuple[list[int], list[Tensor], list[Tensor], list[Tensor]]:
+        """What a program takes."""
+        return self.times, self.carry, self.fixed, self.now
+
+    def of(self, some: slice) -> tuple[list[int], list[Tensor], list[Tensor], list[Tensor]]:
+        """The same for some of the clients."""
+        carry, fixed, now = ([x[some] for x in xs] for xs in self.given[1:])
+        return self.times[some], carry, fixed, now
+
+    @property
+    def native(self) -> Native:
+        """The program, if it is a compiled one."""
+        run = None if self.program is None else self.program.run
+        assert isinstance(run, Native), "asked for without knowing"
+        return run
+
+    def joined(self, leaves: Any) -> Any:
+        """A carry of these leaves."""
+        return _joined(leaves, self.call.form)
+
+
+def _by_python(ready: Ready) -> tuple[list[Tensor], int] | None:
     """What a program would give: batched by vmap, a convolution for many weight sets is slow."""
-    found, passes = list[list[Tensor]](), 0
+    found, passes, (_, times, carry, fixed, now, call) = list[list[Tensor]](), 0, ready
     try:
         for j, count in enumerate(times):
             held, same = [x[j] for x in carry], [x[j] for x in fixed]
@@ -275,8 +305,8 @@ def _compiled(step: Step) -> Native:
     *fixed, x, y, root = step.fixed
     inputs = Inputs(step.carry, [x, y], [*fixed, root], step.moment)
     order = [*step.carry, *step.fixed, *step.moment]
-    text, constants, size = written(step.traced, inputs, step.same, order)
-    return Native(built(text), [step.now.index(n) for n in step.moment], constants, size)
+    text, constants, *memory = written(step.traced, inputs, step.same, order)
+    return Native(built(text), [step.now.index(n) for n in step.moment], constants, *memory)
 
 
 def _turned(kernel: Tensor) -> Tensor:

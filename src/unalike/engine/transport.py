@@ -1,7 +1,7 @@
 """The border between a server and its clients: nothing else of one side is seen by the other."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -51,6 +51,31 @@ class Replies(NamedTuple):
     stats: dict[str, Tensor]
     work: Work = Work()
     lengths: Tensor | None = None  # of each upload, if whoever computed it has measured it
+    totals: Sequence[Tree] = ()  # in place of what travelled: sums over groups of them, each times
+    # what it counts
+
+
+class Ahead(NamedTuple):
+    """That a round's uploads are only to be summed, known before there are any."""
+
+    u: Tensor  # [n] what each planned client counts, in double precision
+    longest: float  # the length up to which an upload may be summed before others are known
+    pieces: Sequence[slice] = ()  # of the clients, whose sums are made one by one
+
+    def of(self, some: Tensor, pieces: Sequence[slice]) -> "Ahead":
+        """The same of some planned clients, by their positions."""
+        return Ahead(self.u[some], self.longest, pieces)
+
+
+@runtime_checkable
+class Summing(Protocol):
+    """A transport that can sum uploads while it computes them."""
+
+    def summed(
+        self, t: int, plan: Plan, downs: Tree, home: Tensor, ahead: Ahead | None
+    ) -> Iterator[Replies]:
+        """As ``train``, but what clients sent may come as sums where it is short enough."""
+        ...
 
 
 class Sums(Protocol):
