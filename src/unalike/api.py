@@ -22,6 +22,7 @@ from unalike.run.explain import check
 from unalike.run.fit import fit
 from unalike.run.folder import plain
 from unalike.run.keep import Keeper, models
+from unalike.run.measuring import settled
 from unalike.run.rounds import conclusion
 from unalike.run.rounds import rounds as rounds_of
 from unalike.run.sections import Split
@@ -94,7 +95,7 @@ def train(
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)
     config = _with(config, own_methods)
-    made = assemble(config, federation, learned)
+    made = assemble(settled(config, federation, learned), federation, learned)
     records, clients, keeper = [], [], Keeper(Path(), made, [])
     bar = Bar(made.course.rounds, progress)
     for step in rounds_of(made):

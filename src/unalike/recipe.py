@@ -7,6 +7,7 @@ clients can build it for themselves, and it holds no tensor of anybody's data.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
@@ -84,7 +85,7 @@ class Recipe:
     clock: Clock | None = None
     download: Channel = ()  # what a server's messages go through
 
-    @property
+    @cached_property
     def needs(self) -> frozenset[str]:
         """The statistics clients report, and those of uploads that the server measures itself."""
         chosen = self.schedule.needs if isinstance(self.schedule, Choosing) else frozenset()

@@ -1,8 +1,12 @@
 """How like real examples made ones are: distances in closed form, and the recorded numbers."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from scipy.linalg import sqrtm
 
 from unalike import rng
@@ -10,7 +14,9 @@ from unalike.errors import ConfigError
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.execute import start
-from unalike.run.fidelity import coverage, features, frechet, trained
+from unalike.run.extractor import extractor
+from unalike.run.fidelity import coverage, features, frechet, kernel_distance, trained
+from unalike.run.origins import code_digests
 from unalike.run.rounds import rounds
 
 
@@ -31,6 +37,81 @@ def test_frechet_is_that_of_a_matrix_root():
     wanted = gap @ gap + np.trace(s + t - 2 * sqrtm(s @ t).real)
     assert frechet(a, b) == pytest.approx(wanted, rel=1e-6)
     assert frechet(a, b) == pytest.approx(frechet(b, a), rel=1e-9)
+
+
+def test_kernel_distance():
+    """Pair by pair; about 0 for two samples of one distribution, however small."""
+    draw = np.random.default_rng(3)
+    a, b = draw.normal(size=(7, 4)), draw.normal(size=(5, 4)) + 1
+
+    def mean(x, y, same):
+        pairs = [
+            (u @ v / 4 + 1) ** 3
+            for i, u in enumerate(x)
+            for j, v in enumerate(y)
+            if not same or i != j
+        ]
+        return sum(pairs) / len(pairs)
+
+    wanted = mean(a, a, True) + mean(b, b, True) - 2 * mean(a, b, False)
+    assert kernel_distance(a, b) == pytest.approx(wanted)
+    assert kernel_distance(a, b) == pytest.approx(kernel_distance(b, a))
+    pairs = ((draw.normal(size=(9, 2)), draw.normal(size=(8, 2))) for _ in range(800))
+    alike = [kernel_distance(*pair) for pair in pairs]
+    assert abs(np.mean(alike)) < 3 * np.std(alike) / 800**0.5
+    long = draw.normal(size=(1100, 3))  # more rows than are taken at a time
+    assert kernel_distance(long, long[::-1]) == pytest.approx(kernel_distance(long[::-1], long))
+    assert np.isnan(kernel_distance(a[:1], b))
+
+
+class Pooled(torch.nn.Module):
+    """In the place of timm's network: three weights, and means over a picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        assert x.shape[1:] == (3, 299, 299)
+        return x.mean((2, 3)) * self.scale
+
+
+def test_inception(tmp_path, monkeypatch):
+    """Images from -1 to 1 in three channels of 299 pixels; weights with or without a head."""
+    seen = {}
+
+    def create_model(name, **options):
+        seen.update(options, name=name)
+        return Pooled()
+
+    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create_model))
+    weights = {"scale": torch.tensor([1.0, 2.0, 3.0]), "fc.weight": torch.ones(2)}
+    path = tmp_path / "w.safetensors"
+    save_file(weights, path)
+    found = extractor(f"inception:{path}")(torch.full((2, 1, 8, 8), 0.75))
+    torch.testing.assert_close(found, torch.tensor([[0.5, 1.0, 1.5]] * 2), rtol=0, atol=1e-5)
+    assert seen == {"name": "inception_v3", "pretrained": False, "num_classes": 0}
+    with pytest.raises(ConfigError, match="one or three channels"):
+        extractor(f"inception:{path}")(torch.zeros(2, 5))
+    with pytest.raises(ConfigError, match="there are no weights of Inception"):
+        extractor("inception:nowhere.safetensors")
+    save_file({"other": torch.ones(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(ConfigError, match="are not the weights of inception_v3"):
+        extractor(f"inception:{tmp_path / 'other.safetensors'}")
+    torch.save(weights, tmp_path / "w.pth")
+    with pytest.raises(ConfigError, match=r"is not a \.safetensors file"):
+        extractor(f"inception:{tmp_path / 'w.pth'}")
+    evaluation = {"fidelity": True, "extractor": f"inception:{path}"}
+    made = {"name": "fedcvae", "per_class": 3, "judge_epochs": 1}
+    config = parse({"evaluation": evaluation, "method": made})
+    assert list(code_digests(config)) == [str(path)]
+
+
+def test_inception_needs_a_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    save_file({"scale": torch.ones(3)}, tmp_path / "w.safetensors")
+    with pytest.raises(ConfigError, match="needs the package 'timm'"):
+        extractor(f"inception:{tmp_path / 'w.safetensors'}")
 
 
 def test_coverage():

@@ -7,6 +7,7 @@ in integers, so it is exact.
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,9 +69,16 @@ def _ordinal(score: Tensor) -> Tensor:
     return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits) + (1 << 31)
 
 
+def _ascending(key: Tensor) -> Tensor:
+    """The keys in order; NumPy does not carry places along and takes a quarter of the time."""
+    if key.device.type != "cpu":
+        return torch.sort(key)[0]
+    return torch.from_numpy(np.sort(key.numpy()))
+
+
 def _areas(segment: Tensor, rank: Tensor, positive: Tensor, n_segments: int) -> Tensor:
     """The area of each segment; segment, rank and label share one integer, so one sort does all."""
-    key = torch.sort((segment << 33) + (rank << 1) + positive)[0]
+    key = _ascending((segment << 33) + (rank << 1) + positive)
     tied, size = torch.unique_consecutive(key >> 1, return_counts=True)
     segment = tied >> 32
     reached = torch.cumsum(key & 1, 0)[size.cumsum(0) - 1]

@@ -65,8 +65,32 @@ def per_client(
     """
     rows = check_rows(logits, labels, owner, n_clients, binary=binary)
     outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
-    correct = outcomes.predicted == rows.labels
+    return _measured(rows, outcomes, auroc, bins, per_batch)
 
+
+def judged(
+    logits: Tensor,
+    labels: Tensor,
+    owner: Tensor,
+    n_clients: int,
+    *,
+    binary: bool = False,
+    auroc: bool = True,
+) -> tuple[dict[str, Tensor], Reliability]:
+    """``per_client`` and ``pooled_reliability``, which look at the logits together."""
+    rows = check_rows(logits, labels, owner, n_clients, binary=binary)
+    outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
+    return _measured(rows, outcomes, auroc), _diagram(rows, outcomes, BINS)
+
+
+def _measured(
+    rows: Rows,
+    outcomes: Outcomes,
+    auroc: bool = True,
+    bins: int = BINS,
+    per_batch: int | None = None,
+) -> dict[str, Tensor]:
+    n_clients, correct = rows.n_clients, outcomes.predicted == rows.labels
     metrics = {"accuracy": segment_mean(correct, rows.owner, n_clients)}
     if outcomes.label_rank is not None and rows.classes > 5:
         metrics["top5"] = segment_mean(outcomes.label_rank < 5, rows.owner, n_clients)
@@ -102,8 +126,12 @@ def pooled_reliability(
     owner = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
     rows = check_rows(logits, labels, owner, 1, binary=binary)
     outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
+    return _diagram(rows, outcomes, bins)
+
+
+def _diagram(rows: Rows, outcomes: Outcomes, bins: int) -> Reliability:
     correct = outcomes.predicted == rows.labels
-    return reliability(outcomes.confidence, correct, rows.owner, 1, bins)
+    return reliability(outcomes.confidence, correct, torch.zeros_like(rows.owner), 1, bins)
 
 
 def _binary_outcomes(rows: Rows) -> Outcomes:
@@ -159,7 +187,7 @@ def _macro_averages(rows: Rows, predicted: Tensor) -> dict[str, Tensor]:
     """Precision, recall and F1 from (client, class) cells; only cells that occur are stored."""
     n = len(predicted)
     cells = torch.cat([rows.owner * rows.classes + c for c in (rows.labels, predicted)])
-    cell, index = torch.unique(cells, return_inverse=True)
+    cell, index = _occurring(cells, rows.n_clients * rows.classes)
     support, claims = (torch.bincount(i, minlength=len(cell)) for i in (index[:n], index[n:]))
     hits = segment_sum(predicted == rows.labels, index[:n], len(cell)).double()
     per_class = {
@@ -169,6 +197,14 @@ def _macro_averages(rows: Rows, predicted: Tensor) -> dict[str, Tensor]:
     }
     client = cell // rows.classes
     return {name: segment_mean(v, client, rows.n_clients) for name, v in per_class.items()}
+
+
+def _occurring(cells: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The cells that occur, ascending, and the place of each among them; without a sort if few."""
+    if most > 4 * len(cells):
+        return torch.unique(cells, return_inverse=True)
+    found = torch.bincount(cells, minlength=most) > 0
+    return found.nonzero()[:, 0], (found.cumsum(0) - 1)[cells]
 
 
 def _auroc(rows: Rows, outcomes: Outcomes) -> Tensor:

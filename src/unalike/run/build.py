@@ -1,7 +1,7 @@
 """From a configuration to live objects; the only place where both are known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -37,13 +37,13 @@ from unalike.generator import seeded
 from unalike.models.base import Model
 from unalike.models.own import OwnModel
 from unalike.parts.augmentation import Augmentation, Augmented
-from unalike.parts.clock import Clock, Rate
-from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.privacy.accountant import Accountant
 from unalike.parts.schedule import Participation
-from unalike.recipe import Decay, Program, Recipe
+from unalike.recipe import Program, Recipe
+from unalike.run.cadence import EVERY_ROUND, Cadence, cadence
 from unalike.run.choice import engine
 from unalike.run.config import Config, Named, tables
+from unalike.run.counting import work
 from unalike.run.device import device, prepare
 from unalike.run.divergence import weights_of
 from unalike.run.earlier import COUNTED, read_model, used
@@ -52,8 +52,9 @@ from unalike.run.explain import check
 from unalike.run.extractor import extractor
 from unalike.run.fit import fit, misfit, outputs
 from unalike.run.late import joining, refuse_late
+from unalike.run.local import clock, decay, optimizer
+from unalike.run.one_way import refuse_gaps
 from unalike.run.protected import blind
-from unalike.run.sections import ClockSettings, Local
 from unalike.run.shape import Shape
 from unalike.run.topologies import TopologySettings
 from unalike.settings import Settings
@@ -77,6 +78,7 @@ class Experiment:
     reference: Params | None = None  # the weights of another run, to measure distances to
     attack: Attack = field(default_factory=Attack)
     note: str = ""  # what a person should know of the method on these data
+    cadence: Cadence = EVERY_ROUND  # how often it is evaluated, and why
 
     @property
     def loop(self) -> Loop:
@@ -156,18 +158,6 @@ def task(config: Config, examples: Examples) -> Task:
     return fit(made, examples, what, track, learn, kernels, how.bf16, model.init, alike)
 
 
-def optimizer(local: Local) -> Optimizer:
-    """The clients' optimizer."""
-    if local.optimizer == "sgd":
-        return Sgd(local.lr, local.momentum, local.weight_decay, local.nesterov)
-    return Adam(local.lr, weight_decay=local.weight_decay)
-
-
-def decay(local: Local, rounds: int) -> Decay:
-    """The learning rate's factor, round by round."""
-    return Decay(local.decay, local.decay_rate, local.decay_every, rounds)
-
-
 def _method(named: Named) -> tuple[str, Method]:
     """A method and its name; one of the user's own is that of its class."""
     made = cast(Method, chosen("method", named))
@@ -176,21 +166,6 @@ def _method(named: Named) -> tuple[str, Method]:
     with own_code.refused(f"'{made.attribute}' of '{made.file}'"):
         found = check(made.load(), made.settings, "method.settings", made.attribute)
     return made.attribute, found
-
-
-def clock(settings: ClockSettings) -> Clock | None:
-    """The simulated clock, if there is one."""
-    if settings.kind == "none":
-        return None
-    s, kind = settings, settings.distribution
-    return Clock(
-        Rate(s.speed, s.speed_spread, kind),
-        Rate(s.down, s.network_spread, kind),
-        Rate(s.up, s.network_spread, kind),
-        s.latency,
-        s.jitter,
-        s.deadline,
-    )
 
 
 def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
@@ -223,6 +198,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
         draft = compose(draft, methods, config.topology.name)
     draft = _augmented(config, draft, shape)
     refuse_late(draft)
+    refuse_gaps(draft, config)
     stages, n, t = draft.program(), draft.n_clients, 0
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
@@ -252,17 +228,25 @@ def _augmented(config: Config, draft: Draft, shape: Shape) -> Draft:
     return replace(draft, transform=Augmented(how, draft.transform))
 
 
-def experiment(config: Config, ranks: Ranks | None = None) -> Experiment:
+Settle = Callable[[Config, Federation, Task], Config]
+
+
+def experiment(
+    config: Config, ranks: Ranks | None = None, settle: Settle | None = None
+) -> Experiment:
     """Everything a run needs, checked as far as it can be before the first round.
 
-    With ``ranks`` this process is one of several that share the clients.
+    With ``ranks`` this process is one of several that share the clients; ``settle`` may decide what
+    a configuration leaves open, once for all times.
     """
     device(config.engine.device)  # refuse early: the data may take a while
     data = federation(config)
     with own_code.refused("your own code"):
         if config.evaluation.fidelity and config.evaluation.extractor:
             extractor(config.evaluation.extractor)
-        return assemble(config, data, task(config, data.examples), ranks)
+        made = task(config, data.examples)
+        config = config if settle is None else settle(config, data, made)
+        return assemble(config, data, made, ranks)
 
 
 def _exam(config: Config) -> Exam:
@@ -334,7 +318,8 @@ def assemble(
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
     late = config.participation.late
-    judge = Evaluator(course, tests(data, on), config.seed, judging.ensemble, by, late)
+    own, each = tests(data, on), simulation.each
+    judge = Evaluator(course, own, config.seed, judging.ensemble, by, late, each)
     accountant = None
     if promised is not None and promised.guarantee is not None:
         n, cohorts = draft.n_clients, course.loop.cohorts
@@ -352,6 +337,7 @@ def assemble(
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
         attack,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
+        cadence(config, work(config, data, draft, last, simulation.w), course.rounds),
     )
 
 

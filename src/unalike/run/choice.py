@@ -1,6 +1,8 @@
 """Which engine computes the clients, and why."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from unalike.engine.traced import Traced
 from unalike.errors import ConfigError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.native.build import compiler
+from unalike.network import Network
 from unalike.parts.descent import Loss, descend
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
@@ -40,7 +43,7 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Ch
     chosen = _kind(config, made, data, on)
     if not (chosen.traced and config.engine.compiled and made.network.dense):
         return chosen
-    if _total(config, data) < MANY:
+    if total(config, data) < MANY:
         return chosen
     if compiler() is None:
         return chosen._replace(why=f"{chosen.why}; there is no C++ compiler to compile them")
@@ -50,11 +53,12 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Ch
 def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:
     kind, cpu = config.engine.kind, on.type == "cpu"
     untraced = "off"
-    if cpu and config.engine.traced and _total(config, data) >= ENOUGH:
-        untraced = refusal_of_tracing(made, data.examples)
+    if cpu and config.engine.traced and total(config, data) >= ENOUGH:
+        untraced = refused(refusal_of_tracing, made, data.examples)
+    as_set = config.engine.because or "as set"
     if kind == "sequential":
-        return Choice(kind, _but("as set", untraced), not untraced)
-    why = refusal_of_vmap(made, data.examples)
+        return Choice(kind, _but(as_set, untraced), not untraced)
+    why = refused(refusal_of_vmap, made, data.examples)
     if kind == "vectorized":
         if why:
             raise ConfigError(
@@ -62,7 +66,7 @@ def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Cho
                 "set engine.kind = 'sequential'."
             )
         many = 0 if cpu else _compiled(config, data)
-        return Choice(kind, _but("as set", untraced), not untraced, compiled=many)
+        return Choice(kind, _but(as_set, untraced), not untraced, compiled=many)
     if why:
         why = _but(f"the model cannot be vectorized: {why}", untraced)
         return Choice("sequential", why, not untraced)
@@ -81,27 +85,40 @@ def _but(why: str, untraced: str) -> str:
     return f"{why}; its steps cannot be traced: {untraced}" if untraced not in ("", "off") else why
 
 
-def _total(config: Config, data: Federation) -> float:
+def total(config: Config, data: Federation) -> float:
     """How many local steps a run has, by the configuration alone.
 
     Not by a clock, so that a resumed run computes as it did before.
     """
-    each, cohort = _steps(config, data)
+    each, cohort = steps(config, data)
     return config.rounds * cohort * float(each.mean())
 
 
 def _compiled(config: Config, data: Federation) -> int:
     """The size of a cohort whose steps are compiled, in a run that is long enough; else 0."""
-    each, cohort = _steps(config, data)
+    each, cohort = steps(config, data)
     return cohort if config.engine.compiled and config.rounds * each.max() >= LONG else 0
 
 
-def _steps(config: Config, data: Federation) -> tuple[np.ndarray, int]:
+def steps(config: Config, data: Federation) -> tuple[np.ndarray, int]:
     """(the local steps of every client in a round, how many clients a round has)."""
     sizes = data.sizes(TRAIN)[: data.n_clients]
     each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
     participation = Participation(config.participation.fraction, config.participation.number)
     return each, participation.count(len(sizes))
+
+
+_answers: WeakKeyDictionary[Network, dict[Any, str]] = WeakKeyDictionary()
+
+
+def refused(question: Callable[[Task, Examples], str], made: Task, examples: Examples) -> str:
+    """The answer to a question that takes a step on two rows, asked once for a network."""
+    x, y = examples.x, examples.y
+    key = question.__name__, type(made), x.shape[1:], x.dtype, y.shape[1:], y.dtype
+    known = _answers.setdefault(made.network, {})
+    if key not in known:
+        known[key] = question(made, examples)
+    return known[key]
 
 
 def refusal_of_tracing(made: Task, examples: Examples) -> str:

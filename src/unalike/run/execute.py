@@ -25,6 +25,7 @@ from unalike.run.folder import LOGS, Log, alone, by_what, dumps, read_json, read
 from unalike.run.interrupts import interrupts
 from unalike.run.keep import SELECTED, Keeper, partition_record
 from unalike.run.manifest import Manifest
+from unalike.run.measuring import settled
 from unalike.run.origins import refuse_changed_code, refuse_stranger
 from unalike.run.place import clear, make_folder, refuse_occupied
 from unalike.run.products import kept, moving
@@ -77,11 +78,11 @@ def start(config: Config, observer: Observer | None = None, ranks: Ranks | None 
     With ``ranks`` other processes follow this one and share its clients.
     """
     refuse_occupied(config)
-    made = experiment(config, ranks)
+    made = experiment(config, ranks, settled if ranks is None else None)
     folder = make_folder(config)
     with alone(folder):
         refuse_occupied(config)  # again, now that nobody else can get in
-        write(folder / "config.json", dumps(config.resolved(), indent=2))
+        write(folder / "config.json", dumps(made.config.resolved(), indent=2))
         _go(made, folder, observer or Silent(), ranks=ranks)
     return folder
 

@@ -17,6 +17,8 @@ def facts(made: Experiment) -> dict[str, Any]:
         "engine": sim.engine,
         "engine_because": made.engine,
         "workers": sim.workers if sim.engine == "sequential" else torch.get_num_threads(),
+        "evaluated_every": made.cadence.every,
+        "evaluated_because": made.cadence.why,
         "parameters": sum(w[n].numel() for n in network.weights),
         "buffers": sum(w[n].numel() for n in network.buffers),
         "frozen": sum(p.numel() for p in network.constants().values()),

@@ -1,7 +1,9 @@
 """What an outsider could do with the servers' models: set off a backdoor, tell who was there.
 
 backdoor     share of test rows of other classes that are taken for the target once the trigger is
-             on them; and without it, which is what the model gets wrong anyway
+             on them; and without it, which is what the model gets wrong anyway. Judged are the
+             models of servers, an attacker's own left out; where only clients have whole models,
+             each honest client's on its own test rows
 membership   area under the curve of the attack that calls a row a member if the model's loss on it
              is low (Yeom et al. 2018): 0.5 is a coin, 1 tells all members. Members are a client's
              training rows, the others its test rows; no shadow model is needed. Attackers are
@@ -10,13 +12,14 @@ membership   area under the curve of the attack that calls a row a member if the
 The experimenter measures both: no client sends anything for it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unalike import rng
+from unalike import rng, tree
 from unalike.batches import Batch
 from unalike.engine.attacks import Backdoor
 from unalike.engine.judging import outputs
@@ -46,21 +49,36 @@ def _models(made: Experiment, state: State) -> list[Params]:
 
 
 def backdoor(made: Experiment, attack: Backdoor, state: State) -> dict[str, float]:
-    """The success of a trigger on rows that nobody trained on, mean over servers."""
-    x, y = _tested(made)
-    task, others = made.recipe.algorithm.task, y != attack.target
-    x = x[others]
-    noise = rng.normal(rng.stream(0, "evaluation").to(x.device), len(x), task.draws)
+    """The success of a trigger on rows that nobody trained on, mean over rows and models."""
+    task, hits = made.recipe.algorithm.task, list[tuple[Tensor, ...]]()
+    for w, x, y in _victims(made, state):
+        rows = x[y != attack.target]
+        noise = rng.normal(rng.stream(0, "evaluation").to(x.device), len(rows), task.draws)
+        if len(rows):
+            said = (outputs(task, w, seen, noise) for seen in (attack.stamped(rows), rows))
+            hits.append(tuple(_classes(out) == attack.target for out in said))
 
-    def taken(rows: Tensor) -> float:
-        said = [outputs(task, w, rows, noise) for w in _models(made, state)]
-        hits = [_classes(out) == attack.target for out in said]
-        return float(torch.stack(hits).double().mean()) if hits and len(rows) else float("nan")
+    def share(which: int) -> float:
+        found = torch.cat([pair[which] for pair in hits]) if hits else torch.zeros(0)
+        return round(float(found.double().mean()), 6) if len(found) else float("nan")
 
-    return {
-        "backdoor": round(taken(attack.stamped(x)), 6),
-        "backdoor_clean": round(taken(x), 6),
-    }
+    return {"backdoor": share(0), "backdoor_clean": share(1)}
+
+
+def _victims(made: Experiment, state: State) -> Iterator[tuple[Params, Tensor, Tensor]]:
+    """Honest models, with the rows that each is judged on."""
+    lying = made.attackers if made.recipe.topology.local else ()
+    algorithm, key = made.recipe.algorithm, made.course.judging
+    models = [algorithm.model(s, key) for j, s in enumerate(state.servers) if j not in lying]
+    if any(w is not None for w in models):
+        x, y = _tested(made)
+        yield from ((w, x, y) for w in models if w is not None)
+        return
+    sim, rows = made.simulation, made.federation.rows(TEST)
+    downs = tree.stack([algorithm.broadcast(s) for s in state.servers])
+    for k in sorted(set(range(made.federation.n_clients)) - set(made.attackers)):
+        at = rows.of(k).to(sim.device)
+        yield sim.examiner.model(downs, int(sim.examiner.acts_as[k])), sim.x[at], sim.y[at]
 
 
 def _tested(made: Experiment) -> tuple[Tensor, Tensor]:

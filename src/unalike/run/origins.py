@@ -21,7 +21,7 @@ from unalike.federation.data import Federation
 from unalike.files import write
 from unalike.models.own import OwnModel
 from unalike.run.config import Config
-from unalike.run.extractor import apart
+from unalike.run.extractor import source
 from unalike.run.manifest import Manifest, digest, save
 
 CODE = "code"  # the folder with copies of the user's files, as they were
@@ -43,7 +43,7 @@ def named(config: Config) -> list[str]:
     own = [t for t in tables if t.name in (OwnModel.name, OwnMethod.name) and t.given is None]
     files = [str(t.settings["file"]) for t in own if "file" in t.settings]
     judge = config.evaluation
-    files += [apart(judge.extractor)[0]] if judge.fidelity and judge.extractor else []
+    files += [source(judge.extractor)] if judge.fidelity and judge.extractor else []
     return list(dict.fromkeys(files))
 
 

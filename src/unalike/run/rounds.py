@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) -> Iterator[Step]:
     """Every round after the first ``done``; the last one of a stage is always evaluated."""
-    course, every = made.course, made.config.evaluation.every
+    course, every = made.course, made.cadence.every
     last, refused, gap = {span.stop for span in course.spans}, 0, Gap()
     with blamed(named(made.config), "the features of real examples"):
         fidelity = Fidelity(made) if made.config.evaluation.fidelity else None

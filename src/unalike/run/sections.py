@@ -181,7 +181,11 @@ class FaultSettings(Settings):
 class EvaluationSettings(Settings):
     """When to evaluate, and which validation metric selects a round."""
 
-    every: int = Field(default=1, ge=1, description="rounds between evaluations")
+    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto",
+        description="rounds between evaluations; auto: as often as about a fifth of the work pays "
+        "for, counted in rows, but at least five times; the last round always is evaluated",
+    )
     clients: int = Field(
         default=10_000,
         ge=1,
@@ -215,8 +219,9 @@ class EvaluationSettings(Settings):
     )
     extractor: str = Field(
         default="",
-        description="FILE.py:FUNCTION that turns examples into features, for fidelity; if empty, "
-        "a small network trained on the clients' rows",
+        description="for fidelity: FILE.py:FUNCTION that turns examples into features, or "
+        "inception:WEIGHTS for Inception-v3 with weights as safetensors; if empty, a "
+        "small network trained on the clients' rows",
     )
     membership: bool = Field(
         default=False,
@@ -227,7 +232,7 @@ class EvaluationSettings(Settings):
         ge=0,
         description="how many points from the shared to each client's own model to test as well, "
         "such as 11; adds the sections common (best on validation data) and oracle "
-        "(each client's best on its test data)",
+        "(each client's best on its test data), which equal local where clients have one model",
     )
     new_client_steps: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         default_factory=list,
@@ -239,8 +244,8 @@ class EvaluationSettings(Settings):
         default=0,
         ge=0,
         le=1000,
-        description="how many clients' own models, at most, to test on each other's test rows "
-        "after the last round; for simulations only",
+        description="how many clients' models, at most, to test on each other's test rows after "
+        "the last round, if they differ; for simulations only",
     )
     landscape: int = Field(
         default=0,
@@ -278,7 +283,15 @@ class EngineSettings(Settings):
 
     kind: Literal["auto", "sequential", "vectorized"] = Field(
         default="auto",
-        description="auto: vectorized, or sequential if the model does not allow it",
+        description="auto: vectorized, or sequential if the model does not allow it or, in long "
+        "runs on a CPU, if a short measurement says that it is faster",
+    )
+    measure: bool = Field(
+        default=True, description="whether auto measures, in a second or two; else a rule decides"
+    )
+    because: str = Field(
+        default="",
+        description="why kind is what it is, for the record; a run that measured sets it",
     )
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     workers: int = Field(

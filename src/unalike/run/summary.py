@@ -71,7 +71,8 @@ def summarise(
     if "membership" in judged[-1]:
         out["membership"] = {k: judged[-1]["membership"][k] for k in ("mean", "worst")}
     if "fid" in judged[-1]:
-        out["made"] = {k: judged[-1][k] for k in ("fid", "fid_rows", "coverage")}
+        told = ("fid", "kid", "fid_rows", "coverage")
+        out["made"] = {k: judged[-1][k] for k in told if k in judged[-1]}
     played = [r for r in records if "regret" in r]
     if played:
         out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}

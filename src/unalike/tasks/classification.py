@@ -12,7 +12,7 @@ from torch import Tensor
 from unalike import mapped
 from unalike.batches import Batch
 from unalike.errors import ConfigError
-from unalike.metrics.classification import per_client, pooled_reliability
+from unalike.metrics.classification import judged
 from unalike.tasks.base import Judged, NetworkTask
 from unalike.tree import Params
 
@@ -90,7 +90,7 @@ class Classification(NetworkTask):
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """By logits of single rows."""
-        return Judged(per_client(outputs, y, owner, n), pooled_reliability(outputs, y))
+        return Judged(*judged(outputs, y, owner, n))
 
     def misfit(self, x: Tensor, y: Tensor, classes: int, data: str) -> str:
         """Logits must be a tensor with an entry for every class."""
@@ -166,5 +166,4 @@ class Binary(Classification):
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """By single logits."""
-        found = per_client(outputs, y, owner, n, binary=True)
-        return Judged(found, pooled_reliability(outputs, y, binary=True))
+        return Judged(*judged(outputs, y, owner, n, binary=True))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unalike.kinds import NOT_COUNTED
-from unalike.metrics.classification import per_client, pooled_reliability
+from unalike.metrics.classification import judged
 from unalike.tasks.base import Judged
 from unalike.tasks.classification import Classification
 
@@ -40,5 +40,4 @@ class Sequences(Classification):
             some = y >= 0
             if not bool(some.all()):
                 outputs, y, owner = outputs[some], y[some], owner[some]
-        found = per_client(outputs, y, owner, n, auroc=False)
-        return Judged(found, pooled_reliability(outputs, y))
+        return Judged(*judged(outputs, y, owner, n, auroc=False))

@@ -1,0 +1,173 @@
+"""How often a run is evaluated if that is left to it: by counts of rows, never by a clock."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unalike.errors import ConfigError
+from unalike.run.build import Experiment, experiment
+from unalike.run.cadence import Cadence, Work, as_set, cadence, spaced, within
+from unalike.run.config import parse
+from unalike.run.execute import Interrupted, Silent, resume, start
+from unalike.run.folder import read_json, read_lines
+from unalike.tasks.classification import Classification
+
+FEW: dict[str, Any] = {  # two of twenty clients: a round trains 126 rows, an evaluation tests 540
+    "rounds": 23,
+    "data": {"name": "digits"},
+    "partition": {"name": "iid", "clients": 20},
+    "model": {"name": "mlp", "hidden": [8]},
+    "participation": {"number": 2},
+}
+ALL = {**FEW, "participation": {"fraction": 1.0}}
+
+
+def built(*changes: dict[str, Any]) -> Experiment:
+    """The experiment of ``FEW`` with some tables replaced."""
+    raw = dict(FEW)
+    for change in changes:
+        raw |= change
+    return experiment(parse(raw))
+
+
+@pytest.mark.parametrize(
+    ("trained", "tested", "every"),
+    [
+        (100, 100, 1),  # a round trains as many rows as an evaluation tests
+        (100, 101, 3),  # 202 of 1102 passes: less than a fifth
+        (4_200, 28_000, 18),
+        (100, 7_500, 200),  # 15,000 passes beside 60,000
+        (0, 50, 400),  # less than a row a round
+    ],
+)
+def test_a_fifth_of_both(trained: float, tested: float, every: int) -> None:
+    assert Work(trained, tested).every == every
+
+
+@pytest.mark.parametrize(
+    ("every", "rounds", "found"), [(9, 1000, 9), (9, 41, 8), (9, 10, 2), (9, 9, 1), (1, 100, 1)]
+)
+def test_never_fewer_than_five(every: int, rounds: int, found: int) -> None:
+    assert within(every, rounds) == found
+    assert -(-rounds // found) >= min(rounds, 5)
+
+
+def test_counted_by_hand() -> None:
+    made = built()
+    sizes = {k: int(made.federation.sizes(k)[:20].sum()) for k in range(3)}
+    assert sum(sizes.values()) == 1797
+    assert made.cadence.every == 4  # 12 would leave 23 rounds with two evaluations
+    assert made.cadence.why == (
+        "an evaluation tests 540 rows and a round trains 126; a run has 5 evaluations or more"
+    )
+    long = built({"rounds": 100})
+    assert long.cadence == Cadence(12, "an evaluation tests 540 rows and a round trains 126")
+
+
+@pytest.mark.parametrize(
+    ("change", "tested"),
+    [
+        ({}, 540),  # common rows are those of the clients, tested by the same model
+        ({"evaluation": {"train": True}}, 1797),
+        ({"evaluation": {"clients": 10}}, 270),
+        ({"method": {"name": "superfed_mm"}}, 540 + 360),  # the shared model, beside their own
+        ({"method": {"name": "superfed_mm"}, "evaluation": {"line": 3}}, 4 * 540 + 360),
+        ({"method": {"name": "lg_fedavg"}}, 540 + 20 * 360),  # an ensemble of twenty
+        ({"method": {"name": "lg_fedavg"}, "evaluation": {"ensemble": "weights"}}, 540 + 360),
+        ({"topology": {"name": "clusters", "servers": 4}}, 540 + 4 * 360),
+    ],
+)
+def test_models_are_counted(change: dict[str, Any], tested: int) -> None:
+    made = built({"participation": {"fraction": 1.0}, "local": {"epochs": 0.01}}, change)
+    said = f"an evaluation tests {tested:,} rows"
+    assert made.cadence.why.startswith(said), made.cadence.why
+
+
+def test_everybody_on_ordinary_splits_means_every_round() -> None:
+    assert experiment(parse(ALL)).cadence.every == 1
+    pooled = {"method": {"name": "pooled"}}
+    assert built(pooled).cadence.every == 1  # all rows train, whoever takes part
+
+
+def test_a_number_stays() -> None:
+    made = built({"evaluation": {"every": 1}})
+    assert made.cadence == Cadence(1, "as set")
+    assert cadence(parse({"evaluation": {"every": 7}}), Work(1, 1000), 8) == Cadence(7, "as set")
+    assert as_set(parse({"evaluation": {"every": 3}})).every == 3
+    assert as_set(parse({})).every == 1  # sites judge, and nobody here counts their rows
+
+
+@pytest.mark.parametrize("wrong", [0, "often", True, 1.5])
+def test_what_it_may_be(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r'must be a whole number >= 1 or "auto", got'):
+        parse({"evaluation": {"every": wrong}})
+
+
+def test_compared_runs_share_one() -> None:
+    auto, own = parse({"rounds": 40}), parse({"rounds": 40, "evaluation": {"every": 3}})
+    assert spaced(auto, 5).evaluation.every == 5
+    assert spaced(auto, 30).evaluation.every == 8
+    assert spaced(auto, 0) is auto
+    assert spaced(own, 5) is own
+
+
+def test_the_run_says_so_and_a_resumed_one_does_the_same(tmp_path: Path) -> None:
+    whole = start(parse({**FEW, "run": {"folder": str(tmp_path / "whole")}}))
+    judged = [r["round"] for r in read_lines(whole / "rounds.jsonl") if r["metrics"]]
+    assert judged == [4, 8, 12, 16, 20, 23]
+    facts = read_json(whole / "skew.json")
+    assert facts["evaluated_every"] == 4
+    assert "tests 540 rows" in facts["evaluated_because"]
+    assert read_json(whole / "config.json")["evaluation"]["every"] == "auto"
+
+    class Stopping(Silent):
+        """Asks to stop in the middle of the rounds between two evaluations."""
+
+        def round(self, record: dict[str, Any]) -> None:
+            """As Ctrl-C does."""
+            import signal
+
+            if record["round"] == 10:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        start(parse({**FEW, "run": {"folder": str(tmp_path / "cut")}}), Stopping())
+    cut = resume(tmp_path / "cut")
+    for name in ("rounds.jsonl", "clients.jsonl", "model.safetensors", "summary.json"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"evaluation": {"train": True}},
+        {"split": {"new_clients": 3}},
+        {"method": {"name": "superfed_mm"}},
+        {"method": {"name": "lg_fedavg"}},
+        {"method": {"name": "local_only"}},
+        {"method": {"name": "fedproto"}},
+        {"method": {"name": "ditto"}},
+        {"method": {"name": "pooled"}},
+        {"topology": {"name": "clusters", "servers": 4}},
+        {"topology": {"name": "ring"}, "method": {"name": "superfed_mm"}},
+    ],
+)
+def test_what_is_counted_goes_through_models(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of an evaluation, counted where they are computed."""
+    everybody = {"participation": {"fraction": 1.0}, "local": {"epochs": 0.01}}
+    made = built(everybody, {"engine": {"kind": "sequential"}}, change)
+    with made.simulation.lone():
+        progress, *_ = made.course.advance(made.course.begin(), 0)
+    seen, real = [], Classification.outputs
+
+    def outputs(self: Any, w: Any, x: Any, *more: Any) -> Any:
+        seen.append(len(x))
+        return real(self, w, x, *more)
+
+    monkeypatch.setattr(Classification, "outputs", outputs)
+    made.evaluator(progress.state)
+    assert f"an evaluation tests {sum(seen):,} rows" in made.cadence.why
