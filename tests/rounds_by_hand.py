@@ -53,14 +53,16 @@ def pulled(k: int, to: Vector, strength: float, shift: Vector) -> Callable[[Vect
     return lambda w: hand.slope(w, k) + shift + strength * (w - to)
 
 
-def scaffold(p: Vector, n: int) -> tuple[Vector, list[Vector]]:
+def scaffold(
+    p: Vector, n: int, server: Callable[[Vector, Vector, Vector], Vector] = plain
+) -> tuple[Vector, list[Vector]]:
     """(the model after n rounds, the models that were sent out); all take part, so pi is p."""
     x, c, own, sent = START.copy(), np.zeros(2), np.zeros((len(EVERYBODY), 2)), []
     for _ in range(n):
         sent.append(x)
         ends = np.array([walk(x, pulled(k, x, 0.0, c - own[k])) for k in EVERYBODY])
         new = own - c + (x - ends) / (hand.STEPS * ETA)
-        x, c, own = x + p @ (ends - x), c + p @ (new - own), new
+        x, c, own = server(x, ends - x, p), c + p @ (new - own), new
     return x, sent
 
 

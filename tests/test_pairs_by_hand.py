@@ -133,6 +133,17 @@ def test_scaffold_inside_ditto_and_before_finetuning(part: str | None) -> None:
 
 
 @pytest.mark.parametrize("part", [None, "feddisco", "fedep"])
+def test_scaffold_with_another_servers_step(part: str | None) -> None:
+    """FedAdam steps along the mean change; the variates are of the models that were sent out."""
+    p = {None: hand.uniform, "feddisco": hand.disco, "fedep": hand.entropy_pool}[part]
+    more = [PARTS[part][0]] if part else []
+    x, path = course.scaffold(p(EVERYBODY, EVERYBODY), ROUNDS, hand.Adam())
+    check(run("scaffold", PARTS["fedadam"][0], *more), x, [x] * 4)
+    own = [course.near(k, path, 1.0) for k in EVERYBODY]
+    check(run("ditto", "scaffold", PARTS["fedadam"][0], *more), x, own)
+
+
+@pytest.mark.parametrize("part", [None, "feddisco", "fedep"])
 @pytest.mark.parametrize("name", ["lg_fedavg", "fedper", "fedrep"])
 def test_scaffold_on_both_sides_of_a_cut(name: str, part: str | None) -> None:
     """Variates are of what is shared; the private number takes plain steps."""

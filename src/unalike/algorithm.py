@@ -93,7 +93,10 @@ class Algorithm(Protocol):
         ...
 
     def hears(self, servers: Any, means: Tree) -> Any:
-        """The servers after each heard its neighbours, as weighted means of what they told."""
+        """The servers after each heard its neighbours, as weighted means of what they told.
+
+        Of what they told, the models ``servers.x`` may be the means already, to save memory.
+        """
         ...
 
     def personal(self, down: Any, mine: Any) -> Params | None:

@@ -148,7 +148,7 @@ def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
 
 REASONS = {
     ("scaffold", "fedprox"): "a pull would change that way",
-    ("scaffold", "fedadam"): "step of FedAvg's server",
+    ("feddyn", "fedadam"): "step of FedAvg's server",
     ("scaffold", "afl"): "change from round to round",
     ("scaffold", "median"): "mean of the clients' own",
     ("scaffold", "local_dp"): "mean of the clients' own",
@@ -186,6 +186,16 @@ def test_the_reason_is_said_in_either_order(one: str, two: str) -> None:
         assert f"'{one}'" in said
         assert f"'{two}'" in said
         assert said.endswith("; drop one of them.")
+
+
+@pytest.mark.parametrize("name", ["trimmed_mean", "krum", "median", "aaggff_s"])
+def test_more_phases_than_clients_beside_another_method(name: str) -> None:
+    """One sentence, also where a method reckons with the answers of a round."""
+    phases = ("phase_shift", {"phases": 7})
+    for pair in ((name, phases), (phases, name)):
+        said = refused(*pair)
+        assert said.endswith(".")
+        assert "\n" not in said
 
 
 GRAPHS = [Ring(), Complete(), Random(probability=1.0)]

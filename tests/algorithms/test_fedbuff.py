@@ -14,6 +14,7 @@ from federations import (
     distance,
     network_task,
     play,
+    same,
     sampled,
     scalars,
 )
@@ -77,6 +78,16 @@ def test_equal_speeds_are_a_plain_mean() -> None:
     assert all(float(r.weights.sum()) == pytest.approx(1) for r in other.rounds)
 
 
+def test_a_buffer_for_everybody_and_no_delay_is_fedavg() -> None:
+    """All six clients start together and arrive together: bit for bit, with a plain mean."""
+    even, everybody = Clock(Rate(1e300), Rate(1e6), Rate(1e6)), {"buffer": 6, "concurrency": 6}
+    full = played(("fedbuff", everybody), clock=even, rounds=4, engine="sequential")
+    plain = composed(TASK, DATA, "fedavg", mean=Uniform(), rounds=4)
+    assert same(full.x, play(plain, DATA, 4, engine="sequential").x)
+    uneven = played(("fedbuff", everybody), rounds=4, engine="sequential")
+    assert same(uneven.x, full.x)  # a step waits for all of them
+
+
 @pytest.mark.parametrize(
     "beside", ["fedprox", "scaffold", "lg_fedavg", "fedadam", "topk", "feddisco"]
 )
@@ -98,7 +109,8 @@ def test_bytes_are_those_of_one_model() -> None:
 @pytest.mark.parametrize(
     ("methods", "parts", "words"),
     [
-        (("fedbuff",), {}, "lower one of them"),
+        (("fedbuff",), {}, "buffer = 10 of 'fedbuff' is more than the 6 clients"),
+        ((("fedbuff", {"buffer": 2}),), {}, "concurrency = 20 of 'fedbuff' is more than the 6"),
         ((("fedbuff", SMALL),), sampled(0.5), "leave participation out"),
         ((("fedbuff", SMALL),), {"clock": replace(UNEVEN, deadline=1.0)}, "leave clock.deadline"),
         ((("fedbuff", SMALL), "phase_shift"), {"clock": UNEVEN}, "both set the schedule"),

@@ -6,10 +6,11 @@ import torch
 from federations import Quadratic, at, composed, distance, network_task, play, sampled, scalars
 
 from unalike import tree
+from unalike.engine.neighbours import metropolis
 from unalike.errors import ConfigError
 from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd
-from unalike.parts.topology import Clusters, Complete, Ring
+from unalike.parts.topology import Clusters, Complete, Exponential, Ring, Torus
 
 MINIMA = [0.0, 1.0, 5.0, -3.0, 7.0]
 
@@ -61,6 +62,20 @@ def test_oracle_on_an_irregular_graph():
             w[j, i] = 1 / (1 + max(degree[j], degree[i]))
     w += np.diag(1 - w.sum(1))
     assert models(run(graph, 3)) == pytest.approx(by_hand(MINIMA, w, 0.1, 3, 3)[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("graph", [Ring(), Torus(), Random("regular", degree=4), Exponential()])
+@pytest.mark.parametrize("n", [12, 16, 30])
+def test_oracle_where_links_are_few(graph, n):
+    """On large graphs models are summed in their own places, and directions must not be."""
+    edges, minima = graph.links(0, n), np.random.default_rng(n).normal(size=n) * 5
+    w = np.zeros((n, n))
+    w[tuple(edges.T.numpy())] = metropolis(edges, n)
+    data, parts = scalars(minima.tolist()), {"opt": Sgd(0.1), "epochs": 3.0}
+    made = composed(Quadratic(), data, "scaffold", topology=graph, rounds=4, **parts)
+    found = play(made, data, 4, at(w=0.0), batch_size=1)
+    assert models(found) == pytest.approx(by_hand(minima, w, 0.1, 3, 4)[-1], rel=1e-5, abs=1e-5)
+    assert max(abs(float(s.c["w"])) for s in found.states[-1].servers) > 0.1
 
 
 def test_every_model_comes_to_rest_at_the_mean():

@@ -180,6 +180,40 @@ def test_the_sizes_of_steps_are_in_the_variate() -> None:
     assert float(played.server.c["w"]) == pytest.approx(-5.4)
 
 
+def test_momentum_on_the_server_with_some_of_the_clients() -> None:
+    """FedAvgM: m <- 0.5 m + mean of y_i - x, x <- x + 0.7 m; c moves as it does without."""
+    parts = {"opt": Sgd(0.1), **sampled(0.4, 2.0)}
+    data, momentum = scalars(FIVE, SIZES), ("fedavgm", {"lr": 0.7, "momentum": 0.5})
+    recipe = composed(Quadratic(), data, "scaffold", momentum, **parts)
+    played = play(recipe, data, 8, at(w=4.0), batch_size=1)
+    x, m, c, own, trace = 4.0, 0.0, 0.0, [0.0] * 5, []
+    for cohort in (r.ids.tolist() for r in played.rounds):
+        moved, changed = [], []
+        for i in cohort:
+            y = x
+            for _ in range(2 * SIZES[i]):
+                y -= 0.1 * ((y - FIVE[i]) - own[i] + c)
+            changed.append((x - y) / (2 * SIZES[i] * 0.1) - c)
+            moved.append(y - x)
+            own[i] += changed[-1]
+        m = 0.5 * m + sum(moved) / len(moved)
+        x, c = x + 0.7 * m, c + sum(changed) / 5
+        trace.append(x)
+    assert played.trace() == pytest.approx(trace, **CLOSE)
+    assert float(played.server.c["w"]) == pytest.approx(c, **CLOSE)
+    plain = play(composed(Quadratic(), data, "scaffold", **parts), data, 1, at(w=4.0), batch_size=1)
+    assert played.rounds[0].traffic == plain.rounds[0].traffic  # moments stay on the server
+
+
+def test_servers_whose_step_is_not_to_be_replaced() -> None:
+    """Two rates for one step; no server at all."""
+    task, data = network_task("dense")
+    with pytest.raises(ConfigError, match="leave server_lr out and set lr there"):
+        composed(task, data, ("scaffold", {"server_lr": 0.5}), "fedadam")
+    with pytest.raises(ConfigError, match="gradient tracking, whose plain mean"):
+        composed(task, data, "scaffold", "fedadam", topology="ring")
+
+
 def test_momentum_is_refused() -> None:
     """Option II reads the gradients from the length of the way."""
     task, data = network_task("dense")

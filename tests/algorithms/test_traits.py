@@ -25,7 +25,7 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedavg": set(),
     "fedprox": {Trait.PULLS},
     "scaffold": {
-        *(Trait.OWN_CLIENT, Trait.OWN_SERVER, Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE)
+        *(Trait.OWN_CLIENT, Trait.FEDAVG_SERVER, Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE)
     },
     "fednova": {Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},
     **{key: {Trait.STEPS_ON_SERVER} for key in ("fedavgm", "fedadam", "fedyogi", "fedadagrad")},

@@ -56,6 +56,18 @@ def test_nobody_is_twice_in_a_buffer() -> None:
         assert t == 0 or found.step(t).at >= found.step(t - 1).at
 
 
+def test_a_place_stays_free_while_nobody_is_idle() -> None:
+    """All four work, three answers make a step: the quick ones wait until it is taken.
+
+    Answers at 1, 2 and 3 seconds, then the three start again; the slow one comes at 10.
+    """
+    found = events([1.0, 2.0, 3.0, 10.0], 3, 4)
+    assert found.step(0) == (3.0, ((0, 0), (1, 0), (2, 0)))
+    assert found.step(1) == (6.0, ((0, 1), (1, 1), (2, 1)))
+    assert found.step(2) == (9.0, ((0, 2), (1, 2), (2, 2)))
+    assert found.step(3) == (11.0, ((0, 3), (1, 3), (3, 0)))
+
+
 def test_events_are_a_function_of_the_key() -> None:
     """Asked for in any order."""
     seconds = [0.5, 1.0, 2.0, 3.0, 0.7]

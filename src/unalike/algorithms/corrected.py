@@ -14,9 +14,10 @@ from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import Apart, FedAvg, Step
+from unalike.algorithms.method import WHOLE_STEP, forgotten, plain_sgd, two_steps
 from unalike.batches import Batches
 from unalike.parts.descent import Loss
-from unalike.parts.optim import Sgd
+from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.private import SHARED, Private
 from unalike.rng import Key
 from unalike.tasks import Task
@@ -37,6 +38,24 @@ class Cut(NamedTuple):
 
 
 WHOLE = Cut()
+
+
+def step_of(draft: Draft) -> Optimizer | None:
+    """The server's optimizer, if a method sets one."""
+    return None if draft.server_opt == WHOLE_STEP else draft.server_opt
+
+
+def unfit(draft: Draft, server_lr: float, method: str) -> str:
+    """Why gradients cannot be read from the way, or all of them summed; empty if they can."""
+    why = two_steps(draft, server_lr, method) or forgotten(draft, method)
+    return why or plain_sgd(draft, method)
+
+
+class Down(NamedTuple):
+    """What a client trains with: the shared leaves, and a control variate or a correction."""
+
+    x: Params
+    c: Params
 
 
 class Mine(NamedTuple):
@@ -62,6 +81,7 @@ class Corrected(Stateless):
     opt: Sgd
     server_lr: float
     cut: Cut
+    server_opt: Optimizer | None = None  # of another method's server; None: steps of that rate
 
     @property
     def local(self) -> FedAvg:
@@ -94,11 +114,18 @@ class Corrected(Stateless):
         z = {k: (x[k] - w[k]) / (K * eta) for k in self.task.weights(w)}
         return Way(w, own, z, {} if self.cut.apart is None else {"steps": K.float()})
 
-    def stepped(self, x: Params, mean: Params, total: Tensor) -> Params:
+    def begin(self, c: Params) -> Any:
+        """What the server's optimizer remembers first, if there is one."""
+        return () if self.server_opt is None else self.server_opt.init(c)
+
+    def stepped(self, x: Params, mean: Params, total: Tensor, opt: Any = ()) -> tuple[Params, Any]:
         """The server's step along a mean change with weights of that sum; buffers are averaged."""
         weights, buffers = self.task.split(x)
-        moved = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
-        return moved | {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}
+        if self.server_opt is None:
+            moved = {k: w + self.server_lr * mean[k] for k, w in weights.items()}
+        else:
+            moved, opt = self.server_opt.update({k: -mean[k] for k in weights}, opt, weights)
+        return moved | {k: b + mean[k] / total.to(b.dtype) for k, b in buffers.items()}, opt
 
     def personal(self, down: Any, mine: Mine) -> Params:
         """The shared leaves with this client's own."""

@@ -126,7 +126,8 @@ class Draft:
         """The fewest clients that are to answer in a round."""
         usual = Sampled(self.participation, self.epochs, self.late)
         rounds = (0, self.late.first) if self.late else (0,)
-        planned = min(usual.size(t, self.n_clients) for t in rounds) // max(self.phases, 1)
+        planned = min(usual.size(t, self.n_clients) for t in rounds)
+        planned = max(1, planned // max(self.phases, 1))  # too many phases are refused elsewhere
         if self.schedule is not None and isinstance(made := self.schedule(self), Fewest):
             planned = made.fewest(self.n_clients)
         return planned

@@ -4,7 +4,8 @@ clients train from the model they started with, version s;   tau = versions sinc
 with K answers:  x <- x + server_opt(1/K sum_k s(tau_k) u_k),   s(tau) = (1 + tau)^(-a)
 
 Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a round is a step of
-the server. An update is the difference from the model its client was given, however old.
+the server. An update is the difference from the model its client was given, however old. If all
+clients are equally fast and all answers fill the buffer, nobody is stale, and it is FedAvg.
 """
 
 from dataclasses import dataclass, replace
@@ -72,11 +73,12 @@ class FedBuff(Method):
 
     def objection(self, draft: Draft) -> str:
         """It needs as many clients, and nobody is late."""
-        if self.buffer + self.concurrency > draft.n_clients:
-            return (
-                f"buffer = {self.buffer} and concurrency = {self.concurrency} of 'fedbuff' need "
-                f"that many clients together, but there are {draft.n_clients}; lower one of them."
-            )
+        for name, wanted in (("buffer", self.buffer), ("concurrency", self.concurrency)):
+            if wanted > draft.n_clients:
+                return (
+                    f"{name} = {wanted} of 'fedbuff' is more than the {draft.n_clients} clients; "
+                    "lower it."
+                )
         if draft.clock is not None and draft.clock.deadline is not None:
             return "method 'fedbuff' waits for nobody in particular; leave clock.deadline out."
         if draft.participation != Participation():

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import FOR_UPDATES, Method, Slot
+from unalike.algorithms.method import FOR_UPDATES, Method, Slot, two_steps
 from unalike.cohort import Cohort
 from unalike.parts.mixing.base import Mixing, Rescaled, Weighed
 from unalike.parts.mixing.examples import ByExamples
@@ -85,12 +85,7 @@ class FedNova(Method):
                 "method 'fednova' knows how far several rounds in one upload go without a proximal "
                 "term, and by the normaliser; drop the other method, or leave effective out."
             )
-        if self.server_lr != 1 and draft.server_opt != Sgd(1.0):
-            return (
-                "method.server_lr of 'fednova' is the step of a server without a method of its "
-                "own, but another method sets the server; leave server_lr out and set lr there."
-            )
-        return ""
+        return two_steps(draft, self.server_lr, "fednova")
 
 
 @dataclass(frozen=True)

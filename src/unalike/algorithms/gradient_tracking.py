@@ -16,7 +16,8 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx
-from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Mine
+from unalike.algorithms.corrected import WHOLE, Corrected, Cut, Down, Mine, step_of
+from unalike.algorithms.draft import Draft
 from unalike.batches import Batches
 from unalike.cohort import Cohort
 from unalike.parts.optim import Sgd
@@ -26,19 +27,28 @@ from unalike.tree import Params
 from unalike.uploads import Uploads
 
 
+def serverless(draft: Draft, by_size: bool, method: str) -> str:
+    """Why there must be a server, as a sentence; empty if there need not be one."""
+    if by_size:
+        return (
+            f"method '{method}' without a server needs weights that keep the plain mean; leave "
+            "averaging = 'size' out."
+        )
+    if step_of(draft) is None:
+        return ""
+    return (
+        f"method '{method}' without a server is gradient tracking, whose plain mean of all models "
+        "another step on every node would move; drop the method that sets the server, or set "
+        "topology.name = 'star'."
+    )
+
+
 class Node(NamedTuple):
     """A client as its own server: its model, its correction, its mean direction of the round."""
 
     x: Params
     c: Params
     z: Params
-
-
-class Down(NamedTuple):
-    """What a node trains with."""
-
-    x: Params
-    c: Params
 
 
 class Up(NamedTuple):
@@ -90,7 +100,8 @@ class GradientTracking(Corrected):
     def server(self, server: Node, ups: Uploads, p: Tensor, cohort: Cohort) -> Node:
         """Step along one's own change."""
         up = ups.mean(p)
-        return Node(self.stepped(server.x, up.delta, p.sum()), server.c, up.z)
+        x, _ = self.stepped(server.x, up.delta, p.sum())
+        return Node(x, server.c, up.z)
 
     def tells(self, servers: Node) -> tuple[Params, Params]:
         """Models and directions."""

@@ -62,6 +62,7 @@ class Method(Settings):
         return ""
 
 
+WHOLE_STEP = Sgd(1.0)  # of a server whose step no method sets
 REPLACED_STEP: Mapping[Trait, str] = {
     Trait.OWN_SERVER: "there is no step of FedAvg's server for its optimizer to replace"
 }
@@ -297,6 +298,16 @@ def plain_sgd(draft: Draft, method: str) -> str:
     return (
         f"method '{method}' is derived for plain SGD: set local.optimizer = 'sgd' and "
         "local.momentum = 0."
+    )
+
+
+def two_steps(draft: Draft, lr: float, method: str) -> str:
+    """The objection of a method whose server has a rate, beside one that sets the server's step."""
+    if lr == 1 or draft.server_opt == WHOLE_STEP:
+        return ""
+    return (
+        f"method.server_lr of '{method}' is the step of a server without a method of its own, but "
+        "another method sets the server; leave server_lr out and set lr there."
     )
 
 

@@ -1,9 +1,10 @@
 """Asynchronous rounds (FedBuff, Nguyen et al. 2022): who arrives when, and how stale.
 
 ``concurrency`` clients work at any time. Whoever is done uploads, and an idle client starts at once
-with the newest model. With K answers in its buffer the server takes a step: that is a round. All
-this follows from the clients' seconds, not from what they learn, so the course of events is a pure
-function of the seed, and a resumed run finds the same.
+with the newest model; if nobody is idle, since no client is in the buffer twice, then after the
+next step. With K answers in its buffer the server takes a step: that is a round. All this follows
+from the clients' seconds, not from what they learn, so the course of events is a pure function of
+the seed, and a resumed run finds the same.
 """
 
 from dataclasses import dataclass, field
@@ -68,20 +69,21 @@ class Timeline:
         return self.steps[t]
 
     def _arrive(self) -> None:
-        """All that are done at the next moment; as many others begin after them."""
-        now, done = self.flying[0][0], 0
+        """All that are done at the next moment; others begin after them in every free place."""
+        now = self.flying[0][0]
         while self.flying and self.flying[0][0] == now:
             _, client, version = heappop(self.flying)
             self.busy.discard(client)
-            done += 1
             if len(self.steps) - version <= self.stalest:  # else its work was in vain
                 self.waiting.append(Arrival(client, version))
             if len(self.waiting) == self.buffer:
                 self.steps.append(Step(now, tuple(sorted(self.waiting))))
                 self.waiting = []
-        for _ in range(done):
+        while len(self.busy) < self.concurrency:
             taken = self.busy | {a.client for a in self.waiting}
             idle = [i for i in range(len(self.seconds)) if i not in taken]
+            if not idle:
+                break
             lot = rng.uniform(rng.fold_in(rng.fold_in(self.key, -2), self.started), 1)
             self._start(idle[int(lot * len(idle))], now)
 
