@@ -246,6 +246,15 @@ def test_signed_ranks_claim_nothing_that_the_interval_does_not():
     assert sentence(found.verdicts[0]).startswith("no clear winner: b leads, but not significantly")
 
 
+def test_an_interval_holds_zero_where_another_test_leaves_it_open():
+    """Signed ranks of five seeds have p = 1/16 at least, however sure Student's test is."""
+    values = {"a": [0.50, 0.51, 0.49, 0.50, 0.52], "b": [0.70, 0.72, 0.70, 0.71, 0.73]}
+    made = asked(values, test="wilcoxon", rows="these")
+    versus = analyse(made, records(made, values)).of("b")[0].versus
+    assert versus.p_corrected == 2**-4
+    assert versus.low_corrected == 0 < versus.high_corrected
+
+
 def test_nothing_finished_is_no_error():
     made = asked()
     found = analyse(made, [])

@@ -30,6 +30,7 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "celeba": ((3, 84, 84), 2, 300, 6_000),
     "fed_isic": ((3, 64, 64), 8, 6, 3_000),
     "speech_commands": ((1, 16_000), 35, 50, 7_000),
+    "mqp": ((1_024,), 2, 11, 3_048),
     "reddit": ((10,), 40, 50, 4_000),
 }
 
@@ -92,6 +93,7 @@ def test_there_is_one_for_every_experiment():
         "aaggff-reddit",
         "aaggff-speech",
         "aaggff-isic",
+        "aaggff-mqp",
         "superfed-tiny-imagenet",
         "fedevg-mnist",
         "compression",

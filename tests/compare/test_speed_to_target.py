@@ -1,9 +1,13 @@
 """Speed: rounds and bytes to a target, from the curves of finished cells."""
 
+from dataclasses import replace
+
 import pytest
 from comparisons import asked, records
 
 from unalike.compare.analysis import analyse
+from unalike.compare.lines import Speed, Versus
+from unalike.compare.tables import differences, speeds, tables
 from unalike.compare.wording import goal
 
 CLEAR = {
@@ -45,3 +49,57 @@ def test_a_target_may_be_stated():
     found = {line.label: line.speed["rounds"].spent for line in analyse(made, rows).lines}
     assert found == {"a": pytest.approx(16, abs=1), "b": pytest.approx(8, abs=1)}
     assert goal(made) == "accuracy 40.00 %"
+
+
+def test_all_conditions_have_a_speed_of_their_own():
+    many = [{"alpha": a, "label": f"a{a:g}"} for a in (0.1, 1.0)]
+    made = asked("abc", partitions=many)
+    rows = curves(records(made, CLEAR), {"a": 4.0, "b": 2.0, "c": 20.0})
+    found = analyse(made, rows)
+    whole = {line.label: line.speed["rounds"] for line in found.overall}
+    assert (whole["b"].reached, whole["b"].of, whole["b"].outcome) == (10, 10, "win")
+    assert whole["b"].ratio == pytest.approx(0.5, abs=0.03)
+    assert (whole["c"].ratio, whole["c"].outcome) == (None, "loss")
+    table = tables(made, found)[2]
+    assert table.title.startswith("all conditions: rounds and bytes to 95 %")
+    assert [row[-1].text for row in table.rows] == ["—", "win", "loss"]
+
+
+def test_a_ratio_that_never_varies_has_no_interval():
+    """Twice the bytes in the same rounds: five equal signs are all there is, and p says so."""
+    made = asked("ab")
+    rows = curves(records(made, CLEAR), {"a": 4.0, "b": 4.0})
+    for r in rows:
+        r["curve"]["value"] = [0.01 * t for t in range(1, 41)]
+        if r["label"] == "b":
+            r["curve"]["bytes"] = [20 * t for t in range(1, 41)]
+    line = next(x for x in analyse(made, rows).lines if x.label == "b")
+    found = line.speed["bytes"]
+    assert found.ratio == pytest.approx(2.0)
+    assert (found.low, found.high, found.p, found.outcome) == (None, None, 2**-4, "open")
+    assert (line.speed["rounds"].low, line.speed["rounds"].outcome) == (1.0, "equal")
+    shown = tables(made, analyse(made, rows))[-1].rows[1]
+    assert [c.text for c in shown[-4:]] == ["760 B", "2.00", "0.062", "open"]
+
+
+def test_who_sends_nothing_has_no_ratio_of_bytes():
+    made = asked("abc")
+    rows = curves(records(made, CLEAR), {"a": 4.0, "b": 2.0, "c": 4.0})
+    for r in rows:
+        if r["label"] == "b":
+            r["curve"]["bytes"] = [0] * 40
+    found = {line.label: line.speed for line in analyse(made, rows).lines}
+    assert found["b"]["rounds"].outcome == "win"
+    assert found["b"]["bytes"] == Speed(5, 5, None)
+    assert found["c"]["bytes"].ratio is not None
+    assert analyse(asked("abc", baseline="b"), rows).lines[0].speed["bytes"].ratio is None
+
+
+def test_ends_that_a_few_seeds_leave_open_are_not_written_out():
+    wide = Speed(2, 2, 3.0, 1.5, 1e-9, 1e9, 1.0, "open")
+    versus = Versus(2, 0.1, None, None, 0.5, None, -5.0, 5.0, 1.0, 48.0)
+    made = asked("ab")
+    line = analyse(made, curves(records(made, CLEAR), {"a": 4.0, "b": 2.0})).of("b")[0]
+    line = replace(line, speed={"rounds": wide}, versus=versus)
+    assert speeds(made, [line], "iid").rows[0][2].text == "1.50 [0.00, over 1000]"
+    assert differences(made, [line], "iid").rows[0][4].text == "over 100"

@@ -10,7 +10,7 @@ import pytest
 from comparisons import asked, records
 from rich.console import Console
 
-from unalike.compare import frames
+from unalike.compare import frames, wording
 from unalike.compare.analysis import Analysis, analyse
 from unalike.compare.spec import Comparison, comparison
 from unalike.compare.tables import pivot, scores, tables
@@ -103,6 +103,15 @@ def test_every_condition_says_its_verdict_though_another_says_the_same():
     lines = " ".join(drawn(tables(made, analyse(made, records(made, VALUES))), 200))
     for condition in made.conditions:
         assert f"On {condition}: Fed_Best is best" in lines
+
+
+def test_a_verdict_says_who_differs_from_the_baseline():
+    close = {"FedAvg": [0.5, 0.51, 0.52], "P": [0.8, 0.81, 0.825], "Q": [0.8, 0.812, 0.82]}
+    made = asked(close, baseline="FedAvg", rows="these", seeds=3)
+    found = analyse(made, records(made, close))
+    assert wording.told(found.verdicts[0], made, found).endswith(" Against FedAvg, better: P, Q.")
+    made, found = example()  # one is best, and that says it is better than the baseline
+    assert wording.told(found.verdicts[0], made, found) == wording.sentence(found.verdicts[0])
 
 
 def test_speeds_are_ratios_to_the_baseline():

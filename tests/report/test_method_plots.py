@@ -105,6 +105,31 @@ CHARTS = {
 }
 
 
+def test_few_rounds_have_a_mark_each_and_none_between() -> None:
+    """Two rounds that are two apart: the chart library would mark 2.5 as 3 beside 3."""
+    apart = [{"round": t, "method": "a", "consensus": 1.0 / t} for t in (2, 4)]
+    for chart in (consensus_plot(apart), node_curves([2, 4], [[0.5], [0.6]])):
+        axes = [layer["encoding"]["x"]["axis"]["values"] for layer in chart.to_dict()["layer"]]
+        assert axes == [[2, 4]] * len(axes)
+
+
+def test_small_graphs_have_numbers() -> None:
+    """Of clients, not of servers."""
+    small, large = (topology_plot([i % 2 for i in range(n)]).to_dict() for n in (5, 41))
+    (text,) = [layer for layer in small["layer"] if layer["mark"]["type"] == "text"]
+    rows = small["datasets"][text["data"]["name"]]
+    assert [row["number"] for row in rows] == ["0", "1", "2", "3", "4"]
+    assert "text" not in [layer["mark"]["type"] for layer in large["layer"]]
+
+
+def test_a_star_of_stars_goes_through_a_cloud() -> None:
+    """Five clients, two servers, one cloud: seven links and none between servers."""
+    stars = Clusters(2, cloud=True)
+    drawn = topology_plot(stars.home(5), stars.links(0, 5), cloud=True, title="t").to_dict()
+    assert drawn["title"]["subtitle"] == "5 clients · 2 servers · a cloud · 7 links"
+    assert "a cloud" not in str(topology_plot(stars.home(5), stars.links(0, 5)).to_dict())
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_renders(name, tmp_path):
     svg = save(CHARTS[name](), tmp_path / "figure.svg").read_text()

@@ -1,6 +1,6 @@
 """What the tests of a run came to."""
 
-from unalike.report.outcome import leaked, left_out, like_real, reached
+from unalike.report.outcome import distinct, leaked, left_out, like_real, reached
 
 
 def test_clients_without_a_value_are_counted_by_metric():
@@ -53,3 +53,10 @@ def test_how_like_real_examples_made_ones_are():
         like_real(made) == f"{distance} and cover from 0 % (class 0) to 46 % (class 2) of a class"
     )
     assert like_real({**made, "coverage": [None]}) == distance
+
+
+def test_a_line_that_a_method_does_not_have_is_not_shown():
+    one, other = {"accuracy": {"mean": 0.5}}, {"accuracy": {"mean": 0.6}}
+    assert distinct({"local": one, "common": one, "oracle": one}) == ["local"]
+    assert distinct({"local": one, "common": one, "oracle": other}) == ["local", "common", "oracle"]
+    assert distinct({"global": one, "local": one}) == ["local", "global"]

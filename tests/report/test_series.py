@@ -84,6 +84,18 @@ def test_methods_that_weight_alike_share_a_picture(study, tmp_path):
     assert [sorted(w.methods) for w in found] == [["fedprox mu=0.1", "fedprox mu=1"], ["scaffold"]]
 
 
+def test_a_client_that_is_its_own_server_has_no_weight_to_draw(study, tmp_path):
+    """It counts 1 there; what neighbours made of it is in the combination."""
+    place = study.places[0]
+    nodes = [{**r, "weights": [1.0] * len(r["clients"]), "mixing": {}} for r in place.run.rounds]
+    lone = replace(place, run=replace(place.run, rounds=nodes))
+    alone = replace(study, places=[lone])
+    assert series.weights(replace(study, places=[place]), place.partition)
+    assert not series.weights(alone, place.partition)
+    assert "last weight" in series.client_rows(place.run)[0]
+    assert "last weight" not in series.client_rows(lone.run)[0]
+
+
 def test_a_missing_section_falls_back_to_one_that_is_there(study):
     assert series.section_of(replace(study, section="new")) == "local"
 

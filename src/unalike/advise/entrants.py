@@ -2,11 +2,14 @@
 
 from typing import NamedTuple
 
+from unalike import rng
 from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.build import assemble, program, task
+from unalike.run.cadence import AUTO
 from unalike.run.config import Config, parse
+from unalike.run.counting import work
 from unalike.run.shape import Shape
 
 BASELINE = "fedavg"
@@ -50,6 +53,7 @@ class Lineup(NamedTuple):
 
     entrants: list[Entrant]
     left_out: dict[str, str]  # method -> reason
+    every: int = 0  # rounds that pay for an evaluation of any of them; 0: as the file sets it
 
 
 def lineup(config: Config, data: Federation) -> Lineup:
@@ -61,20 +65,24 @@ def lineup(config: Config, data: Federation) -> Lineup:
     made = task(config, data.examples)
     entrants: list[Entrant] = []
     left_out: dict[str, str] = {}
+    every = 1
     for name in (*SHARED, *PERSONAL):
         if name in IMAGES_ONLY and data.examples.x.ndim != 4:
             left_out[name] = "the data are not images."
             continue
         try:
             own = _with(config, name)
-            program(own, made, Shape.of(data))
+            stages, draft = program(own, made, Shape.of(data))
+            w = draft.task.init(rng.key(0))
+            due = work(own, data, draft, stages[-1].recipe, w).every
         except UnalikeError as error:
             if name == BASELINE:
                 raise
             left_out[name] = str(error)
         else:
             entrants.append(Entrant(name, own))
-    return Lineup(entrants, left_out)
+            every = max(every, due)
+    return Lineup(entrants, left_out, every if config.evaluation.every == AUTO else 0)
 
 
 def _with(config: Config, name: str) -> Config:

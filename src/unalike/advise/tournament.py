@@ -22,6 +22,7 @@ from unalike.advise.rates import best, search
 from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
 from unalike.run.build import Experiment
+from unalike.run.cadence import spaced
 from unalike.run.config import Config
 from unalike.run.folder import read_lines
 from unalike.track.running import start
@@ -130,15 +131,19 @@ def play(
     seeds: int,
     metric: str,
     tell: Callable[[str], None] = lambda text: None,
+    every: int = 0,
 ) -> Outcome:
-    """Run the tournament; time, Ctrl-C and a baseline that fails end it with what is known."""
+    """Run the tournament; time, Ctrl-C and a baseline that fails end it with what is known.
+
+    All methods are evaluated in the same rounds: ``every`` so many, or as their settings say.
+    """
     begun = time.monotonic()
     clock, outcome = Clock(begun + seconds, tell), Outcome(metric)
     try:
-        cost = _pilot(entrants[0].config, folder, clock)
+        cost = _pilot(entrants[0].config, folder, clock, every)
         rounds = entrants[0].config.rounds
         outcome.plan = rungs(clock.left, cost, _sizes(entrants), seeds, rounds)
-        _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost]))
+        _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost], every))
     except TimeIsUp:
         outcome.ended = TIME
     except KeyboardInterrupt:
@@ -158,6 +163,7 @@ class Field(NamedTuple):
     outcome: Outcome
     seeds: int
     costs: list[Cost]  # of the runs so far, the pilot's first
+    every: int = 0  # rounds that pay for an evaluation; 0: as the settings say
 
     @property
     def cost(self) -> Cost:
@@ -254,7 +260,7 @@ def _run(
     one: Entrant, at: Field, name: str, rounds: int, seed: int
 ) -> tuple[float, dict[str, Any]]:
     """(best score on validation rows, the tests of that round)."""
-    at.costs.append(_timed(one.config, at.folder / name, rounds, seed, at.clock))
+    at.costs.append(_timed(one.config, at.folder / name, rounds, seed, at.clock, at.every))
     metric = at.outcome.metric
     scores: dict[int, float] = {}
     tests: dict[int, dict[str, Any]] = {}
@@ -272,9 +278,10 @@ def _run(
     return scores[chosen], tests[chosen]
 
 
-def _settings(config: Config, folder: Path, rounds: int, seed: int) -> Config:
+def _settings(config: Config, folder: Path, rounds: int, seed: int, every: int) -> Config:
     run = config.run.model_copy(update={"folder": str(folder)})
-    return config.model_copy(update={"run": run, "rounds": rounds, "seed": seed})
+    update = {"run": run, "rounds": rounds, "seed": seed}
+    return spaced(config.model_copy(update=update), every)
 
 
 def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
@@ -287,17 +294,19 @@ def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entr
     return [e for e in alive if e.name in keep]
 
 
-def _pilot(config: Config, folder: Path, clock: Clock) -> Cost:
+def _pilot(config: Config, folder: Path, clock: Clock, every: int) -> Cost:
     """Time a short run of the baseline; its result plays no part."""
     clock.tell("timing a few rounds of the baseline")
-    start(_settings(config, folder / "runs/warm-up", 1, config.seed), clock)  # the first is slow
-    return _timed(config, folder / "runs/pilot", min(PILOT, config.rounds), config.seed, clock)
+    warm = _settings(config, folder / "runs/warm-up", 1, config.seed, every)
+    start(warm, clock)  # the first is slow
+    few = min(PILOT, config.rounds)
+    return _timed(config, folder / "runs/pilot", few, config.seed, clock, every)
 
 
-def _timed(config: Config, place: Path, rounds: int, seed: int, clock: Clock) -> Cost:
+def _timed(config: Config, place: Path, rounds: int, seed: int, clock: Clock, every: int) -> Cost:
     """What a run cost."""
     begun = time.monotonic()
-    start(_settings(config, place, rounds, seed), clock)
+    start(_settings(config, place, rounds, seed, every), clock)
     whole = time.monotonic() - begun
     spent = [line["seconds"] for line in read_lines(place / "timing.jsonl")]
     return Cost(max(0.0, whole - sum(spent)), sum(spent) / len(spent))

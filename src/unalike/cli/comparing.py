@@ -46,7 +46,7 @@ def compare(
     written, name, preset = source(target)
     made = loads(written, name, scale, overrides, preset)
     at = Path(folder or f"runs/compare-{_named(name, made)}")
-    with place.held(made, at, written, lambda: _ready(made, at)) as placed:
+    with place.held(made, at, written, lambda new: _ready(new, at)) as placed:
         outcome = _conduct(placed, at, processes)
     _show(placed, at, outcome)
 
@@ -71,7 +71,7 @@ def _shared(
         if place.is_comparison(at):
             go_on(str(at), processes, ranks=ranks)
         else:
-            with place.held(made, at, written, lambda: _ready(made, at)) as placed:
+            with place.held(made, at, written, lambda new: _ready(new, at)) as placed:
                 outcome = _conduct(placed, at, processes, ranks)
             _show(placed, at, outcome)
     ranks.close()
@@ -86,7 +86,7 @@ def go_on(
         made = place.read(at)
         if not trust:
             place.refuse_strangers(made, at)
-        _ready(made, at)
+        made = _ready(made, at)
         outcome = _conduct(made, at, processes, ranks)
     _show(made, at, outcome)
 
@@ -118,13 +118,13 @@ def _named(name: str, made: Comparison) -> str:
     return name if scale in (None, "small") else f"{name}-{scale}"
 
 
-def _ready(made: Comparison, folder: Path) -> None:
+def _ready(made: Comparison, folder: Path) -> Comparison:
     """Show the question, and refuse what cannot work."""
     from unalike.compare.conduct import ready  # needs torch, which takes its time to load
 
     if made.judging.question:
         Console().print(Text(made.judging.question, "italic"))
-    ready(made, folder)
+    return ready(made, folder)
 
 
 def _conduct(

@@ -31,7 +31,8 @@ def run(
 ) -> None:
     """Train what a TOML file describes and write a run folder.
 
-    A file may be as short as this; `unalike list settings` shows all settings.
+    A file may be as short as this; `unalike list settings` shows all settings. The model is tested
+    as often as a fifth of the work pays for, unless `evaluation.every` says how often.
 
     ```toml
     rounds = 50
@@ -59,7 +60,7 @@ def run(
     file
         The configuration. Every key has a default.
     engine
-        Short for --set engine.kind=ENGINE: auto, sequential or vectorized.
+        Short for --set engine.kind=ENGINE: auto (long runs measure), sequential or vectorized.
     distributed
         Share the clients with the other processes that torchrun or Slurm started; the same command
         continues an interrupted run.

@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from unalike.errors import counted
-from unalike.metrics.catalogue import TESTS, main_metric
+from unalike.metrics.catalogue import main_metric
 from unalike.report import outcome
+from unalike.run.cadence import AUTO
 from unalike.run.folder import read_json, read_lines
 from unalike.tables.cells import words
 from unalike.tables.format import count, decimal, size
@@ -35,7 +36,8 @@ def conclude(console: Console, folder: Path) -> None:
         f"sent {size(total)} in all, {size(summary['bytes_peak'])} in the busiest round; "
         f"{count(summary['samples'])} examples processed"
     )
-    if said := judged_often(read_lines(folder / "timing.jsonl")):
+    said = judged_often(read_lines(folder / "timing.jsonl"))
+    if said and read_json(folder / "config.json")["evaluation"]["every"] != AUTO:
         console.print(said)
     if summary["rejected"] or summary["skipped"]:
         console.print(
@@ -91,7 +93,7 @@ def outcomes(summary: dict[str, Any]) -> Iterator[Table]:
 
 
 def _tests(title: str, judged: dict[str, Any]) -> Table:
-    sections = [s for s in TESTS if s in judged]
+    sections = outcome.distinct(judged)
     main = main_metric(judged[sections[0]])
     rows = [[words(s), *outcome.judged(judged[s], s, main)] for s in sections]
     notes = [note for s in sections for note in outcome.left_out(judged[s], s)]

@@ -16,6 +16,7 @@ from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
+from unalike.run.cadence import AUTO
 from unalike.run.place import data_name
 from unalike.tables.format import whole
 
@@ -87,6 +88,11 @@ class View:
             self._say(f"attack {config.attack.name} by clients {who}")
         if made.accountant is not None:
             self._say(made.accountant.promise.meaning)
+        if made.cadence.every > 1 and config.evaluation.every == AUTO:
+            self._say(
+                f"evaluated every {made.cadence.every} rounds and after the last: "
+                f"{made.cadence.why} (evaluation.every = 1 evaluates every round)"
+            )
         self._say(f"folder: {folder}", wrap=False)
 
     def round(self, record: dict[str, Any]) -> None:

@@ -152,6 +152,7 @@ class _Cells:
                 self._best(last, label),
                 [],
                 [],
+                speed={kind: self._speed(kind, last, label) for kind in self.speeds},
             )
             for label in self.axes.labels
             if (values := self._values(last, label))
@@ -234,9 +235,11 @@ class _Cells:
 
     def _speed(self, kind: str, c: int, label: str) -> Speed:
         found, k = self.speeds[kind], self.axes.labels.index(label)
-        reached = found.reached[c, k] == 1
-        needed = float(found.spent[c, k][reached].mean()) if reached.any() else None
-        alone = Speed(int(reached.sum()), int((~np.isnan(found.reached[c, k])).sum()), needed)
+        whole = slice(None) if c == len(self.axes.conditions) else c
+        there, used = found.reached[whole, k], found.spent[whole, k]
+        reached = there == 1
+        needed = _known(used[reached].mean()) if reached.any() else None
+        alone = Speed(int(reached.sum()), int((~np.isnan(there)).sum()), needed)
         judged = found.judged
         if label == self.made.baseline:
             return alone

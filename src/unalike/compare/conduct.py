@@ -1,9 +1,13 @@
 """Run a comparison from wherever it stands to its tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from unalike import rng
+from unalike.compare import folder as place
 from unalike.compare import frames
 from unalike.compare.analysis import analyse
 from unalike.compare.budget import within
@@ -17,16 +21,21 @@ from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
 from unalike.engine.ranks import Ranks
+from unalike.engine.threads import lone
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.build import federation, program, task
+from unalike.run.cadence import AUTO
 from unalike.run.config import Config
+from unalike.run.counting import work
 from unalike.run.environment import cores
 from unalike.run.folder import alone, dumps, write
 from unalike.run.interrupts import interrupts
+from unalike.run.measuring import MEASURED, settled
 from unalike.run.shape import Shape
 from unalike.tables.latex import latex
 from unalike.tables.markdown import markdown
+from unalike.tasks import Task
 
 
 class Stopped(KeyboardInterrupt):
@@ -69,8 +78,7 @@ def conduct(
         view: Who watches.
     """
     with alone(folder):
-        ready(made, folder)
-        return conduct_held(made, folder, processes, view)
+        return conduct_held(ready(made, folder), folder, processes, view)
 
 
 def conduct_held(
@@ -124,19 +132,43 @@ def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
     return analysis
 
 
-def ready(made: Comparison, folder: Path) -> None:
-    """Refuse what cannot work among the cells that have not begun; nothing is written."""
+def ready(made: Comparison, folder: Path) -> Comparison:
+    """Refuse what cannot work among the cells that have not begun; nothing is written.
+
+    The comparison that comes back says how often each condition is evaluated. A folder that says so
+    already is right: methods that are added later are evaluated in the rounds of the others.
+    """
     new = [c for c in made.cells if not begun(folder, c)]
-    preflight(new, made.budget, made.baselines)
+    known = place.read(folder) if place.is_comparison(folder) else made
+    found = preflight(new, made.budget, made.baselines, known.engines)
+    decided = {**found.cadence, **made.cadence, **known.cadence}
+    cadence = {c: decided[c] for c in made.conditions if c in decided}
+    engines = {c: {**found.engines.get(c, {}), **known.engines.get(c, {})} for c in made.conditions}
+    return replace(made, cadence=cadence, engines={c: some for c, some in engines.items() if some})
+
+
+class Decided(NamedTuple):
+    """What is decided once for cells that are compared."""
+
+    cadence: dict[str, int]  # condition -> rounds that pay for an evaluation
+    engines: dict[str, dict[str, dict[str, Any]]]  # condition -> method -> settings of the engine
 
 
 def preflight(
-    cells: list[Cell], budget: Budget, baselines: Mapping[tuple[str, int], Cell] | None = None
-) -> None:
+    cells: list[Cell],
+    budget: Budget,
+    baselines: Mapping[tuple[str, int], Cell] | None = None,
+    known: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> Decided:
     """Refuse what cannot work before anything long begins: one cell of each kind is built.
 
     With the baselines, whose use may set the budget, a budget that buys too few rounds is refused.
+    How many rounds pay for an evaluation under a condition is decided by the method that is to be
+    evaluated least often: methods are compared in rounds in which all are evaluated. How the cells
+    of a kind are computed is measured here, unless it is ``known``.
     """
+    every: dict[str, int] = {}
+    engines: dict[str, dict[str, dict[str, Any]]] = {}
     seen: set[tuple[str, str]] = set()
     key, data = "", None
     for cell in sorted(cells, key=lambda c: c.condition):
@@ -145,20 +177,33 @@ def preflight(
         seen.add((cell.label, cell.condition))
         try:
             key, data = _federation(cell, key, data)
-            _build(cell.config, data, budget)
+            made = task(cell.config, data.examples)
+            due = _build(cell.config, data, budget, made)
+            if cell.config.evaluation.every == AUTO:
+                every[cell.condition] = max(due, every.get(cell.condition, 1))
             if baselines is not None and budget.kind != "rounds":
                 _afford(cell, data, budget, baselines[cell.condition, cell.seed])
+            if baselines is not None and cell.label not in known.get(cell.condition, {}):
+                with lone():  # a cell has one core
+                    found = settled(cell.config, data, made).engine
+                if found != cell.config.engine:
+                    chosen = {k: getattr(found, k) for k in MEASURED}
+                    engines.setdefault(cell.condition, {})[cell.label] = chosen
         except UnalikeError as error:
             raise type(error)(f"method '{cell.label}' on '{cell.condition}': {error}") from None
+    return Decided(every, engines)
 
 
-def _build(config: Config, data: Federation, budget: Budget) -> None:
-    stages, _ = program(config, task(config, data.examples), Shape.of(data))
+def _build(config: Config, data: Federation, budget: Budget, made: Task) -> int:
+    """How many rounds pay for an evaluation; refuses what cannot be built."""
+    stages, draft = program(config, made, Shape.of(data))
     if budget.kind != "rounds" and sum(stage.rounds for stage in stages) != config.rounds:
         raise ConfigError(
             f"the {budget.kind} of a run whose stages each have all {config.rounds} rounds "
             "cannot be computed beforehand; compare it at equal rounds, or set method.encoder."
         )
+    w = draft.task.init(rng.key(0))
+    return work(config, data, draft, stages[-1].recipe, w).every
 
 
 def _afford(cell: Cell, data: Federation, budget: Budget, baseline: Cell) -> None:
@@ -229,6 +274,8 @@ def _job(made: Comparison, folder: Path, cell: Cell) -> Job:
         made.budget,
         base.config.resolved(),
         str(folder / "errors"),
+        made.cadence.get(cell.condition, 0),
+        made.engines.get(cell.condition, {}).get(cell.label),
     )
 
 

@@ -23,6 +23,7 @@ from unalike.compare.spec import Cell, Comparison
 from unalike.errors import ConfigError, RunError
 from unalike.files import new_folder
 from unalike.run import manifest
+from unalike.run.cadence import AUTO
 from unalike.run.config import Config, parse
 from unalike.run.explain import check
 from unalike.run.folder import alone, dumps, plain, read_json, write
@@ -49,14 +50,17 @@ def create(made: Comparison, folder: Path, text: str) -> Comparison:
 
 @contextmanager
 def held(
-    made: Comparison, folder: Path, text: str, ready: Callable[[], None] = lambda: None
+    made: Comparison,
+    folder: Path,
+    text: str,
+    ready: Callable[[Comparison], Comparison] = lambda made: made,
 ) -> Iterator[Comparison]:
     """``create``, with the folder kept from other processes until the end.
 
     Whoever is refused, by ``ready`` too, leaves the folder as it was, or leaves none.
     """
     _refuse(made, folder)
-    ready()
+    made = ready(made)
     _make(folder)
     with alone(folder):
         _refuse(made, folder)  # again, now that nobody else can get in
@@ -85,7 +89,9 @@ def read(folder: str | Path) -> Comparison:
     try:
         cells = [_cell(c) for c in raw["cells"]]
         judging = check(Judging, {k: raw[k] for k in Judging.model_fields if k in raw}, "compare")
-        return Comparison(judging, Budget(**raw["budget"]), raw["baseline"], cells, raw["source"])
+        decided = dict(raw.get("cadence", {})), dict(raw.get("engines", {}))
+        about = Budget(**raw["budget"]), raw["baseline"], cells, raw["source"]
+        return Comparison(judging, *about, *decided)
     except (KeyError, TypeError) as error:
         raise RunError(f"'{folder / FILE}' is damaged ({error}); restore it from a copy.") from None
 
@@ -157,6 +163,11 @@ def _begun_so(key: Any, cell: Cell, made: Comparison, folder: Path) -> bool:
     sets_it = made.budget.amount is None and cell.label == made.baseline
     if made.budget.kind != "rounds" and not sets_it:
         key = {**key, "rounds": found.get("rounds")}  # those the budget bought
+    if cell.config.evaluation.every == AUTO and found:
+        every = {"every": found["evaluation"]["every"]}  # as all cells of its condition
+        key = {**key, "evaluation": {**key["evaluation"], **every}}
+    if cell.config.engine.kind == AUTO and found:
+        key = {**key, "engine": found["engine"]}  # what was measured
     return bool(found == key)
 
 

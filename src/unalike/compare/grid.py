@@ -78,7 +78,7 @@ class Spent(NamedTuple):
     """What was spent until a target, or in all where it was never reached."""
 
     rounds: Array
-    bytes: Array
+    bytes: Array  # nan where nothing is sent, to which nothing has a ratio
     seconds: Array  # nan where no simulated clock tells them
     reached: Array  # nan where there is no run
 
@@ -96,7 +96,7 @@ def spent(made: Comparison, records: Sequence[Record], axes: Grid) -> Spent:
         first = rounds_to_target(scores, goal, higher(made.judging.metric))
         at = -1 if first is None else curve["round"].index(first)
         seconds = max(curve["seconds"][at], TICK) if "seconds" in curve else math.nan
-        used = curve["round"][at], max(curve["bytes"][at], 1), seconds
+        used = curve["round"][at], curve["bytes"][at] or math.nan, seconds
         found[r["id"]] = *used, float(first is not None)
 
     def number(i: int) -> Array:

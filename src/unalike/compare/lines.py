@@ -33,9 +33,9 @@ class Versus(NamedTuple):
 class Speed(NamedTuple):
     """What a method spent until the target, against the baseline."""
 
-    reached: int  # under so many seeds
+    reached: int  # by so many runs
     of: int
-    spent: float | None  # mean over the seeds that reached it
+    spent: float | None  # mean over the runs that reached it
     ratio: float | None = None  # to the baseline's, geometric mean over seeds
     low: float | None = None  # of its interval, corrected
     high: float | None = None

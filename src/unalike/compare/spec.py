@@ -16,7 +16,7 @@ rounds = 500
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,10 @@ class Comparison:
     baseline: str
     cells: list[Cell]
     source: dict[str, Any]  # where it came from: name, preset or not, scale, overrides
+    # condition -> rounds that pay for an evaluation, where that is left to the runs
+    cadence: dict[str, int] = field(default_factory=dict)
+    # condition -> method -> settings of the engine, where they were measured
+    engines: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def labels(self) -> list[str]:
@@ -103,6 +107,8 @@ class Comparison:
             "baseline": self.baseline,
             "budget": self.budget.as_dict(),
             "source": self.source,
+            "cadence": self.cadence,
+            "engines": self.engines,
             "cells": [c.as_dict() for c in self.cells],
         }
 

@@ -18,6 +18,7 @@ from unalike.tables.format import decimal as written
 from unalike.tables.model import Cell, Table
 
 STAR, DAGGER, DOUBLE, SECTION = "*", "†", "‡", "§"
+MUCH = 1000.0  # times what the baseline needs
 RESULTS = ("win", "equal", "open", "loss")
 EMPTY = Cell(None, NOTHING)
 
@@ -27,6 +28,8 @@ def tables(made: Comparison, analysis: Analysis) -> list[Table]:
     out = [pivot(made, analysis)] if len(made.conditions) > 1 else []
     if any(line.versus for line in analysis.overall):
         out.append(differences(made, analysis.overall, OVERALL).filled())
+        if any(line.speed for line in analysis.overall):
+            out.append(speeds(made, analysis.overall, OVERALL))
     for condition in made.conditions:
         lines = analysis.at(condition)
         if lines:
@@ -52,7 +55,7 @@ def pivot(made: Comparison, analysis: Analysis) -> Table:
             numbers.append(decimal(float(analysis.ranks.mean[i]), 2))
         last = EMPTY if label == made.baseline else _tally([*lines.values()])
         rows.append([_method([*lines.values()]), *numbers, last])
-    notes = [f"{v.condition}: {wording.sentence(v)}" for v in analysis.verdicts]
+    notes = [f"{v.condition}: {wording.told(v, made, analysis)}" for v in analysis.verdicts]
     notes += [f"{g.condition}: {wording.gamma(g)}" for g in analysis.gammas]
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, analysis.lines)]
     rank = [] if analysis.ranks is None else ["mean rank"]
@@ -81,8 +84,9 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         for line in lines
     ]
     where = f"On {condition}: " if len(made.conditions) > 1 else ""  # else equal notes are one
-    notes = [where + wording.sentence(v) for v in analysis.verdicts if v.condition == condition]
-    notes += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
+    said = [wording.told(v, made, analysis) for v in analysis.verdicts if v.condition == condition]
+    said += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
+    notes = [where + sentence for sentence in said]
     notes += [f"{SECTION} {wording.BEST_ON_TEST}"] if made.judging.best_on_test else []
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
     spread = [head(name, "worst10"), head(name, "gini"), *([head("ece")] if calibrated else [])]
@@ -157,16 +161,26 @@ def _versus(found: Versus | None, metric: str) -> list[Cell]:
     return [
         difference(found.mean, found.low_corrected, found.high_corrected, metric),
         Cell(found.p_corrected, probability(found.p_corrected)),
-        score(found.detectable, metric),
+        _least(found.detectable, metric),
     ]
+
+
+def _least(value: float | None, name: str) -> Cell:
+    """What would be found; no two shares differ by more than all."""
+    if value is not None and value > 1 and metric(name).share:
+        return Cell(value, "over 100")
+    return score(value, name)
 
 
 def _ratio(found: Speed) -> Cell:
     if found.ratio is None:
         return EMPTY
     least = "≥ " if found.reached < found.of else ""  # who missed the target would need more
-    ends = (written(found.low, 2), written(found.high, 2))
-    return Cell(found.ratio, f"{least}{written(found.ratio, 2)} [{ends[0]}, {ends[1]}]")
+    shown = f"{least}{written(found.ratio, 2)}"
+    if found.low is not None and found.high is not None:
+        high = written(found.high, 2) if found.high < MUCH else "over 1000"
+        shown += f" [{written(found.low, 2)}, {high}]"
+    return Cell(found.ratio, shown)
 
 
 def _rounds(spent: float | None) -> Cell:

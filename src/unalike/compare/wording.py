@@ -14,6 +14,7 @@ from unalike.compare.statistics.ranks import Ranks
 from unalike.compare.statistics.speed import SHARE
 from unalike.compare.uses import MORE, Use
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
+from unalike.run.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
 BEST_ON_TEST = (
@@ -21,7 +22,7 @@ BEST_ON_TEST = (
     "rows themselves, as the source reports it. It is too good by chance; it is shown for "
     "comparison with published numbers, and no test and no verdict uses it."
 )
-NAMED = 3  # of many things in a sentence; the others are counted
+NAMED, TOLD = 3, 8  # of many things or methods in a sentence; the others are counted
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",
     "t": "a paired t-test",
@@ -53,6 +54,21 @@ def sentence(verdict: Verdict) -> str:
         return f"no clear winner: {leader} leads, but {rivals} is equal within the margin."
     why = p_value(verdict.p)
     return f"no clear winner: {leader} leads, but not significantly over {rivals} ({why})."
+
+
+def told(verdict: Verdict, made: Comparison, analysis: Analysis) -> str:
+    """A condition in a sentence on who leads it and one on the baseline, if there is news of it."""
+    lines = [line for line in (*analysis.lines, *analysis.overall) if line.versus]
+    here = [line for line in lines if line.condition == verdict.condition]
+    better, worse = ([x.label for x in here if x.outcome == o] for o in ("win", "loss"))
+    if verdict.clear and better == [verdict.leader]:
+        better = []  # has been said
+    if verdict.clear and verdict.leader == made.baseline:
+        worse = []
+    said = [f"better: {listed(better, TOLD)}"] if better else []
+    said += [f"worse: {listed(worse, TOLD)}"] if worse else []
+    against = f" Against {made.baseline}, {'; '.join(said)}." if said else ""
+    return sentence(verdict) + against
 
 
 def gamma(found: Gamma) -> str:
@@ -124,7 +140,25 @@ def own_rounds(made: Comparison) -> bool:
 def notes(made: Comparison, analysis: Analysis) -> list[str]:
     """What a reader must know about the tests, and which methods lack seeds or clients."""
     lines = analysis.lines
-    return [*_tests(made, analysis), *_left_out(made, lines), *_missing(made, lines)]
+    said = [*_tests(made, analysis), *_evaluated(made)]
+    return [*said, *_left_out(made, lines), *_missing(made, lines)]
+
+
+def _evaluated(made: Comparison) -> list[str]:
+    """In which rounds methods are compared, where that is not every round."""
+    rounds = {c.condition: c.config.rounds for c in reversed(made.cells)}
+    seldom = {c: within(n, rounds[c]) for c, n in made.cadence.items() if n > 1 and c in rounds}
+    told = {c: f"every {n} rounds" for c, n in seldom.items() if n > 1}
+    if not told:
+        return []
+    if len(set(told.values())) == 1 and len(told) == len(made.conditions):
+        how = next(iter(told.values()))
+    else:
+        how = listed([f"{n} on {c}" for c, n in told.items()])
+    return [
+        f"All methods are evaluated in the same rounds, {how} and after the last; rounds are "
+        "selected, and targets reached, among these."
+    ]
 
 
 def _tests(made: Comparison, analysis: Analysis) -> list[str]:

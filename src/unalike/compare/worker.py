@@ -14,6 +14,7 @@ from unalike.compare.budget import within
 from unalike.compare.settings import Budget
 from unalike.errors import UnalikeError, warned
 from unalike.run.build import Experiment
+from unalike.run.cadence import AUTO, spaced
 from unalike.run.config import parse
 from unalike.run.execute import Interrupted, Observer
 from unalike.run.folder import write
@@ -31,6 +32,8 @@ class Job(NamedTuple):
     budget: Budget
     baseline: dict[str, Any]  # the configuration whose use sets the budget
     errors: str  # where to write what went wrong
+    every: int = 0  # rounds that pay for an evaluation under its condition; 0: as it is set
+    engine: dict[str, Any] | None = None  # settings that were measured for its kind
 
     def run(self, observer: Observer) -> None:
         """Start the cell, or continue where it stopped."""
@@ -39,8 +42,11 @@ class Job(NamedTuple):
             resume(folder, observer, trust=True)  # the comparison was asked about as a whole
             return
         config = within(parse(self.config), self.budget, parse(self.baseline))
-        run = config.run.model_copy(update={"folder": self.folder})
-        start(config.model_copy(update={"run": run}), observer)
+        update: dict[str, Any] = {"run": config.run.model_copy(update={"folder": self.folder})}
+        if config.engine.kind == AUTO:
+            how = {**(self.engine or {}), "measure": False}  # as for all of its kind
+            update["engine"] = config.engine.model_copy(update=how)
+        start(spaced(config, self.every).model_copy(update=update), observer)
 
 
 class Event(NamedTuple):

@@ -8,10 +8,21 @@ from unalike.tables.cells import score
 from unalike.tables.format import decimal, number, size, with_unit
 from unalike.tables.model import Cell
 
+LINE = ("common", "oracle")  # tests between shared and own models
 SPREAD = ("mean", "std", "worst10", "gini")  # of the metric that is looked at
 BESIDE = (  # their means
     *("accuracy", "rmse", "mae", "r2", "loss", "reconstruction", "kl", "f1", "auroc", "ece"),
 )
+
+
+def distinct(metrics: Mapping[str, Any]) -> list[str]:
+    """The tests in a record; points of a line are left out if the method has no line.
+
+    Records keep them, so that methods with and without one can be compared.
+    """
+    there = [section for section in TESTS if section in metrics]
+    no_line = all(metrics.get(s) == metrics.get("local") for s in LINE if s in metrics)
+    return [s for s in there if not (no_line and s in LINE)]
 
 
 def columns(main: str) -> dict[tuple[str, str], str]:
@@ -100,7 +111,7 @@ def like_real(made: Mapping[str, Any]) -> str:
 def scores(record: Mapping[str, Any]) -> str:
     """The round's accuracies in a few words; losses where there is no accuracy."""
     metrics = record["metrics"] or {}
-    found = {section: metrics[section] for section in TESTS if section in metrics}
+    found = {section: metrics[section] for section in distinct(metrics)}
     if not found:
         return ""
     main = main_metric(next(iter(found.values())))

@@ -164,6 +164,8 @@ def weights(study: Study, partition: str) -> list[Weights]:
         records = [r for r in run.rounds if r["clients"]]
         if place.partition != partition or place.method in seen or not records or not run.data:
             continue
+        if _serverless(run):
+            continue
         seen.add(place.method)
         same = next((w for w in out if _alike(w.records, records)), None)
         if same is None:
@@ -172,6 +174,12 @@ def weights(study: Study, partition: str) -> list[Weights]:
         else:
             same.methods.append(place.method)
     return out
+
+
+def _serverless(run: Run) -> bool:
+    """Whether every client is its own server: it counts 1 there, and the combination tells more."""
+    counted = (w for r in run.rounds for w in r["weights"])
+    return any("mixing" in r for r in run.rounds) and all(w == 1 for w in counted)
 
 
 def regret(study: Study, partition: str) -> list[Record]:
@@ -252,7 +260,7 @@ def client_rows(run: Run) -> list[Record]:
     if run.evaluated:
         line = (run.clients(run.evaluated[-1]["round"]) or {}).get("local", {})
     distance, tested = emd_per_client(counts), line.get("n", [])
-    apart = run.data.get("features", {}).get("mmd", [])
+    apart, own = run.data.get("features", {}).get("mmd", []), _serverless(run)
     rows = [
         {
             "client": (run.data.get("names") or range(n))[k],
@@ -263,7 +271,7 @@ def client_rows(run: Run) -> list[Record]:
             "EMD": float(distance[k]),
             **({"MMD": apart[k]} if any(v is not None for v in apart) else {}),
             "rounds": int(taken[k]),
-            "last weight": None if np.isnan(last[k]) else float(last[k]),
+            **({} if own else {"last weight": None if np.isnan(last[k]) else float(last[k])}),
         }
         for k in range(n)
     ]

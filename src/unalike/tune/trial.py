@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from unalike import rng
 from unalike.federation.data import Federation
 from unalike.metrics.catalogue import higher
-from unalike.run.build import assemble, federation, task
+from unalike.run.build import assemble, federation, program, task
+from unalike.run.cadence import spaced
 from unalike.run.config import Config
+from unalike.run.counting import work
 from unalike.run.rounds import Step, rounds
 from unalike.run.selecting import selection_metric, validation_score
+from unalike.run.shape import Shape
 from unalike.tune.space import Tuning
 
 Values = dict[str, object]
@@ -21,6 +25,7 @@ class Trials:
         self.tuning, self.metric = tuning, selection_metric(tuning.config)
         self.higher = higher(self.metric)
         self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
+        self.every: Callable[[], int] = cache(self._due)  # the same for all trials
 
     def load(self) -> None:
         """The data of every seed; missing data are not the fault of a trial's settings."""
@@ -42,4 +47,12 @@ class Trials:
 
     def _run(self, config: Config, seed: int) -> Iterator[Step]:
         data = self.data(seed)
+        config = spaced(config, self.every())
         return rounds(assemble(config, data, task(config, data.examples)))
+
+    def _due(self) -> int:
+        """How many rounds pay for an evaluation with the file's own settings."""
+        config, data = self.tuning.config, self.data(0)
+        stages, draft = program(config, task(config, data.examples), Shape.of(data))
+        w = draft.task.init(rng.key(0))
+        return work(config, data, draft, stages[-1].recipe, w).every

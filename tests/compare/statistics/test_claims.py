@@ -182,14 +182,19 @@ def test_one_seed_shows_nothing():
 
 
 def test_rows_that_conditions_share_do_not_average_out():
-    """Conditions of one dataset: the variance of the mean keeps their mean of ratio s^2."""
+    """Deviations of conditions with the same rows add up, variances of those with others do."""
     x = noise(4, 2, 6, seed=5)
     ratio = Reuse(0.25)
-    d, each = x[:, 1] - x[:, 0], (x[:, 1] - x[:, 0]).var(1, ddof=1)
-    mean = d.mean(0)
-    for sources, kept in (("aaaa", 1.0), ("aabb", 0.5), ("abcd", 0.25)):
+    d = x[:, 1] - x[:, 0]
+    mean, s = d.mean(0), d.std(1, ddof=1)
+    for sources, kept in (
+        ("aaaa", s.sum() ** 2),
+        ("aabb", (s[0] + s[1]) ** 2 + (s[2] + s[3]) ** 2),
+        ("abca", (s[0] + s[3]) ** 2 + s[1] ** 2 + s[2] ** 2),
+        ("abcd", (s**2).sum()),
+    ):
         found = claims(x, 0, design=Design("t", (ratio,) * 4, sources))
-        variance = mean.var(ddof=1) / 6 + kept * 0.25 * each.mean()
+        variance = mean.var(ddof=1) / 6 + 0.25 * kept / 16
         t = mean.mean() / np.sqrt(variance)
         assert found.p[-1, 1] == pytest.approx(2 * stats.t.sf(abs(t), 5))
 

@@ -1,6 +1,7 @@
 """Error and power of whole comparisons, simulated: a short walk through the benchmark's worlds."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -53,6 +54,41 @@ def test_five_seeds_find_two_standard_deviations_in_60_of_100_cases(monkeypatch)
     assert worlds.power(5, -2.0, differ=1) >= 75
     assert worlds.power(5, -2.0, differ=1, spread=0.6) >= 60
     assert worlds.power(5, 2.0, differ=8, shared=2 / 9) >= 60
+
+
+def printed(part, line):
+    """The cells of a line of the published tables."""
+    text = (PLACE.parents[1] / "docs" / "results" / "false-alarms.txt").read_text(encoding="utf-8")
+    table = text.split(f"## {part}\n")[1].split("\n## ")[0].splitlines()
+    return next(
+        [cell.strip() for cell in row.split("|")[2:-1]] for row in table if f"| {line} |" in row
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [
+        ("nemenyi", 0),
+        ("few_methods", 12),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("two_best", 0), ("powers", 3))),
+    ],
+)
+def test_published_tables_are_what_the_program_prints(part, number):
+    """Some lines of them; every line draws on its own."""
+    line = list(worlds.PARTS[part]().lines)[number]
+    assert worlds.made(part, number) == printed(part, line)
+
+
+def test_fedavg_against_itself_is_recomputed_from_its_runs():
+    import same_method
+
+    place = PLACE.parents[1] / "docs" / "results" / "same-method.json"
+    runs = np.array([some[: same_method.RUNS] for some in json.loads(place.read_text())])
+    for seeds in (5, 20):
+        for rule, reuse in same_method.RULES.items():
+            found = [same_method.error(runs, c, 1, seeds, reuse) for c in range(1, 10)]
+            name = f"one copy, {seeds} seeds, for {rule}"
+            assert [f"{f:.1f}" for f in found] == printed("same_method", name)
 
 
 @pytest.mark.slow

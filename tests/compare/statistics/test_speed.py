@@ -27,7 +27,10 @@ def test_a_ratio_is_the_geometric_mean_and_its_test_that_of_logarithms():
 def test_nobody_is_faster_who_missed_the_target_once():
     reached = ALL.copy()
     reached[0, 1, 3] = False
-    assert speeds(FAST, reached, 0).outcome.tolist() == [["", "open", "loss"]]
+    found = speeds(FAST, reached, 0)
+    assert found.outcome.tolist() == [["", "open", "loss"]]
+    assert np.isnan(found.p[0, 1]), "a small p beside 'open' would contradict it"
+    assert found.p[0, 2] == speeds(FAST, ALL, 0).p[0, 2]
 
 
 def test_nobody_is_slower_than_a_baseline_that_missed_it():

@@ -54,8 +54,14 @@ class Claims:
     best: Best
 
     def interval(self, alpha: Array | float = ALPHA) -> tuple[Array, Array]:
-        """Of each difference alone."""
+        """Of each difference alone; nan where seeds that all say the same leave it unknown.
+
+        Zero is inside where p is not below alpha, be it for another test's sake.
+        """
+        size = np.abs(self.known.mean)
         half = self.known.half(alpha)
+        half = np.where(self.p >= alpha, np.maximum(half, size), half)
+        half = np.where((self.known.scale.max(-1) == 0) & (size > 0), np.nan, half)
         return self.known.mean - half, self.known.mean + half
 
     def corrected_interval(self) -> tuple[Array, Array]:

@@ -41,12 +41,19 @@ class Design:
     reuse: Sequence[Reuse] = (Reuse(),)  # of each condition
     sources: Sequence[Hashable] = ()  # whose rows each condition has; without, all the same
 
-    @property
-    def shared(self) -> float:
-        """The share of the rows' own variance that a mean over the conditions keeps."""
-        n = len(self.reuse)
-        counts = [self.sources.count(s) for s in set(self.sources)] or [n]
-        return sum((c / n) ** 2 for c in counts)
+    def kept(self, rows: Array) -> Array:
+        """The rows' own variance in a mean over the conditions, at most; axis -2 is theirs.
+
+        Chances of the same rows may agree under all conditions, so that their standard deviations
+        add up; those of other rows are independent, so that variances do.
+        """
+        n, own = len(self.reuse), list(self.sources) or [0] * len(self.reuse)
+        deviation = np.sqrt(rows) / n
+        each = [
+            deviation[..., [own[c] == source for c in range(n)], :].sum(-2, keepdims=True) ** 2
+            for source in dict.fromkeys(own)
+        ]
+        return np.asarray(sum(each))
 
 
 class Differences(NamedTuple):
@@ -75,7 +82,7 @@ class Values:
     def overall(self, base: Numbers | int) -> Differences:
         """The same of means over the conditions, shape (..., 1, K), where a seed has all of them.
 
-        Rows that conditions share do not average out, so their variance is the conditions' mean.
+        Rows that conditions share do not average out, see ``Design.kept``.
         """
         mean = self.x.mean(-3, keepdims=True)
         prior = None if self.prior is None else learn(mean, self.prior.alike)
@@ -85,8 +92,7 @@ class Values:
         weight, variance, _ = components(sample(each), self.prior)
         ratio = np.array([r.ratio for r in self.design.reuse])[:, None]
         rows = ratio * (weight * variance).sum(-1) + self._rows(each, other)
-        kept = self.design.shared * rows.mean(-2, keepdims=True)
-        return _judged(d, found, self.design.test, prior, found.part, kept)
+        return _judged(d, found, self.design.test, prior, found.part, self.design.kept(rows))
 
     def _rows(self, d: Array, other: Array) -> Array:
         """The variance of one shared test set's rows, by condition and method."""

@@ -3,7 +3,7 @@
 The logarithm of what was spent until the target is compared as scores are, so that twice as fast
 and half as fast weigh the same. A run that never reaches the target has spent all it had, which is
 less than it would have needed: so nobody is called faster who missed the target under some seed,
-and nobody slower than a baseline that missed it.
+and nobody slower than a baseline that missed it. What would have been claimed so has no p either.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Speeds(NamedTuple):
     ratio: Array  # geometric mean over seeds
     low: Array
     high: Array
-    p: Array  # corrected
+    p: Array  # corrected; nan where too few runs reached the target to claim what it speaks for
     outcome: NDArray[np.str_]
 
 
@@ -48,7 +48,8 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
         outcome = np.where((outcome == claim) & ~holds, "open", outcome)
     low, high = found.corrected_interval()
     ratio, low, high = (np.exp(a) for a in (found.known.mean, low, high))
-    return Speeds(ratio, low, high, found.corrected.p, outcome)
+    p = np.where(outcome == found.outcome, found.corrected.p, np.nan)
+    return Speeds(ratio, low, high, p, outcome)
 
 
 def target(best: float, higher: bool = True, share: float = SHARE) -> float:

@@ -14,6 +14,7 @@ from unalike.report import plots, series
 from unalike.report.html.settings import worded
 from unalike.report.records import Record, Run, Study
 from unalike.report.skew import cell as skew_cell
+from unalike.tables.format import decimal, p_value
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -175,7 +176,8 @@ def rank_figures(methods: Sequence[str], ranks: Ranks | None) -> list[Figure]:
         "ranks",
         "Mean ranks over all partitions",
         "A black bar joins methods whose mean ranks are closer than the critical difference "
-        "(orange): Nemenyi's test cannot tell them apart. Partitions count as draws from all "
+        f"(orange, {decimal(ranks.apart, 2)}): Nemenyi's test cannot tell them apart. Friedman's "
+        f"test of whether all are alike: {p_value(ranks.p)}. Partitions count as draws from all "
         "that you might meet.",
         lambda: plots.rank_plot(means, groups, ranks.apart),
     )
@@ -215,8 +217,8 @@ def topology_figures(study: Study) -> list[Figure]:
         figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
-            f"Who exchanges models with whom: {worded(table)}. The darker a client, the more its "
-            "classes differ from those of all clients together.",
+            f"Who exchanges models with whom: {worded(table, 'topology')}. The darker a client, "
+            "the more its classes differ from those of all clients together.",
             lambda run=run, table=table: _graph(table, run),  # type: ignore[misc]
             square=True,
         )
@@ -284,7 +286,7 @@ def _graph(table: Record, run: Run) -> "ChartType":
     links = next((x for t in range(100) if (x := made.links(t, n)) is not None), None)
     counts = np.array(run.data["counts"], float)
     skew = emd_per_client(counts) if len(counts) == n else None  # of many clients some are recorded
-    return plots.topology_plot(made.home(n), links, made.local, skew=skew)
+    return plots.topology_plot(made.home(n), links, made.local, skew=skew, cloud=made.cloud)
 
 
 def _target(study: Study) -> float | None:

@@ -53,7 +53,7 @@ def _compared(study: Study, made: Comparison) -> Results:
         begun = any(run.evaluated for _, run in study.begun)
         return Results([NO_RESULT] if begun else [], [], {}, [], unusable)
     analysis = analyse(made, found)
-    verdicts = {v.condition: wording.sentence(v) for v in analysis.verdicts}
+    verdicts = {v.condition: wording.told(v, made, analysis) for v in analysis.verdicts}
     sentences = [
         f"{condition}: {verdicts.get(condition) or _undecided(lines)}"
         for condition in made.conditions
@@ -68,7 +68,8 @@ def _compared(study: Study, made: Comparison) -> Results:
         if not lines:
             continue
         table = scores(made, analysis, condition)
-        said = [n for n in table.notes if n != verdicts.get(condition)]
+        verdict = verdicts.get(condition)  # is among the sentences already
+        said = [n for n in table.notes if n not in (verdict, f"On {condition}: {verdict}")]
         notes += [n for n in said if n not in notes]
         shown = [table._replace(title=f"Scores and costs on {condition}", notes=())]
         if len(lines) > 1:
@@ -91,6 +92,10 @@ def _overview(made: Comparison, analysis: Analysis) -> list[Table]:
     if any(line.versus for line in analysis.overall):
         title = f"Difference from {made.baseline}, seed by seed, over {OVERALL}"
         out.append(differences(made, analysis.overall, OVERALL)._replace(title=title).filled())
+        if any(line.speed for line in analysis.overall):
+            title = f"How soon the target is reached over {OVERALL}"
+            table = speeds(made, analysis.overall, OVERALL)
+            out.append(table._replace(title=title, notes=()))
     return out
 
 
@@ -133,7 +138,7 @@ def _single(study: Study) -> Results:
     ]
     for _, summary in done:
         chosen = summary["selected"] or summary["last"]
-        told = [n for s in TESTS if s in chosen for n in outcome.left_out(chosen[s], s)]
+        told = [n for s in outcome.distinct(chosen) for n in outcome.left_out(chosen[s], s)]
         notes += [note for note in told if note not in notes]
     if done:
         notes.append(
@@ -150,10 +155,10 @@ def _tests(summary: Record, name: str) -> list[list[Cell]]:
         chosen = summary[which]
         if chosen is None or (which == "last" and chosen == summary["selected"]):
             continue
-        for section, title in TESTS.items():
-            if section in chosen:
-                t = Cell(chosen["round"], f"{chosen['round']} ({which})")
-                rows.append([t, words(title), *outcome.judged(chosen[section], section, name)])
+        t = Cell(chosen["round"], f"{chosen['round']} ({which})")
+        for section in outcome.distinct(chosen):
+            found = outcome.judged(chosen[section], section, name)
+            rows.append([t, words(TESTS[section]), *found])
     return rows
 
 
@@ -161,9 +166,9 @@ def _sentence(label: str, summary: Record, name: str) -> str:
     which = "selected" if summary["selected"] else "last"
     chosen = summary[which]
     said = [
-        f"{with_unit(chosen[s][name]['mean'], name)} on {text}"
-        for s, text in TESTS.items()
-        if name in chosen.get(s, {})
+        f"{with_unit(chosen[s][name]['mean'], name)} on {TESTS[s]}"
+        for s in outcome.distinct(chosen)
+        if name in chosen[s]
     ]
     title = metric(name).title
     found = f"{label}, {which} round {chosen['round']}: {title} {', '.join(said)}."

@@ -1,6 +1,7 @@
 """What all figures share: one look, told apart by colour-blind eyes and in grey, and the writer."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +72,9 @@ def finish(
     return styled
 
 
+FEW = 10  # rounds with a mark each
+
+
 class Format(NamedTuple):
     """How values of a metric are written by the chart library: on an axis, under the pointer."""
 
@@ -86,6 +90,15 @@ def number_format(metric: str) -> Format:
     if found.figures:
         return Format("~s", f",.{found.figures}r")
     return Format("~g", f".{found.decimals}f")
+
+
+def round_axis(rounds: Sequence[int]) -> Any:
+    """The axis of these rounds; where they are few, with no marks between them."""
+    import altair as alt
+
+    times = sorted(set(rounds))
+    few: dict[str, Any] = {"values": times} if len(times) <= FEW else {}
+    return alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d", **few)
 
 
 def inline(**columns: ArrayLike) -> dict[str, Any]:

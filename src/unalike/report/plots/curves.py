@@ -7,7 +7,7 @@ import numpy as np
 
 from unalike.errors import DataError
 from unalike.metrics.catalogue import metric as looked_up
-from unalike.report.plots.canvas import GREY, finish, inline, number_format
+from unalike.report.plots.canvas import GREY, finish, inline, number_format, round_axis
 from unalike.report.plots.methods import SHOWN, look, switchable
 from unalike.tables.format import with_unit
 
@@ -35,14 +35,8 @@ def learning_curves(
         title: Title of the figure.
         target: A value marked by a dotted line.
     """
-    import altair as alt
-
     columns = over_repetitions(records, metric)
-    times = sorted(set(columns["round"]))
-    # Else there are marks between rounds.
-    few: dict[str, Any] = {"values": times} if len(times) <= 10 else {}
-    axis = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d", **few)
-    return _lines(columns, axis, metric, title, target, "over rounds")
+    return _lines(columns, round_axis(columns["round"]), metric, title, target, "over rounds")
 
 
 def cost_curves(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unalike.report.plots.canvas import GREY, finish, inline
+from unalike.report.plots.canvas import GREY, finish, inline, round_axis
 from unalike.report.plots.curves import over_repetitions
 from unalike.report.plots.methods import look, switchable
 
@@ -29,9 +29,7 @@ def leak_plot(
     methods = list(dict.fromkeys(columns["method"]))
     encodings = look(methods, among=among)
     scale = alt.Scale(domain=[0, 1])
-    base = alt.Chart(inline(**columns)).encode(
-        x=alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
-    )
+    base = alt.Chart(inline(**columns)).encode(x=round_axis(columns["round"]))
     y = alt.Y("mean:Q", title=axis, scale=scale).axis(format=".1~%")
     tooltip = [
         alt.Tooltip("method:N"),

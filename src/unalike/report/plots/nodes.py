@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike
 
 from unalike.errors import DataError
 from unalike.metrics.catalogue import metric as looked_up
-from unalike.report.plots.canvas import GREY, PALE_BLUE, VERMILLION, finish, inline, number_format
+from unalike.report.plots.canvas import (
+    GREY,
+    PALE_BLUE,
+    VERMILLION,
+    finish,
+    inline,
+    number_format,
+    round_axis,
+)
 from unalike.report.plots.curves import over_repetitions
 from unalike.report.plots.methods import look, switchable
 from unalike.report.plots.weights import SHADES
@@ -38,9 +46,7 @@ def consensus_plot(
     methods = list(dict.fromkeys(columns["method"]))
     encodings = look(methods, among=among)
     scale = alt.Scale(type="log", nice=False)
-    base = alt.Chart(inline(**columns)).encode(
-        x=alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
-    )
+    base = alt.Chart(inline(**columns)).encode(x=round_axis(columns["round"]))
     y = alt.Y("mean:Q", title="distance from the mean model", scale=scale).axis(format="~g")
     tooltip = [
         alt.Tooltip("method:N"),
@@ -83,7 +89,7 @@ def node_curves(
     shown = np.unique(np.linspace(0, n - 1, min(n, LINES)).round().astype(int))
     t = np.repeat(np.asarray(rounds), len(shown))
     each = inline(round=t, value=table[:, shown].ravel(), node=np.tile(shown, len(rounds)))
-    x = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
+    x = round_axis(list(rounds))
     y = alt.Y("value:Q", title=looked_up(metric).title).scale(zero=False).axis(format=written.axis)
     tooltip = [
         alt.Tooltip("node:N"),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unalike.report.plots.canvas import GREY, finish, inline
+from unalike.report.plots.canvas import GREY, finish, inline, round_axis
 from unalike.report.plots.curves import over_repetitions
 from unalike.report.plots.methods import look, switchable
 
@@ -31,7 +31,7 @@ def regret_plot(
     methods = list(dict.fromkeys(columns["method"]))
     encodings = look(methods, among=among)
     scale = alt.Scale(type="symlog", constant=LEAST)
-    x = alt.X("round:Q", title="round").axis(tickMinStep=1, grid=False, format="d")
+    x = round_axis(columns["round"])
     y = alt.Y("mean:Q", title="regret", scale=scale).axis(
         labelExpr="format(datum.value, '~r')",
         values=_ticks([*columns["low"], *columns["regret_bound"]]),

@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unalike.errors import DataError
-from unalike.report.plots.canvas import BLUE, GREY, VERMILLION, finish, inline
+from unalike.report.plots.canvas import BLUE, GREY, INK, VERMILLION, finish, inline
 from unalike.report.plots.weights import SHADES
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 DRAWN = 120  # clients; more are named in the subtitle
+NAMED = 40  # clients with their numbers beside them
 SIDE = 340  # pixels
 
 
@@ -23,6 +24,7 @@ def topology_plot(
     local: bool = False,
     title: str = "",
     skew: ArrayLike | None = None,
+    cloud: bool = False,
 ) -> "ChartType":
     """The graph of a federation, laid out by networkx.
 
@@ -32,6 +34,7 @@ def topology_plot(
         local: Whether a client is its own server, so that there are no servers to draw.
         title: Title of the figure.
         skew: How unlike the others' each client's labels are, as EMD; clients are shaded by it.
+        cloud: Whether servers exchange models through one more server.
     """
     import altair as alt
 
@@ -40,16 +43,16 @@ def topology_plot(
     if at.ndim != 1 or not len(at) or heard.ndim != 2 or heard.shape[1] != 2:
         raise DataError("home must be a vector over clients and links a list of pairs.")
     total, at = len(at), at[:DRAWN]
-    graph = _graph(at, heard, local)
+    graph = _graph(at, heard, local, cloud)
     place = _layout(graph, local)
     names = list(graph)
     spot = np.array([place[v] for v in names])
     middle, reach = (spot.max(0) + spot.min(0)) / 2, max(1e-9, np.ptp(spot, 0).max() / 2)
     place = {v: (p - middle) / reach for v, p in zip(names, spot, strict=True)}
     x, y = np.array([place[v] for v in names]).T
-    kind = ["server" if v[0] == "server" else "client" for v in names]
+    kind = [v[0] for v in names]
     start, end = (np.array([place[e[i]] for e in graph.edges]).reshape(-1, 2) for i in (0, 1))
-    sizes = {"client": min(110.0, 7000 / len(names)), "server": 260.0}
+    sizes = {"client": min(110.0, 7000 / len(names)), "server": 260.0, "cloud": 420.0}
     columns: dict[str, Any] = {
         **{"x": x, "y": y, "kind": kind, "area": [sizes[k] for k in kind]},
         "name": [f"{k} {i}" for k, i in names],
@@ -66,9 +69,12 @@ def topology_plot(
         )
     )
     nodes = [_nodes(columns, k, hidden) for k in sorted(set(kind))]
+    if total <= NAMED:
+        nodes.append(_numbers(columns, [i for _, i in names], hidden))
     servers = kind.count("server")
     facts = [f"{total:,} clients"]
     facts += [] if local else [f"{servers} server{'s' * (servers > 1)}"]
+    facts += ["a cloud"] if "cloud" in kind else []
     facts += [f"{graph.number_of_edges()} links"]
     facts += [f"{DRAWN} clients drawn"] if total > DRAWN else []
     chart = alt.layer(edges, *nodes).resolve_scale(color="independent")
@@ -83,7 +89,8 @@ def _nodes(columns: dict[str, Any], kind: str, hidden: dict[str, Any]) -> Any:
     """Clients as circles, shaded by their skew if it is known; servers as squares."""
     import altair as alt
 
-    shape, plain = ("circle", BLUE) if kind == "client" else ("square", VERMILLION)
+    looks = {"client": ("circle", BLUE), "server": ("square", VERMILLION)}
+    shape, plain = looks.get(kind, ("diamond", INK))
     here = [i for i, k in enumerate(columns["kind"]) if k == kind]
     rows = inline(**{name: [column[i] for i in here] for name, column in columns.items()})
     tooltip = [alt.Tooltip("name:N")]
@@ -107,7 +114,22 @@ def _nodes(columns: dict[str, Any], kind: str, hidden: dict[str, Any]) -> Any:
     )
 
 
-def _graph(home: NDArray[np.intp], heard: NDArray[np.intp], local: bool) -> Any:
+def _numbers(columns: dict[str, Any], numbers: Sequence[int], hidden: dict[str, Any]) -> Any:
+    """The clients' numbers, each a little further out than its circle."""
+    import altair as alt
+
+    here = [i for i, k in enumerate(columns["kind"]) if k == "client"]
+    x, y = (np.asarray(columns[axis])[here] for axis in ("x", "y"))
+    out = 0.08 / np.maximum(np.hypot(x, y), 0.08)
+    rows = inline(x=x * (1 + out), y=y * (1 + out), number=[str(numbers[i]) for i in here])
+    return (
+        alt.Chart(rows)
+        .mark_text(color=GREY, fontSize=10)
+        .encode(x=alt.X("x:Q", **hidden), y=alt.Y("y:Q", **hidden), text="number:N")
+    )
+
+
+def _graph(home: NDArray[np.intp], heard: NDArray[np.intp], local: bool, cloud: bool) -> Any:
     import networkx as nx
 
     graph = nx.Graph()
@@ -116,7 +138,10 @@ def _graph(home: NDArray[np.intp], heard: NDArray[np.intp], local: bool) -> Any:
     owner = clients if local else [("server", int(j)) for j in range(int(home.max()) + 1)]
     graph.add_nodes_from(owner)
     drawn = heard[(heard < len(owner)).all(1)]  # servers of no drawn client are left out
-    graph.add_edges_from((owner[j], owner[i]) for j, i in drawn if j != i)
+    if cloud and len(owner) > 1:
+        graph.add_edges_from((("cloud", 0), owner[j]) for j in np.unique(drawn))
+    else:
+        graph.add_edges_from((owner[j], owner[i]) for j, i in drawn if j != i)
     if not local:
         graph.add_edges_from((owner[s], c) for s, c in zip(home, clients, strict=True))
     return graph
@@ -135,7 +160,8 @@ def _layout(graph: Any, local: bool) -> dict[Any, Sequence[float]]:
     if len(servers) == 1:
         return dict(nx.shell_layout(graph, [servers, [v for v in graph if v[0] == "client"]]))
     centre = nx.circular_layout(servers, scale=0.55)
-    place: dict[Any, Sequence[float]] = {s: tuple(p) for s, p in centre.items()}
+    place: dict[Any, Sequence[float]] = {v: (0.0, 0.0) for v in graph if v[0] == "cloud"}
+    place |= {s: tuple(p) for s, p in centre.items()}
     for s in servers:
         mine = [v for v in graph[s] if v[0] == "client"]
         away = np.arctan2(centre[s][1], centre[s][0])  # from the other servers
