@@ -37,7 +37,7 @@ class EfficientNet(Model):
 
         from unalike.models.classifier import Classifier
 
-        timm = _library("timm", self.name)
+        timm = library("timm", f"model '{self.name}'")
         parts = {"num_classes": 0, "global_pool": "", "in_chans": shape[0]}
         body = timm.create_model("efficientnet_b0", pretrained=False, **parts)
         if self.weights:
@@ -66,12 +66,13 @@ class DistilBert(Model):
 
         from unalike.models.classifier import Classifier, FirstToken
 
-        library, folder = _library("transformers", self.name), Path(self.weights).expanduser()
+        made = library("transformers", f"model '{self.name}'")
+        folder = Path(self.weights).expanduser()
         if not (folder / "config.json").is_file():
             raise _missing(self.name, folder / "config.json")
         # Attention that is written out can be computed for many clients at once.
         options = {"attn_implementation": "eager", "local_files_only": True}
-        encoder = library.AutoModel.from_pretrained(str(folder), use_safetensors=True, **options)
+        encoder = made.AutoModel.from_pretrained(str(folder), use_safetensors=True, **options)
         width = encoder.config.dim
         hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Dropout(0.1))
         return Classifier(FirstToken(encoder), hidden.append(nn.Linear(width, classes)))
@@ -80,12 +81,13 @@ class DistilBert(Model):
 PRETRAINED: dict[str, type[Model]] = {m.name: m for m in (EfficientNet, DistilBert)}
 
 
-def _library(module: str, model: str) -> Any:
+def library(module: str, what: str) -> Any:
+    """A package that only some need; ``what`` needs it, in words."""
     try:
         return import_module(module)
     except ImportError:
         raise ConfigError(
-            f"model '{model}' needs the package '{module}'; install it with "
+            f"{what} needs the package '{module}'; install it with "
             "pip install 'unalike[pretrained]'."
         ) from None
 

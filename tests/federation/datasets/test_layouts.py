@@ -159,6 +159,19 @@ def test_adult_client_must_be_a_column(tmp_path, one_sentence):
         Adult(folder=str(tmp_path), clients="educaton").load()
 
 
+def test_adults_race_is_protected_where_it_has_two_values(tmp_path, one_sentence):
+    row = "39, a, 7, b, 13, c, d, e, {}, {}, 2174, 0, 40, f, {}\n"
+    races = ["White", "Black", "Amer-Indian-Eskimo", "Asian-Pac-Islander", "Other"]
+    rows = "".join(row.format(r, s, "<=50K") for r in races for s in ("Male", "Female"))
+    for name in ("adult.data", "adult.test"):
+        (tmp_path / name).write_text(rows + row.format("White", "Male", ">50K"))
+    with one_sentence(DataError, "race", "data.protocol = 'lg-fedavg'", "sex"):
+        Adult(folder=str(tmp_path), protected=["race"]).load()
+    kept = Adult(folder=str(tmp_path), protected=["race", "sex"], protocol="lg-fedavg").load()
+    assert (len(kept), kept.protected) == (5, ("race", "sex"))
+    assert Adult(folder=str(tmp_path), protected=["sex"]).load().protected == ("sex",)
+
+
 def test_heart_from_uci(tmp_path):
     line = "63.0,1.0,{},145.0,{},1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,{}\n"
     for number, hospital in enumerate(("cleveland", "hungarian", "switzerland", "va")):

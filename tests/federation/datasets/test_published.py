@@ -240,6 +240,27 @@ def test_reddit(tmp_path: Path, one_sentence: Any) -> None:
         Reddit(folder=str(tmp_path)).load()
 
 
+@pytest.mark.parametrize("inner", ["new_small_data", "data/raw/new_small_data"])
+def test_reddit_as_its_archive_has_it(inner: str, tmp_path: Path) -> None:
+    """Three files in one folder; some next words are lists of their own; val is not read."""
+    comments(tmp_path / "made")
+    folder = tmp_path / "reddit" / inner
+    folder.mkdir(parents=True)
+    for part in ("train", "test"):
+        some = json.loads((tmp_path / "made" / "data" / part / "part.json").read_text())
+        for data in some["user_data"].values():
+            data["y"][0] = data["y"][0]["target_tokens"]
+        (folder / f"{part}_data.json").write_text(json.dumps(some))
+    (folder / "val_data.json").write_text("not read")
+    found = Reddit(folder=str(tmp_path)).load()
+    same = Reddit(folder=str(tmp_path / "made")).load()
+    assert found.class_names == same.class_names  # of the training file alone
+    assert "zebra" not in found.class_names
+    assert torch.equal(found.x, same.x)
+    assert torch.equal(found.y, same.y)
+    assert Reddit(folder=str(folder.parent)).load().x.shape == found.x.shape
+
+
 def raw(name: str, folder: Path, model: dict[str, Any], **data: Any) -> dict[str, Any]:
     return {
         "rounds": 2,

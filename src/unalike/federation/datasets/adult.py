@@ -68,6 +68,11 @@ class Adult(StoredDataset, TableDataset):
         table = self._table()
         lg = self.protocol == "lg-fedavg"
         drop = [*self.drop, *(["race", "sex", "fnlwgt"] if lg else [])]
+        if "race" in self.protected and not lg:
+            raise DataError(
+                "'data.protected' has race, which has five values in all of Adult; set "
+                "data.protocol = 'lg-fedavg', which keeps two of them, or protect sex alone."
+            )
         drop = [column for column in drop if column not in self.protected]
         if self.clients:
             if self.clients not in COLUMNS[:-1]:

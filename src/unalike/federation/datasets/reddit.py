@@ -1,9 +1,14 @@
 """Reddit (Caldas et al., LEAF, 2018): every next word of comments of December 2017, by user.
 
-LEAF's JSON files: a row of x is a comment, cut into sequences of ten words with <BOS>, <EOS> and
-<PAD>; one of y has the words that follow, ``target_tokens``. The vocabulary is that of the training
-files: <PAD>, <UNK>, <BOS> and <EOS>, then words by frequency. These four are never to be predicted
-(AAggFF, Hahn et al. 2024): where one follows, nothing is learned and nothing is scored.
+new_small_data/train_data.json, val_data.json, test_data.json    as the published archive has them
+data/train/*.json, data/val/*.json, data/test/*.json             as LEAF's scripts want them
+
+A row of x is a comment, cut into sequences of ten words with <BOS>, <EOS> and <PAD>; one of y has
+the words that follow, ``target_tokens``, or is the list of them. A user's last comments are in the
+test files; they are put together with those for training and split anew, and the files for
+validation are not read, as the authors of AAggFF (Hahn et al. 2024) do it. The vocabulary is of the
+training files: <PAD>, <UNK>, <BOS> and <EOS>, then words by frequency. These four are never to be
+predicted: where one follows, nothing is learned and nothing is scored.
 """
 
 import json
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from unalike.federation.data import Examples
 
 MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
+_ARCHIVE = "new_small_data"  # the folder in reddit_subsampled.zip
 _UNKNOWN = 1
 
 
@@ -33,8 +39,8 @@ class Reddit(StoredDataset):
 
     title: ClassVar[str] = "reddit"
     files: ClassVar[str] = (
-        "LEAF's reddit/data folder of JSON files (https://github.com/TalwalkarLab/leaf, "
-        "data/reddit)"
+        "LEAF's reddit_subsampled.zip, unpacked in a folder reddit (the link is in "
+        "https://github.com/TalwalkarLab/leaf, data/reddit)"
     )
 
     words: int = Field(
@@ -47,7 +53,7 @@ class Reddit(StoredDataset):
     def load(self) -> "Examples":
         """Sequences [N, 10] of words as numbers, and the words after each."""
         for place in self.subfolders("reddit", "leaf/reddit"):
-            if files := leaf_files(place):
+            if files := _files(place):
                 return self._examples(files)
         raise self.absent()
 
@@ -63,7 +69,7 @@ class Reddit(StoredDataset):
                 texts.append(one)
                 after.append(following)
                 user.append(name)
-                if path.parent.name != "test":
+                if not _for_test(path):
                     count.update(one)
         who, numbers = np.array(user), self._numbers(count)
         kept = np.flatnonzero(np.isin(who, np.unique(who)[: self.users or None]))
@@ -88,13 +94,27 @@ class Reddit(StoredDataset):
         return {w: i for i, w in enumerate((*MARKS, *order[: self.words - len(MARKS)]))}
 
 
+def _files(place: Path) -> list[Path]:
+    """Those for training and for testing."""
+    for folder in (place / inner / _ARCHIVE for inner in ("", "data", "raw", "data/raw")):
+        files = [folder / f"{part}_data.json" for part in ("train", "test")]
+        if found := [file for file in files if file.is_file()]:
+            return found
+    return [path for path in leaf_files(place) if not path.name.startswith("val")]
+
+
+def _for_test(path: Path) -> bool:
+    return path.parent.name == "test" or path.name.startswith("test_data")
+
+
 def _sequences(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """(user, words, the words after them) of a file."""
     try:
         users = json.loads(path.read_text(encoding="utf-8"))["user_data"]
         for who, data in users.items():
             for comment, target in zip(data["x"], data["y"], strict=True):
-                for x, y in zip(comment, target["target_tokens"], strict=True):
+                after = target if isinstance(target, list) else target["target_tokens"]
+                for x, y in zip(comment, after, strict=True):
                     yield who, x, y
     except (KeyError, TypeError, AttributeError, ValueError):
         raise DataError(
