@@ -76,6 +76,7 @@ WORK = {
     "stateful-100": Work("mcmahan_2nn", IMAGE, 100, 600, 100, 10),
     "tiny-100": Work("mlp", (16,), 1000, 10, 100, 10),
     "logistic-10": Work("logistic", (13,), 10, 60, 10, 10, 2),
+    "wide-10": Work("mlp", IMAGE, 100, 60, 10, 10, 10, {"hidden": [1200, 1000]}),
     "normed-10": Work("mlp", IMAGE, 100, 600, 10, 10, 10, {"batch_norm": True}),
     "regular-1000": Work(
         "mcmahan_2nn", IMAGE, 1000, 20, 1000, 10, topology=Random("regular", degree=8)

@@ -1,20 +1,25 @@
 """How often a comparison claims what is not so, and finds what is.
 
-python benchmarks/false_alarms.py [PART ...] > docs/results/false-alarms.txt
+python benchmarks/false_alarms.py [PART ...] [--processes 16] > docs/results/false-alarms.txt
 
 Values of methods are drawn and judged by the very function that judges comparisons: 1,000
-comparisons for each number, 2,000 for whole families, 4,000 for few methods and for skew, 400 where
-rows are shared or two are best on five conditions or more, 250 for margins and intervals. A
-comparison errs if it claims anything at all that is false: a win or a loss against the baseline on
-any condition or over all of them, or a best method. The worlds:
+comparisons for each number, 4,000 for whole families, few methods and skew, 400 where rows are
+shared or two are best on five conditions or more, 500 for margins and intervals. A comparison errs
+if it claims anything at all that is false: a win or a loss against the baseline on any condition or
+over all of them, or a best method. Every line of a table draws anew from SEED, from which nothing
+was drawn while the settings of the tests were chosen. All parts take half an hour on a core. The
+worlds:
 
 independent   seeds share nothing; methods may vary alike or not, have tails, skew, coarse values
 re-splits     one dataset, split anew under every seed, for rules that are fixed or trained
 test set      one test set for all seeds
 """
 
-import sys
+import argparse
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from equal_worlds import (
@@ -32,13 +37,13 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from unalike.compare.statistics.claims import Claims, claims
-from unalike.compare.statistics.differences import Design
+from unalike.compare.statistics.differences import Design, Test
 from unalike.compare.statistics.family import holm
 from unalike.compare.statistics.known import ALPHA, Known
 from unalike.compare.statistics.ranks import ranks
 from unalike.compare.statistics.reuse import Reuse, resplit
 
-TIMES, METHODS = 1_000, 9
+TIMES, METHODS, SEED = 1_000, 9, 20_261_118
 AT_ONCE = 50  # comparisons, to bound memory
 
 
@@ -89,7 +94,7 @@ def differing(
         spread: How unlike the methods' standard deviations are, as in ``unlike``.
         shared: The rows' share of the variance.
     """
-    rng, shape = np.random.default_rng(n), (TIMES, 1, METHODS)
+    rng, shape = np.random.default_rng((SEED, n)), (TIMES, 1, METHODS)
     sigma = np.exp(spread * rng.standard_normal((*shape, 1)))
     common = np.sqrt(shared) * rng.standard_normal((*shape, 1))
     x = sigma * (np.sqrt(1 - shared) * rng.standard_normal((*shape, n)) + common)
@@ -112,7 +117,17 @@ def students_power(n: int, d: float, differ: int = 8, spread: float = 0.0) -> fl
     return share([holm(p).p[:, 1 : 1 + differ] < ALPHA for p in found])
 
 
-# Tables
+# Tables: the cells of a line are drawn and judged by one function of a generator
+
+Line = Callable[[Generator], list[str]]
+
+
+class Part(NamedTuple):
+    """A table to be made."""
+
+    head: str
+    columns: list[str]
+    lines: dict[str, Line]
 
 
 def table(head: str, columns: list[str], rows: dict[str, list[str]]) -> None:
@@ -120,80 +135,90 @@ def table(head: str, columns: list[str], rows: dict[str, list[str]]) -> None:
     print("| --- |" + " ---: |" * len(columns))
     for name, cells in rows.items():
         print(f"| {name} | " + " | ".join(cells) + " |")
-    print()
+    print(flush=True)
 
 
-def independent(rng: Generator) -> None:
+def _alarms(
+    draw: Callable[..., Values], sizes: list[tuple[int, ...]], more: int, rng: Generator
+) -> list[str]:
+    return [f"{alarms(draw(rng, more * TIMES, *size)):.1f}" for size in sizes]
+
+
+def independent() -> Part:
     sizes = [(1, 5), (1, 20), (2, 5), (5, 5), (9, 5), (9, 20)]
-    rows = {
-        name: [f"{alarms(draw(rng, TIMES, c, METHODS, n)):.1f}" for c, n in sizes]
-        for name, draw in INDEPENDENT.items()
-    }
-    table("eight methods and a baseline, all equal", [f"{c} x {n}" for c, n in sizes], rows)
+    shapes = [(c, METHODS, n) for c, n in sizes]
+    lines = {name: partial(_alarms, draw, shapes, 1) for name, draw in INDEPENDENT.items()}
+    return Part("eight methods and a baseline, all equal", [f"{c} x {n}" for c, n in sizes], lines)
 
 
-def family(rng: Generator) -> None:
+def family() -> Part:
     """One to nine conditions: the whole family of claims."""
     worlds = {"all vary alike": alike, "deviations unlike by a factor of 1.8": unlike(0.6)}
-    rows = {
-        f"{n} seeds, {name}": [
-            f"{alarms(draw(rng, 2 * TIMES, c, METHODS, n)):.1f}" for c in range(1, 10)
-        ]
+    lines = {
+        f"{n} seeds, {name}": partial(_alarms, draw, [(c, METHODS, n) for c in range(1, 10)], 4)
         for name, draw in worlds.items()
         for n in (5, 20)
     }
-    table("eight methods and a baseline, conditions", [str(c) for c in range(1, 10)], rows)
+    return Part("eight methods and a baseline, conditions", [str(c) for c in range(1, 10)], lines)
 
 
-def few_methods(rng: Generator) -> None:
-    rows = {
-        name: [
-            f"{alarms(draw(rng, 4 * TIMES, 1, k, n)):.1f}" for k in (2, 3, 5) for n in (3, 5, 10)
-        ]
-        for name, draw in {**INDEPENDENT, "skewed baseline (2)": skewed_baseline}.items()
-    }
-    heads = [f"{k - 1} x {n}" for k in (2, 3, 5) for n in (3, 5, 10)]
-    table("methods x seeds, one condition", heads, rows)
+def few_methods() -> Part:
+    sizes = [(1, k, n) for k in (2, 3, 5) for n in (3, 5, 10)]
+    worlds = {**INDEPENDENT, "skewed baseline (2)": skewed_baseline}
+    lines = {name: partial(_alarms, draw, sizes, 4) for name, draw in worlds.items()}
+    heads = [f"{k - 1} x {n}" for _, k, n in sizes]
+    return Part("methods x seeds, one condition", heads, lines)
 
 
-def shared_rows(rng: Generator) -> None:
+def shared_rows() -> Part:
     worlds = {
         "fixed rules, 621 rows split anew": (fixed_rules, resplit(*SPLIT)),
         "trained rules, 400 rows split anew": (trained_rules, resplit(*SPLIT)),
         "one test set of 1,000 rows": (one_test_set, Reuse(fixed=1000)),
     }
-    rows: dict[str, list[str]] = {}
     sizes = [(c, k, n) for c, k in ((1, 2), (1, METHODS), (9, METHODS)) for n in (5, 20)]
-    for name, (draw, reuse) in worlds.items():
-        rows[name] = []
+
+    def line(draw: Callable[..., Values], reuse: Reuse, rng: Generator) -> list[str]:
+        cells = []
         for c, k, n in sizes:
             x = draw(rng, times(c), c, k, n)
             found = [alarms(x, design) for design in designs(c, reuse).values()]
-            rows[name].append(" / ".join(f"{f:.1f}" for f in found))
+            cells.append(" / ".join(f"{f:.1f}" for f in found))
+        return cells
+
     heads = [f"{k - 1} x {c} x {n}" for c, k, n in sizes]
-    table("methods x conditions x seeds: Student's / ours", heads, rows)
+    lines = {name: partial(line, *world) for name, world in worlds.items()}
+    return Part("methods x conditions x seeds: Student's / ours", heads, lines)
 
 
-def two_best(rng: Generator) -> None:
+def two_best() -> Part:
     """Two methods are equal and others far behind: the hardest case for a best one."""
     sizes = [(c, n) for c in (1, 2, 5, 9) for n in (5, 20)]
-    rows: dict[str, list[str]] = {"two of nine are equally good": [], "so are two far behind": []}
-    for c, n in sizes:
-        x = rng.standard_normal((times(c), c, METHODS, n))
-        x[:, :, 2:] -= 50
-        wrong = [(f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)]
-        rows["two of nine are equally good"].append(f"{share(wrong):.1f}")
-        x[:, :, 2:4] += 90  # ahead of the baseline and of its equal
-        wrong = [(f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)]
-        rows["so are two far behind"].append(f"{share(wrong):.1f}")
-    table("conditions x seeds", [f"{c} x {n}" for c, n in sizes], rows)
+
+    def line(ahead: float, rng: Generator) -> list[str]:
+        cells = []
+        for c, n in sizes:
+            x = rng.standard_normal((times(c), c, METHODS, n))
+            x[:, :, 2:] -= 50
+            x[:, :, 2:4] += ahead
+            wrong = [
+                (f.outcome[..., 1] != "open").any(-1) | f.best.clear.any(-1) for f in judged(x)
+            ]
+            cells.append(f"{share(wrong):.1f}")
+        return cells
+
+    lines = {
+        "two of nine are equally good": partial(line, 0.0),
+        "two others are as good as each other, and ahead of both": partial(line, 90.0),
+    }
+    return Part("conditions x seeds", [f"{c} x {n}" for c, n in sizes], lines)
 
 
-def skew(rng: Generator) -> None:
+def skew() -> Part:
     """What the tests make of a skewed baseline, and what each finds between two methods."""
     sizes = (5, 10, 20)
-    rows: dict[str, list[str]] = {}
-    for test in ("moderated", "hall", "wilcoxon"):
+
+    def line(test: Test, rng: Generator) -> list[str]:
         design, cells = Design(test), []
         for k in (2, METHODS):
             for n in sizes:
@@ -203,16 +228,20 @@ def skew(rng: Generator) -> None:
             x[:, :, 1] += 2 * np.sqrt(2)
             found = [f.outcome[..., 1] == "win" for f in judged(x, design)]
             cells.append(f"{share(found):.0f}")
-        rows[test] = cells
+        return cells
+
     heads = [f"{k - 1} x {n}" for k in (2, METHODS) for n in sizes]
-    table("errs, methods x seeds; finds 2 sd", heads + [f"finds, {n}" for n in sizes], rows)
+    tests: tuple[Test, ...] = ("moderated", "hall", "wilcoxon")
+    columns = heads + [f"finds, {n}" for n in sizes]
+    lines = {test: partial(line, test) for test in tests}
+    return Part("errs, methods x seeds; finds 2 sd", columns, lines)
 
 
-def found_best() -> None:
+def found_best() -> Part:
     """How often the best of nine is called so, for these rows and for fresh ones."""
-    cells: dict[str, list[str]] = {}
-    for d in (1, 2, 3):
-        row = cells.setdefault(f"{d} standard deviation{'s' * (d > 1)} ahead of all", [])
+
+    def line(d: int, _: Generator) -> list[str]:
+        cells = []
         for n in (3, 5, 10, 20):
             said = []
             for shared in (0.0, 2 / 9):
@@ -220,11 +249,15 @@ def found_best() -> None:
                 said.append(
                     share([(b := c.best).clear[..., 0] & (b.leader[..., 0] == 1) for c in f])
                 )
-            row.append(" / ".join(f"{s:.0f}" for s in said))
-    table("the best of nine, by", [f"{n} seeds" for n in (3, 5, 10, 20)], cells)
+            cells.append(" / ".join(f"{s:.0f}" for s in said))
+        return cells
+
+    words = "standard deviation{} ahead of all"
+    lines = {f"{d} {words.format('s' * (d > 1))}": partial(line, d) for d in (1, 2, 3)}
+    return Part("the best of nine, by", [f"{n} seeds" for n in (3, 5, 10, 20)], lines)
 
 
-def powers() -> None:
+def powers() -> Part:
     sizes = (3, 5, 10, 20)
     worlds = {
         f"{d} standard deviation{'s' * (d > 1)}, {words}": (sign * d, differ, 0.0)
@@ -239,41 +272,44 @@ def powers() -> None:
         f"2, one is worse, deviations unlike by a factor of {factor}": (-2, 1, spread)
         for spread, factor in ((0.3, 1.3), (0.6, 1.8), (1.0, 2.7))
     }
-    rows = {
-        name: [
+
+    def line(world: tuple[float, int, float], _: Generator) -> list[str]:
+        return [
             f"{students_power(n, *world):.0f} / {power(n, *world):.0f} / "
             f"{power(n, *world, shared=2 / 9):.0f}"
             for n in sizes
         ]
-        for name, world in worlds.items()
-    }
-    table("a difference of", [f"{n} seeds" for n in sizes], rows)
+
+    lines = {name: partial(line, world) for name, world in worlds.items()}
+    return Part("a difference of", [f"{n} seeds" for n in sizes], lines)
 
 
-def equals(rng: Generator) -> None:
+def equals() -> Part:
     """How often methods are called equal within a margin, by how far they are apart."""
-    rows = {}
-    for apart in (0.0, 0.5, 1.0):
+
+    def line(apart: float, rng: Generator) -> list[str]:
         cells = []
         for n in (5, 10, 20):
             for margin in (1.0, 2.0, 4.0):
-                x = rng.standard_normal((TIMES // 4, 1, METHODS, n)) / np.sqrt(2)
+                x = rng.standard_normal((TIMES // 2, 1, METHODS, n)) / np.sqrt(2)
                 x[:, :, 1:] += apart * margin
                 found = [f.outcome[..., 1:] == "equal" for f in judged(x, margin=margin)]
                 wrong = share([f.any((-1, -2)) for f in found])
                 cells.append(f"{wrong if apart == 1 else share(found):.0f}")
-        rows[f"{apart:.1f} margins"] = cells
+        return cells
+
     heads = [f"{n} seeds, {m} sd" for n in (5, 10, 20) for m in (1, 2, 4)]
-    table("all eight are apart from the baseline by", heads, rows)
+    lines = {f"{apart:.1f} margins": partial(line, apart) for apart in (0.0, 0.5, 1.0)}
+    return Part("all eight are apart from the baseline by", heads, lines)
 
 
-def coverage(rng: Generator) -> None:
+def coverage() -> Part:
     """How often corrected intervals hold the true differences: each, and all at once."""
-    rows = {}
-    for d, words in ((0.0, "no differences"), (2.0, "all differ by 2 standard deviations")):
+
+    def line(d: float, rng: Generator) -> list[str]:
         cells = []
         for n in (5, 20):
-            x = rng.standard_normal((TIMES // 4, 1, METHODS, n)) / np.sqrt(2)
+            x = rng.standard_normal((TIMES // 2, 1, METHODS, n)) / np.sqrt(2)
             x[:, :, 1:] += d
             each, every = [], []
             for f in judged(x):
@@ -282,53 +318,83 @@ def coverage(rng: Generator) -> None:
                 each.append(held)
                 every.append(held.all((-1, -2)))
             cells.append(f"{share(each):.0f} / {share(every):.0f}")
-        rows[words] = cells
-    table("each / all eight", ["5 seeds", "20 seeds"], rows)
+        return cells
+
+    worlds = {"no differences": 0.0, "all differ by 2 standard deviations": 2.0}
+    lines = {words: partial(line, d) for words, d in worlds.items()}
+    return Part("each / all eight", ["5 seeds", "20 seeds"], lines)
 
 
-def detectable() -> None:
+def detectable() -> Part:
     """The least difference that 80 of 100 comparisons find, as it is printed, and how many do."""
-    cells = []
-    for n in (3, 5, 10, 20):
-        one = Known(*(np.array(a) for a in (0.0, [1.0], [n**-0.5], [n - 1.0], 0.0)))
-        d = float(one.detectable(ALPHA / 8))
-        rng = np.random.default_rng(n)
-        x = rng.standard_normal((TIMES, 1, METHODS, n)) / np.sqrt(2)
-        printed = np.concatenate([f.detectable()[..., 1:].ravel() for f in judged(x)])
-        typical = float(np.median(printed))
-        x[:, :, 1] -= typical
-        found = share([f.outcome[..., 1] == "loss" for f in judged(x)])
-        cells.append(f"{d:.1f} / {typical:.1f} (found in {found:.0f} %)")
-    table("Student's / ours", [f"{n} seeds" for n in (3, 5, 10, 20)], {"of eight methods": cells})
+
+    def line(rng: Generator) -> list[str]:
+        cells = []
+        for n in (3, 5, 10, 20):
+            one = Known(*(np.array(a) for a in (0.0, [1.0], [n**-0.5], [n - 1.0], 0.0)))
+            d = float(one.detectable(ALPHA / 8))
+            x = rng.standard_normal((TIMES, 1, METHODS, n)) / np.sqrt(2)
+            printed = np.concatenate([f.detectable()[..., 1:].ravel() for f in judged(x)])
+            typical = float(np.median(printed))
+            x[:, :, 1] -= typical
+            found = share([f.outcome[..., 1] == "loss" for f in judged(x)])
+            cells.append(f"{d:.1f} / {typical:.1f} (found in {found:.0f} %)")
+        return cells
+
+    heads = [f"{n} seeds" for n in (3, 5, 10, 20)]
+    return Part("Student's / ours", heads, {"of eight methods": line})
 
 
-def nemenyi(rng: Generator) -> None:
+def nemenyi() -> Part:
     """How often mean ranks of equal methods are called apart."""
-    cells = []
-    for c in (5, 9, 20):
-        found = [ranks(x) for x in rng.standard_normal((TIMES, c, METHODS))]
-        apart = [np.ptp(f.mean) >= f.apart for f in found]
-        cells.append(
-            f"{100 * np.mean(apart):.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}"
-        )
+
+    def line(rng: Generator) -> list[str]:
+        cells = []
+        for c in (5, 9, 20):
+            found = [ranks(x) for x in rng.standard_normal((TIMES, c, METHODS))]
+            apart = [np.ptp(f.mean) >= f.apart for f in found]
+            cells.append(
+                f"{100 * np.mean(apart):.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}"
+            )
+        return cells
+
     heads = [f"{c} conditions" for c in (5, 9, 20)]
-    table("any two apart / Friedman", heads, {"nine equal methods": cells})
+    return Part("any two apart / Friedman", heads, {"nine equal methods": line})
 
 
-PARTS: dict[str, Callable[[Generator], None]] = {
+PARTS: dict[str, Callable[[], Part]] = {
     f.__name__: f
     for f in (
         *(family, independent, few_methods, shared_rows, two_best, skew),
-        *(equals, coverage, nemenyi),
+        *(equals, coverage, nemenyi, powers, found_best, detectable),
     )
 }
-PARTS |= {
-    "powers": lambda _: powers(),
-    "found_best": lambda _: found_best(),
-    "detectable": lambda _: detectable(),
-}
+
+
+def made(name: str, number: int) -> list[str]:
+    """One line of a table; the same whichever others are made."""
+    line = list(PARTS[name]().lines.values())[number]
+    return line(np.random.default_rng((SEED, list(PARTS).index(name), number)))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("parts", nargs="*", help=", ".join(PARTS))
+    options.add_argument("--processes", type=int, default=1)
+    chosen = options.parse_args()
+    if unknown := set(chosen.parts) - set(PARTS):
+        options.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    with ProcessPoolExecutor(chosen.processes) as pool:
+        jobs = {
+            name: [pool.submit(made, name, i) for i in range(len(PARTS[name]().lines))]
+            for name in chosen.parts or PARTS
+        }
+        for name, lines in jobs.items():
+            part = PARTS[name]()
+            print(f"## {name}\n")
+            cells = [line.result() for line in lines]
+            table(part.head, part.columns, dict(zip(part.lines, cells, strict=True)))
+
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PARTS:
-        print(f"## {name}\n")
-        PARTS[name](np.random.default_rng(0))
+    main()

@@ -4,9 +4,9 @@ python benchmarks/same_method.py --out runs.json           trains them; continue
 python benchmarks/same_method.py --out runs.json --table   judges 1,000 comparisons of each size
 
 Every condition is another partition of the digits, and every run a seed of its own. A comparison
-draws its runs from the 180 of each condition, none of them twice, and is judged by the very
-function that judges comparisons, for these rows and for fresh ones. It errs if it claims anything
-at all.
+of FedAvg with one or with eight copies of itself draws its runs from the 180 of each condition,
+none of them twice, and is judged by the very function that judges comparisons, for these rows and
+for fresh ones. It errs if it claims anything at all.
 """
 
 import argparse
@@ -15,12 +15,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from false_alarms import SPLIT, alarms, table
+from false_alarms import SEED, SPLIT, alarms, table
 
 from unalike.compare.statistics.differences import Design
 from unalike.compare.statistics.reuse import Reuse, resplit
-from unalike.run.build import experiment
-from unalike.run.config import parse
 
 CONDITIONS = [
     {"name": "iid"},
@@ -29,11 +27,15 @@ CONDITIONS = [
     {"name": "shards"},
 ]
 RUNS, COMPARISONS = 180, 1_000
+COPIES = {1: "one copy", 8: "eight copies"}
 RULES = {"these rows": Reuse(), "fresh rows": resplit(*SPLIT)}
 
 
 def accuracy(partition: dict[str, object], seed: int) -> float:
     """Mean accuracy on clients' own test rows after a short run."""
+    from unalike.run.build import experiment  # judging needs neither
+    from unalike.run.config import parse
+
     made = experiment(
         parse(
             {
@@ -64,12 +66,13 @@ def train(out: Path, seconds: float) -> None:
     print([len(f) for f in found])
 
 
-def error(runs: np.ndarray, conditions: int, seeds: int, reuse: Reuse) -> float:
+def error(runs: np.ndarray, conditions: int, copies: int, seeds: int, reuse: Reuse) -> float:
     """The share of comparisons that claim something, in per cent."""
-    rng = np.random.default_rng(0)
-    each = runs.shape[1] // (2 * seeds)
+    rng = np.random.default_rng(SEED)
+    one = (1 + copies) * seeds  # runs of a comparison
+    each = runs.shape[1] // one
     drawn = [rng.permuted(runs[:conditions], axis=1) for _ in range(-(-COMPARISONS // each))]
-    whole = [x[:, : each * 2 * seeds].reshape(conditions, each, 2, seeds) for x in drawn]
+    whole = [x[:, : each * one].reshape(conditions, each, 1 + copies, seeds) for x in drawn]
     x = np.concatenate(whole, 1)[:, :COMPARISONS].transpose(1, 0, 2, 3)
     return alarms(x, Design(reuse=(reuse,) * conditions))
 
@@ -84,7 +87,10 @@ def main() -> None:
         return train(Path(chosen.out), chosen.seconds)
     runs = np.array([some[:RUNS] for some in json.loads(Path(chosen.out).read_text())])
     rows = {
-        f"{n} seeds, for {rule}": [f"{error(runs, c, n, reuse):.1f}" for c in range(1, 10)]
+        f"{counted}, {n} seeds, for {rule}": [
+            f"{error(runs, c, copies, n, reuse):.1f}" for c in range(1, 10)
+        ]
+        for copies, counted in COPIES.items()
         for n in (5, 20)
         for rule, reuse in RULES.items()
     }

@@ -14,6 +14,7 @@ WORK = {
     "stateful-100": "dense, 100 clients × 60 steps",
     "tiny-100": "a small perceptron, 100 clients",
     "regular-1000": "dense, 1,000 servers with 8 random neighbours each",
+    "wide-10": "dense 784-1200-1000-10, 2.2 million weights, 10 clients × 6 steps",
     "logistic-10": "logistic regression, 10 clients",
     "normed-10": "a perceptron with batch normalisation, 10 clients",
 }

@@ -120,7 +120,7 @@ def compare(
     else:
         raise ConfigError(f"give methods to compare on this {type(what).__name__}.")
     made, at = loads(text, name), Path(folder or f"runs/compare-{name}")
-    with place.held(made, at, text, lambda: ready(made, at)) as placed:
+    with place.held(made, at, text, lambda new: ready(new, at)) as placed:
         outcome = conduct_held(placed, at, processes, _Watching(progress))
     outcome.check(at)
     return Compared(at, placed, outcome.analysis)

@@ -16,6 +16,7 @@ from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
 from unalike.errors import ConfigError, RunError
 from unalike.run.build import guard_of
+from unalike.run.cadence import as_set
 from unalike.run.folder import LOGS, alone
 
 
@@ -134,7 +135,7 @@ def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
     """Who was heard, in a record of its own; judged as often as the recipe says, as at a site."""
     with (peer.place / "heard.jsonl").open("a", encoding="utf-8") as f:
         f.write(json.dumps(record) + "\n")
-    if (t + 1) % peer.config.evaluation.every == 0:
+    if (t + 1) % as_set(peer.config).every == 0:
         _tell_own(peer, "evaluate", server, t + 1)
 
 

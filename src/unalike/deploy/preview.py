@@ -10,6 +10,7 @@ from unalike.engine.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.kinds import CLASSES, of_classes
 from unalike.run.build import program, task
+from unalike.run.cadence import as_set
 from unalike.run.config import Config
 from unalike.run.shape import Shape
 from unalike.tree import Tree
@@ -64,7 +65,8 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         yield "never: rows, labels, personal models, what this peer keeps between rounds"
         return
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
-    yield f"test results, every {config.evaluation.every} rounds, on this site's rows: n, {metrics}"
+    every = f"every {as_set(config).every} rounds, on this site's rows"
+    yield f"test results, {every}: n, {metrics}"
     yield "never: rows, labels, personal models, what this site keeps between rounds"
 
 

@@ -38,6 +38,7 @@ from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
 from unalike.run.build import Experiment, guard_of, program, task
+from unalike.run.cadence import as_set
 from unalike.run.checkpoint import Checkpoint
 from unalike.run.config import Config
 from unalike.run.environment import environment
@@ -251,6 +252,7 @@ def _played(
         DEPLOYED,
         {},
         accountant=accountant,
+        cadence=as_set(config),
     )
     judged = _recorded(whole, agreed, folder, say, remote)
     desk.fewest = len(agreed.names)  # who is away may still come for the last model

@@ -295,7 +295,7 @@ REPORTED = [
 
 def _wrong_type(folder: Path) -> None:
     (folder / "summary.json").unlink()
-    edited("config.json", '"every": 1', '"every": "q"')(folder)
+    edited("config.json", '"every": "auto"', '"every": "q"')(folder)
 
 
 REPORTS = [
