@@ -71,13 +71,22 @@ def assert_same_run(one: Path, other: Path) -> None:
     for name in FILES:
         assert (one / name).exists() == (other / name).exists(), name
         if (one / name).exists():
-            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+            same = (one / name).read_bytes() == (other / name).read_bytes()
+            assert same, f"{name}: {_apart(one / name, other / name)}"
     (notes, tensors), (more_notes, more) = state(one), state(other)
     assert notes == more_notes
     assert list(tensors) == list(more)
     assert all(torch.equal(tensors[k], more[k]) for k in tensors)
     timed = [len((f / "timing.jsonl").read_text().splitlines()) for f in (one, other)]
     assert timed[0] == timed[1]
+
+
+def _apart(one: Path, other: Path) -> str:
+    """The first place where two files differ, with what surrounds it."""
+    a, b = one.read_bytes(), other.read_bytes()
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    near = slice(max(0, at - 120), at + 60)
+    return f"byte {at} of {len(a)} and {len(b)}: {a[near]!r} against {b[near]!r}"
 
 
 def write_toml(path: Path, values: dict[str, Any]) -> Path:
