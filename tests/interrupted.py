@@ -84,7 +84,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def _apart(one: Path, other: Path) -> str:
     """The first place where two files differ, with what surrounds it."""
     a, b = one.read_bytes(), other.read_bytes()
-    at = len(os.path.commonprefix([a, b]))
+    apart = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    at = next(apart, min(len(a), len(b)))
     near = slice(max(0, at - 120), at + 60)
     return f"byte {at} of {len(a)} and {len(b)}: {a[near]!r} against {b[near]!r}"
 
