@@ -18,8 +18,8 @@ KEYS = rng.fold_in(rng.key(1), torch.arange(2000))
 def test_splitmix64_reference_values() -> None:
     """The first outputs of the published generator for seed 1234567, as unsigned integers."""
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
-    states = 1234567 + torch.arange(1, 5) * rng._GOLDEN
-    assert [word % 2**64 for word in rng._mix(states).tolist()] == expected
+    states = 1234567 + torch.arange(1, 5) * rng.GOLDEN
+    assert [word % 2**64 for word in rng.mixed(states).tolist()] == expected
 
 
 def test_uniform_numbers_are_uniform() -> None:

@@ -20,7 +20,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from unalike import rng, tree
+from unalike import filling, rng, tree
 from unalike.errors import ConfigError
 from unalike.generator import seeded
 from unalike.kernels.layers import accelerated
@@ -260,14 +260,15 @@ class Network:
         convolutional layers are U(-1/sqrt F, 1/sqrt F) for F inputs of a unit, biases too, which is
         what PyTorch does if nobody asks; it does the rest as above.
         """
-        own = self._masters[False]
-        given = dict(own.named_parameters()), dict(own.named_buffers())
         draw, fresh = _uniform if self.start == "torch" else _glorot, {}
+        keys = rng.fold_in(key, torch.arange(len(self.weights), device=key.device))
         for i, n in enumerate(self.weights):
-            p = given[0][n].detach()
-            drawn = draw(*self._rules[n], p, rng.fold_in(key, i)).to(key.device, p.dtype)
+            module, leaf = self._rules[n]
+            p = cast(Tensor, getattr(module, leaf)).detach()
+            drawn = draw(module, leaf, p, keys[i]).to(key.device, p.dtype)
             fresh[n] = drawn.clone() if drawn is p else drawn
-        return {**fresh, **{n: given[1][n].detach().clone().to(key.device) for n in self.buffers}}
+        held = dict(self._masters[False].named_buffers()) if self.buffers else {}
+        return {**fresh, **{n: held[n].detach().clone().to(key.device) for n in self.buffers}}
 
     def train(
         self, w: Params, x: Tensor, key: Key, real: Tensor, *more: Tensor
@@ -359,17 +360,17 @@ def _copied(module: nn.Module) -> nn.Module:
 def _uniform(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
     if not isinstance(module, nn.Linear | _ConvNd):
         return _glorot(module, leaf, p, key)
-    return (2 * rng.uniform(key, *p.shape) - 1) * module.weight[0].numel() ** -0.5
+    return (2 * filling.uniform(key, *p.shape) - 1) * module.weight[0].numel() ** -0.5
 
 
 def _glorot(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:
     if isinstance(module, nn.RNNBase) or hasattr(module, "hidden_size"):
-        return (2 * rng.uniform(key, *p.shape) - 1) * int(module.hidden_size) ** -0.5  # type: ignore[arg-type]
+        return (2 * filling.uniform(key, *p.shape) - 1) * int(module.hidden_size) ** -0.5  # type: ignore[arg-type]
     if isinstance(module, nn.Embedding):
-        return rng.normal(key, *p.shape)
+        return filling.normal(key, *p.shape)
     if leaf == "bias":
         return torch.zeros_like(p)
     if p.ndim < 2:  # the scale of a normalisation layer, or a parameter of the user's own
         return p
     fans = p[0].numel() + p.shape[0] * p[0, 0].numel()
-    return float((2 / fans) ** 0.5) * rng.normal(key, *p.shape)
+    return float((2 / fans) ** 0.5) * filling.normal(key, *p.shape)

@@ -61,7 +61,8 @@ class ClientStream(IntEnum):
 
 SCARCE = 50  # how many times a sample are so many that drawing it twice finds enough of them
 PART = 1 << 16  # numbers that are drawn at once: more would not stay in a cache
-_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+MULTIPLIERS = -4658895280553007687, -7723592293110705685
 
 
 def _shift(z: Tensor, n: int) -> Tensor:
@@ -74,22 +75,23 @@ def _signed(n: int) -> int:
     return (n + 2**63) % 2**64 - 2**63
 
 
-def _mix(z: Tensor) -> Tensor:
-    z = (z ^ _shift(z, 30)) * -4658895280553007687
-    z = (z ^ _shift(z, 27)) * -7723592293110705685
+def mixed(z: Tensor) -> Tensor:
+    """SplitMix64's finalizer."""
+    z = (z ^ _shift(z, 30)) * MULTIPLIERS[0]
+    z = (z ^ _shift(z, 27)) * MULTIPLIERS[1]
     return z ^ _shift(z, 31)
 
 
 def key(seed: int) -> Key:
     """The root key of a seed."""
-    return _mix(torch.tensor(seed, dtype=torch.int64) + _GOLDEN)
+    return mixed(torch.tensor(seed, dtype=torch.int64) + GOLDEN)
 
 
 def fold_in(k: Key, data: int | Tensor) -> Key:
     """A new key from a key and a number (a round, a client, a step); broadcasts over both."""
     if isinstance(data, int):  # stays a number: a tensor would have to travel to the device
-        return _mix(k + _signed((data + 1) * _GOLDEN))
-    return _mix(k + (data.to(k.device, torch.int64) + 1) * _GOLDEN)
+        return mixed(k + _signed((data + 1) * GOLDEN))
+    return mixed(k + (data.to(k.device, torch.int64) + 1) * GOLDEN)
 
 
 def stream(seed: int, purpose: Purpose) -> Key:
@@ -105,7 +107,7 @@ def client(root: Key, t: int, ids: int | Tensor) -> Key:
 def bits(k: Key, n: int, start: int = 0) -> Tensor:
     """``n`` random 64-bit integers for each key, those from ``start`` on: shape [*k.shape, n]."""
     counter = torch.arange(start + 1, start + n + 1, device=k.device)
-    return _mix(_mix(k)[..., None] + counter * _GOLDEN)
+    return mixed(mixed(k)[..., None] + counter * GOLDEN)
 
 
 def uniform(k: Key, *shape: int) -> Tensor:

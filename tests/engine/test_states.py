@@ -14,8 +14,8 @@ from unalike.errors import RunError
 N = 7
 
 
-def first(i: int) -> dict[str, torch.Tensor]:
-    return {"a": torch.full((2,), float(i)), "n": torch.tensor(i)}
+def first(ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"a": ids.float()[:, None].expand(-1, 2), "n": ids}
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -94,7 +94,7 @@ def test_a_state_that_is_not_finite_is_not_taken(states: States) -> None:
 def test_nothing_kept_costs_nothing(tmp_path: Path) -> None:
     for made in (InMemory(N), OnDisk()):
         made.attach(Shards(tmp_path / "clients"))
-        made.begin(lambda i: ())
+        made.begin(lambda ids: ())
         assert made.get(torch.tensor([1, 2])) == ()
         made.put(torch.tensor([1, 2]), ())
         made.save()
@@ -164,7 +164,7 @@ def test_a_new_beginning_forgets_what_was_saved(states: States, tmp_path: Path) 
     shards = states.shards  # type: ignore[attr-defined]
     put(states, [1, 2], 10.0)
     saved(states, shards)
-    states.begin(lambda i: {"a": torch.full((2,), -1.0 * i), "n": torch.tensor(i)})
+    states.begin(lambda ids: {"a": -1.0 * ids[:, None].expand(-1, 2), "n": ids})
     put(states, [2], 20.0)
     other = again(states, tmp_path / "clients", *saved(states, shards))
     assert other.touched == [2]
@@ -184,7 +184,7 @@ def test_a_damaged_shard_is_named(states: States, tmp_path: Path) -> None:
 
 def test_memory_grows_with_the_clients_that_took_part() -> None:
     states = InMemory(1_000_000)
-    states.begin(lambda i: {"a": torch.zeros(100)})
+    states.begin(lambda ids: {"a": torch.zeros(len(ids), 100)})
     for t in range(5):
         ids = torch.arange(t * 10, t * 10 + 10)
         states.put(ids, tree.map(lambda x: x + 1, states.get(ids)))

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike import channel, rng, tree
+from unalike import rng, tree
 from unalike.engine import threads
+from unalike.engine.beginning import Beginning
 from unalike.engine.calls import Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
@@ -45,7 +46,7 @@ from unalike.native.program import Crew
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
-from unalike.recipe import Kept, Recipe
+from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
@@ -128,18 +129,8 @@ class Simulation:
         self._at_once = min(AT_ONCE, max(fitting, self.workers))
         who = Foresight.of(recipe.schedule, self.clients.n, self.seed)
         self._next = Prepared(self._turns, who, self.device)
-        self.states.begin(self._first)
+        self.states.begin(Beginning(recipe, self.w, self.keys.init))
         self._examiner = None if self.federation is None else self._made_examiner(self.federation)
-
-    def _first(self, i: int) -> Kept:
-        """What a client keeps before its first round."""
-        algorithm = self.recipe.algorithm
-        mine = algorithm.client_init(self.w, rng.fold_in(self.keys.init, i))
-        if not self.recipe.channel:
-            return Kept(mine, ())
-        server = algorithm.server_init(self.w, rng.key(0))
-        up = algorithm.upload_like(algorithm.broadcast(server))
-        return Kept(mine, channel.begin(self.recipe.channel, tree.to(up, self.device)))
 
     def _made_examiner(self, federation: Federation) -> Examiner:
         return Examiner(

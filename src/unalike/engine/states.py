@@ -21,7 +21,7 @@ from unalike import tree
 from unalike.engine.shards import Place, Shards
 from unalike.tree import Tree
 
-Init = Callable[[int], Tree]  # a client's state before its first round
+Init = Callable[[Tensor], Tree]  # clients' states before their first round, stacked
 
 
 class States(Protocol):
@@ -82,6 +82,11 @@ def sound(kept: Tree) -> Tensor:
     return fine.cpu()
 
 
+def one(init: Init, ids: Tensor) -> Tree:
+    """What the state of one client is like: of the first of these, if there are any."""
+    return tree.row(init(ids[:1] if len(ids) else torch.zeros(1, dtype=torch.long)), 0)
+
+
 class InMemory:
     """Rows of one growing tensor for each leaf; a client's state is a row number."""
 
@@ -89,7 +94,7 @@ class InMemory:
         """For clients 0 to n - 1."""
         self.n = n
         self.shards: Shards | None = None
-        self.begin(lambda i: ())
+        self.begin(lambda ids: ())
 
     def begin(self, init: Init) -> None:
         """Forget everything."""
@@ -118,12 +123,12 @@ class InMemory:
         """Rows gathered; a first state is made and remembered."""
         who = ids.cpu().numpy()
         if self.like is None:
-            self.like = self.init(int(who[0]) if len(who) else 0)
+            self.like = one(self.init, ids)
         if not tree.leaves(self.like):
             return self.like
         fresh = who[self.at[who] < 0]
         if len(fresh):
-            self._write(fresh, tree.stack([self.init(int(i)) for i in fresh]))
+            self._write(fresh, self.init(torch.from_numpy(fresh)))
         return tree.row(self.rows, torch.from_numpy(self.at[who]))
 
     def put(self, ids: Tensor, kept: Tree) -> None:
@@ -189,7 +194,7 @@ class InMemory:
         assert self.shards is not None, "a place to restore from was attached"
         who = self.shards.clients
         if who:
-            self.like = self.init(who[0])
+            self.like = one(self.init, torch.tensor(who))
             rows = self.shards.read(who, self.like)
             self._write(np.array(who), tree.map(lambda a, b: b.to(a), self.like, rows))
         self.ever = set(who)
@@ -203,7 +208,7 @@ class OnDisk:
         self._temporary = Path(gettempdir()) / f"unalike-states-{uuid4().hex}"
         finalize(self, rmtree, self._temporary, ignore_errors=True)
         self.shards = Shards(self._temporary)
-        self.begin(lambda i: ())
+        self.begin(lambda ids: ())
 
     def begin(self, init: Init) -> None:
         """Forget everything."""
@@ -226,16 +231,17 @@ class OnDisk:
         """Read from the files, or made."""
         who = ids.tolist()
         if self.like is None:
-            self.like = self.init(who[0] if who else 0)
+            self.like = one(self.init, ids)
         if not tree.leaves(self.like):
             return self.like
-        there = [i for i in who if i in self.shards]
-        rows = self.shards.read(there, self.like) if there else ()
-        rows = tree.map(lambda a, b: b.to(a.device), self.like, rows) if there else ()
-        if len(there) == len(who):
+        known = torch.tensor([i in self.shards for i in who])
+        if not known.any():
+            return self.init(ids)
+        rows = self.shards.read(ids[known].tolist(), self.like)
+        rows = tree.map(lambda a, b: b.to(a.device), self.like, rows)
+        if known.all():
             return rows
-        found = {i: tree.row(rows, j) for j, i in enumerate(there)}
-        return tree.stack([found[i] if i in found else self.init(i) for i in who])
+        return tree.map(lambda a, b: _joined(a, b, known), rows, self.init(ids[~known]))
 
     def put(self, ids: Tensor, kept: Tree) -> None:
         """A file of the cohort."""
@@ -271,3 +277,11 @@ class OnDisk:
 
     def restore(self) -> None:
         """Nothing to read before it is asked for."""
+
+
+def _joined(some: Tensor, others: Tensor, where: Tensor) -> Tensor:
+    """Rows in the places that are marked, and others in the rest."""
+    both = some.new_empty((len(where), *some.shape[1:]))
+    both[where.to(some.device)] = some
+    both[~where.to(some.device)] = others
+    return both
