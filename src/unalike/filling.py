@@ -1,4 +1,4 @@
-"""The numbers of ``rng`` for weights: bit for bit the same, on a CPU in a third of the time.
+"""The numbers of ``rng`` for weights: bit for bit the same, on a CPU in less than half of the time.
 
 ``rng`` is made of tensor operations, so that whatever maps, traces or compiles a step sees through
 it. Nobody has to see through the weights that a model begins with. Here they are two operators,
