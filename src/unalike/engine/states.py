@@ -3,8 +3,11 @@
 A round costs what its cohort costs, whatever the number of registered clients: a state is made
 when it is first asked for, a new version never overwrites the one before it (so a round can be
 rolled back by forgetting), and a checkpoint writes what changed since the last one.
+
+Clients are judged on all cores, so any number of threads may get at once; they do nothing else.
 """
 
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import rmtree
@@ -89,6 +92,7 @@ class InMemory:
         """For clients 0 to n - 1."""
         self.n = n
         self.shards: Shards | None = None
+        self._lock = threading.Lock()  # of rows and of who has which
         self.begin(lambda i: ())
 
     def begin(self, init: Init) -> None:
@@ -117,14 +121,16 @@ class InMemory:
     def get(self, ids: Tensor) -> Tree:
         """Rows gathered; a first state is made and remembered."""
         who = ids.cpu().numpy()
-        if self.like is None:
-            self.like = self.init(int(who[0]) if len(who) else 0)
-        if not tree.leaves(self.like):
-            return self.like
-        fresh = who[self.at[who] < 0]
-        if len(fresh):
-            self._write(fresh, tree.stack([self.init(int(i)) for i in fresh]))
-        return tree.row(self.rows, torch.from_numpy(self.at[who]))
+        with self._lock:
+            if self.like is None:
+                self.like = self.init(int(who[0]) if len(who) else 0)
+            if not tree.leaves(self.like):
+                return self.like
+            fresh = who[self.at[who] < 0]
+            if len(fresh):
+                self._write(fresh, tree.stack([self.init(int(i)) for i in fresh]))
+            rows, at = self.rows, self.at[who]
+        return tree.row(rows, torch.from_numpy(at))  # others write other rows, or rows of their own
 
     def put(self, ids: Tensor, kept: Tree) -> None:
         """New rows beside the old ones, which wait for ``settle`` or ``roll_back``."""
