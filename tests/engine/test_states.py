@@ -1,5 +1,6 @@
 """What clients keep: taken and put back by cohort, rolled back, saved by what changed."""
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,25 @@ def a(states: States, *ids: int) -> list[float]:
 def test_a_state_begins_with_init(states: States) -> None:
     assert a(states, 5, 0, 3) == [5.0, 0.0, 3.0]
     assert states.touched == []
+
+
+def test_states_that_two_threads_make_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While rows grow for one client, another one's state is asked for: neither is lost."""
+    states, cat, others = InMemory(N), torch.cat, list["Future[list[float]]"]()
+    states.begin(first)
+    with ThreadPoolExecutor(1) as pool:
+
+        def slow(parts: list[torch.Tensor]) -> torch.Tensor:
+            found = cat(parts)
+            if not others:
+                others.append(pool.submit(a, states, 2))
+                wait(others, 0.2)  # it may not go on before this thread has finished
+            return found
+
+        monkeypatch.setattr(torch, "cat", slow)
+        assert a(states, 1) == [1.0]
+        assert others[0].result() == [2.0]
+    assert a(states, 1, 2) == [1.0, 2.0]
 
 
 def test_what_was_put_comes_back_in_any_order(states: States) -> None:

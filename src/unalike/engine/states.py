@@ -3,8 +3,11 @@
 A round costs what its cohort costs, whatever the number of registered clients: a state is made
 when it is first asked for, a new version never overwrites the one before it (so a round can be
 rolled back by forgetting), and a checkpoint writes what changed since the last one.
+
+Clients are judged on all cores, so any number of threads may get at once; they do nothing else.
 """
 
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import rmtree
@@ -94,6 +97,7 @@ class InMemory:
         """For clients 0 to n - 1."""
         self.n = n
         self.shards: Shards | None = None
+        self._lock = threading.Lock()  # of rows and of who has which
         self.begin(lambda ids: ())
 
     def begin(self, init: Init) -> None:
@@ -122,14 +126,16 @@ class InMemory:
     def get(self, ids: Tensor) -> Tree:
         """Rows gathered; a first state is made and remembered."""
         who = ids.cpu().numpy()
-        if self.like is None:
-            self.like = one(self.init, ids)
-        if not tree.leaves(self.like):
-            return self.like
-        fresh = who[self.at[who] < 0]
-        if len(fresh):
-            self._write(fresh, self.init(torch.from_numpy(fresh)))
-        return tree.row(self.rows, torch.from_numpy(self.at[who]))
+        with self._lock:
+            if self.like is None:
+                self.like = one(self.init, ids)
+            if not tree.leaves(self.like):
+                return self.like
+            fresh = who[self.at[who] < 0]
+            if len(fresh):
+                self._write(fresh, self.init(torch.from_numpy(fresh)))
+            rows, at = self.rows, self.at[who]
+        return tree.row(rows, torch.from_numpy(at))  # others write other rows, or rows of their own
 
     def put(self, ids: Tensor, kept: Tree) -> None:
         """New rows beside the old ones, which wait for ``settle`` or ``roll_back``."""
