@@ -206,7 +206,7 @@ NEEDS = {"cifar10": ["cifar10_train.npz", "cifar10_test.npz"]}
 NEEDS |= {n: [f"{n}.npz"] for n in ("mnist", "fashion_mnist")}
 
 
-def jobs_of(files: list[str], seeds: int, later: str) -> list[dict[str, Any]]:
+def jobs_of(files: list[str], seeds: int, later: str, gpu: str = "") -> list[dict[str, Any]]:
     """All cells: group by group, seed by seed, within a seed in the order of the files."""
     found, group = list[dict[str, Any]](), 0
     for place, path in enumerate(files):
@@ -217,6 +217,7 @@ def jobs_of(files: list[str], seeds: int, later: str) -> list[dict[str, Any]]:
             some = [] if path == "then" else cells(path)
         for number, job in enumerate(some):
             behind = bool(later) and re.search(later, f"{path} {job['cell']}") is not None
+            job["gpu"] |= bool(gpu) and re.search(gpu, f"{path} {job['cell']}") is not None
             job["order"] = (behind, group, job.pop("turn"), place, number)
             found.append(job)
     return sorted(found, key=lambda job: job["order"])
@@ -302,6 +303,7 @@ def main() -> None:
     options.add_argument("--gpu", type=int, default=0, help="processes that share the GPU")
     options.add_argument("--cpu", type=int, default=1, help="processes with a core each")
     options.add_argument("--seeds", type=int, default=5, help="of the VAE")
+    options.add_argument("--on-gpu", default="", help="cells that match run there as well")
     options.add_argument("--beside", type=int, default=1, help="seeds in one job of the GPU")
     options.add_argument("--later", default="", help="cells that match come last")
     options.add_argument("--known", default="", help="short lines of runs that are there already")
@@ -319,7 +321,7 @@ def main() -> None:
     if chosen.store is not None:
         return store(chosen.files, chosen.store, Path(chosen.examples))
     data = Path(os.environ.get("UNALIKE_DATA", "."))
-    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.later), Path(chosen.out)
+    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.later, chosen.on_gpu), Path(chosen.out)
     if out.is_file():
         lines = [json.loads(text) for text in out.read_text().splitlines()]
         known = {(x["file"], x["cell"]) for x in lines if "failed" not in x}

@@ -24,6 +24,7 @@ from unalike.engine.fusing import Fused
 from unalike.engine.graphs import Graphs
 from unalike.engine.node import STACKED, Turns
 from unalike.engine.together import Answers, together
+from unalike.engine.traced import Traced
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe
 from unalike.tree import Tree
@@ -59,7 +60,7 @@ class _Joint:
     repeat: Graphs | None
     calls: Calls | None
     sizes: Tensor = field(default_factory=lambda: torch.zeros(0))
-    traced: None = None
+    traced: Traced | None = None
     shared_out: bool = False
     late: dict[bool, bool] = field(default_factory=dict)
 
@@ -142,13 +143,11 @@ class Lockstep:
         home = torch.cat([asked.home + s for asked, s in zip(some, servers, strict=False)])
         downs, kept = (_joined([getattr(a, name) for a in some]) for name in ("downs", "kept"))
         found = together(sim, plan, downs, home, kept, self._turns(some))
-        return [
-            Answers(
-                *tree.map(lambda x: x[a:b], (found.wire, found.stats, found.kept)),  # noqa: B023
-                asked.drawn.work.real.numel(),
-            )
-            for asked, (a, b) in zip(some, pairwise(ends), strict=True)
-        ]
+        answers = list[Answers]()
+        for asked, (a, b) in zip(some, pairwise(ends), strict=True):
+            mine = tree.map(lambda x: x[a:b], (found.wire, found.stats, found.kept))  # noqa: B023
+            answers.append(Answers(*mine, slots=asked.drawn.work.real.numel()))
+        return answers
 
     def _made(self, sim: "Simulation") -> _Joint:
         """Anew for every stage: what is recorded of a call is of no use in another."""
@@ -193,7 +192,9 @@ class Lockstep:
         looks = [self._moved(a.sim, a.drawn.look) for a in some if a.drawn.look is not None]
         first, *_ = contexts = [asked.drawn.ctx for asked in some]
         ctx = (
-            getattr(first, name) if axis is None else torch.cat([getattr(c, name) for c in contexts])
+            getattr(first, name)
+            if axis is None
+            else torch.cat([getattr(c, name) for c in contexts])
             for name, axis in zip(first._fields, STACKED, strict=True)
         )
         return Turns(work, _draws(looks) if looks else None, type(first)(*ctx))
