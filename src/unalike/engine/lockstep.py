@@ -146,7 +146,8 @@ class Lockstep:
         answers = list[Answers]()
         for asked, (a, b) in zip(some, pairwise(ends), strict=True):
             mine = tree.map(lambda x: x[a:b], (found.wire, found.stats, found.kept))  # noqa: B023
-            answers.append(Answers(*mine, slots=asked.drawn.work.real.numel()))
+            wire, stats, kept = mine
+            answers.append(Answers(wire, stats, kept, asked.drawn.work.real.numel()))
         return answers
 
     def _made(self, sim: "Simulation") -> _Joint:
