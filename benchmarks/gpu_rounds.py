@@ -95,13 +95,16 @@ class Rounds:
         kernels: bool,
         compiled: bool = False,
         lr: float = 0.05,
+        examples: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
+        """With random examples, if none are given."""
         device = torch.device("cuda")
         prepare(device, tf32=precision != "ieee")
         each, generator = sizes(work), torch.Generator().manual_seed(0)
         n = int(each.sum())
         x = torch.rand(n, *work.shape, generator=generator)
         y = torch.randint(0, 10, (n,), generator=generator)
+        x, y = examples or (x, y)
         network = Network(work.model(), kernels=kernels, bf16=precision == "bf16")
         self.task = TASKS["multiclass"](network)
         draft = Draft(
