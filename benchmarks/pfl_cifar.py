@@ -40,6 +40,7 @@ def main() -> None:
     options.add_argument("--every", type=int, default=10, help="rounds between evaluations")
     options.add_argument("--precision", default="tf32", choices=["ieee", "tf32", "bf16"])
     options.add_argument("--no-kernels", action="store_true", help="convolutions by cuDNN")
+    options.add_argument("--device", default="cuda", help="cpu: for the accuracy alone")
     options.add_argument("--random", action="store_true", help="random images")
     chosen = options.parse_args()
     work, real = WORK["pfl cifar 50x5x10"], None
@@ -47,9 +48,10 @@ def main() -> None:
     if not chosen.random:
         *real, x, y = images()
     begun = time.perf_counter()
+    device = torch.device(chosen.device)
     how = {"precision": chosen.precision, "kernels": not chosen.no_kernels, "lr": 0.1}
-    one = Rounds(work, **how, examples=real and shuffled(*real))
-    x, y = x.cuda(), y.cuda()
+    one = Rounds(work, **how, examples=real and shuffled(*real), device=device)
+    x, y = x.to(device), y.to(device)
     owner, noise = torch.zeros(10_000, dtype=torch.long), x.new_zeros(10_000, 0)
     started = time.perf_counter()
     rounds, judged, curve = list[float](), list[float](), dict[int, float]()
