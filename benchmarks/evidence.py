@@ -69,14 +69,22 @@ def federation(config: Any, folder: str) -> Any:
     )
 
 
-def run(config: Any, folder: str) -> dict[str, Any]:
-    """One cell, in memory."""
+def run(configs: list[Any], folder: str) -> list[dict[str, Any]]:
+    """Some cells, in memory; of several, the clients train in the same calls."""
+    from unalike.run.abreast import abreast
     from unalike.run.build import assemble, task
+
+    dealt = [federation(config, folder) for config in configs]
+    both = zip(configs, dealt, strict=True)
+    made = [assemble(config, data, task(config, data.examples)) for config, data in both]
+    return [played(made[0])] if len(made) == 1 else abreast(made, played)
+
+
+def played(made: Any) -> dict[str, Any]:
+    """What is kept of a run."""
     from unalike.run.rounds import conclusion, rounds
 
-    dealt = federation(config, folder)
-    made = assemble(config, dealt, task(config, dealt.examples))
-    records, clients, steps = [], {}, {}
+    records, clients, steps, dealt = [], {}, {}, made.federation
     for step in rounds(made):
         records.append(step.record)
         if step.clients is not None and dealt.n_clients <= 20:
@@ -129,19 +137,18 @@ def work(device: str, folder: str) -> None:
         job, begun = json.loads(text), time.perf_counter()
         try:
             if job["file"] == "vae":
-                found: Any = vae(job, device)
+                found: list[Any] = [vae(job, device)]
             else:
-                cell = loaded(job["file"])[job["cell"]]
-                engine = replace_engine(cell.config, device)
-                found = run(engine, folder)
+                cells = [loaded(job["file"])[cell] for cell in job["cells"]]
+                found = run([replace_engine(cell.config, device) for cell in cells], folder)
         except Exception as error:
-            found = {"failed": f"{type(error).__name__}: {error}"[:500]}
+            found = [{"failed": f"{type(error).__name__}: {error}"[:500]}]
         gc.collect()
         if device != "cpu":
             torch.cuda.empty_cache()
-        found["seconds"] = round(time.perf_counter() - begun, 1)
-        print(json.dumps(found), file=answers, flush=True)
-        if "failed" in found:  # which may have left the device unusable for this process
+        seconds = round(time.perf_counter() - begun, 1)
+        print(json.dumps({"found": found, "seconds": seconds}), file=answers, flush=True)
+        if "failed" in found[0]:  # which may have left the device unusable for this process
             break
 
 
@@ -152,7 +159,23 @@ def replace_engine(config: Any, device: str) -> Any:
     )
 
 
-SKIPPED = ("order", "needs", "kind", "gpu", "encoder")
+SKIPPED = ("order", "needs", "kind", "gpu", "encoder", "cells", "seeds")
+
+
+def beside(jobs: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Jobs of a GPU that differ in their seeds alone, several in one."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for job in jobs:
+        alone = job["file"] == "vae" or not job["gpu"]
+        key = (job["kind"], job["cell"]) if alone else job["kind"]
+        groups.setdefault(key, []).append(job)
+    found = []
+    for some in groups.values():
+        for i in range(0, len(some), most):
+            part = some[i : i + most]
+            together = {name + "s": [job[name] for job in part] for name in ("cell", "seed")}
+            found.append({**part[0], **together})
+    return sorted(found, key=lambda job: job["order"])
 
 
 class Queue:
@@ -183,7 +206,7 @@ NEEDS = {"cifar10": ["cifar10_train.npz", "cifar10_test.npz"]}
 NEEDS |= {n: [f"{n}.npz"] for n in ("mnist", "fashion_mnist")}
 
 
-def jobs_of(files: list[str], seeds: int, later: str) -> list[dict[str, Any]]:
+def jobs_of(files: list[str], seeds: int, later: str, gpu: str = "") -> list[dict[str, Any]]:
     """All cells: group by group, seed by seed, within a seed in the order of the files."""
     found, group = list[dict[str, Any]](), 0
     for place, path in enumerate(files):
@@ -194,6 +217,7 @@ def jobs_of(files: list[str], seeds: int, later: str) -> list[dict[str, Any]]:
             some = [] if path == "then" else cells(path)
         for number, job in enumerate(some):
             behind = bool(later) and re.search(later, f"{path} {job['cell']}") is not None
+            job["gpu"] |= bool(gpu) and re.search(gpu, f"{path} {job['cell']}") is not None
             job["order"] = (behind, group, job.pop("turn"), place, number)
             found.append(job)
     return sorted(found, key=lambda job: job["order"])
@@ -256,11 +280,15 @@ def serve(queue: Queue, device: str, folder: str, write: Any) -> None:
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
-        found = json.loads(answer) if answer else {"failed": "the process ended", "seconds": 0.0}
-        queue.done(job, found["seconds"])
+        ended = {"found": [{"failed": "the process ended"}], "seconds": 0.0}
+        told = json.loads(answer) if answer else ended
+        queue.done(job, told["seconds"])
         about = {k: v for k, v in job.items() if k not in SKIPPED}
-        write({**about, "on": device, **found})
-        if "failed" in found:
+        each = zip(job["cells"], job["seeds"], told["found"], strict=False)
+        for cell, seed, found in each:
+            how = {"on": device, "beside": len(job["cells"]), "seconds": told["seconds"]}
+            write({**about, "cell": cell, "seed": seed, **how, **found})
+        if "failed" in told["found"][0]:
             process.stdin.close()
             process.wait()
             process = None
@@ -275,6 +303,8 @@ def main() -> None:
     options.add_argument("--gpu", type=int, default=0, help="processes that share the GPU")
     options.add_argument("--cpu", type=int, default=1, help="processes with a core each")
     options.add_argument("--seeds", type=int, default=5, help="of the VAE")
+    options.add_argument("--on-gpu", default="", help="cells that match run there as well")
+    options.add_argument("--beside", type=int, default=1, help="seeds in one job of the GPU")
     options.add_argument("--later", default="", help="cells that match come last")
     options.add_argument("--known", default="", help="short lines of runs that are there already")
     options.add_argument("--seconds", type=float, default=1e9, help="no job ends after them")
@@ -291,7 +321,7 @@ def main() -> None:
     if chosen.store is not None:
         return store(chosen.files, chosen.store, Path(chosen.examples))
     data = Path(os.environ.get("UNALIKE_DATA", "."))
-    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.later), Path(chosen.out)
+    jobs, out = jobs_of(chosen.files, chosen.seeds, chosen.later, chosen.on_gpu), Path(chosen.out)
     if out.is_file():
         lines = [json.loads(text) for text in out.read_text().splitlines()]
         known = {(x["file"], x["cell"]) for x in lines if "failed" not in x}
@@ -299,6 +329,7 @@ def main() -> None:
     if chosen.known:
         names = {same(json.loads(text)) for text in Path(chosen.known).read_text().splitlines()}
         jobs = [j for j in jobs if same({**j, "file": Path(j["file"]).stem}) not in names]
+    jobs = beside(jobs, chosen.beside)
     queue, lock = Queue(jobs, data, time.time() + chosen.seconds), threading.Lock()
     total, begun = len(jobs), time.time()
     print(f"{total} jobs", flush=True)

@@ -95,13 +95,17 @@ class Rounds:
         kernels: bool,
         compiled: bool = False,
         lr: float = 0.05,
+        examples: tuple[torch.Tensor, torch.Tensor] | None = None,
+        device: torch.device = torch.device("cuda"),
     ) -> None:
-        device = torch.device("cuda")
+        """With random examples, if none are given."""
         prepare(device, tf32=precision != "ieee")
         each, generator = sizes(work), torch.Generator().manual_seed(0)
         n = int(each.sum())
         x = torch.rand(n, *work.shape, generator=generator)
         y = torch.randint(0, 10, (n,), generator=generator)
+        x, y = examples or (x, y)
+        kernels = kernels and device.type == "cuda"
         network = Network(work.model(), kernels=kernels, bf16=precision == "bf16")
         self.task = TASKS["multiclass"](network)
         draft = Draft(
@@ -131,7 +135,8 @@ class Rounds:
     def __call__(self, t: int) -> None:
         """Play the round of that number."""
         self.state, _ = self.loop.advance(self.state, t)
-        torch.cuda.synchronize()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
 
 
 def profiled(one: Callable[[int], None], rounds: range, path: Path) -> None:

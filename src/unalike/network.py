@@ -347,7 +347,7 @@ class Network:
     def changed(self, change: Callable[[nn.Module], nn.Module]) -> "Network":
         """The network of ``change(module)``, where the module is a copy that may be altered."""
         module = change(copy.deepcopy(self._masters[False]))
-        made = Network(module, bf16=self.bf16, start=self.start)
+        made = Network(module, bf16=self.bf16, start=self.start, alike=(self._alike, change))
         made.seeds_global = self.seeds_global
         return made
 

@@ -24,5 +24,12 @@ class FedCgan(Generating):
         from unalike.models.generators import discriminator, generator
 
         shape, classes = draft.shape, draft.classes
-        draws, judges = generator(shape, classes, self.latent), discriminator(shape, classes)
-        return AuxiliaryGan(Network(draws), Network(judges), adam, classes, self.latent)
+        kernels = draft.task.network.kernels
+        draws, judges = (
+            Network(make(*given), kernels=kernels, alike=(make, *given))
+            for make, given in (
+                (generator, (shape, classes, self.latent)),
+                (discriminator, (shape, classes)),
+            )
+        )
+        return AuxiliaryGan(draws, judges, adam, classes, self.latent)

@@ -33,6 +33,9 @@ class FedCvae(Generating):
         """An encoder and a decoder, of which the decoder draws."""
         from unalike.models.generators import ConditionalAutoencoder
 
-        network = Network(ConditionalAutoencoder(draft.shape, draft.classes, self.latent))
+        given = draft.shape, draft.classes, self.latent
+        made = ConditionalAutoencoder(*given)
+        kernels = draft.task.network.kernels
+        network = Network(made, kernels=kernels, alike=(ConditionalAutoencoder, *given))
         rest = draft.classes, self.latent, self.beta, self.reduction
         return ConditionalVae(network, adam, *rest)

@@ -90,6 +90,7 @@ class Simulation:
         self.states: States = InMemory(n_clients) if states is None else states
         self._largest = chunk
         self.federation, self.exam, self._now = federation, exam, 0
+        self.beside: Callable[..., Answers] | None = None  # trains clients of other runs as well
         self.fuse: Callable[[Any], Any] | None = None
         if compiled:
             self.fuse = partial(Fused, clients=compiled)
@@ -296,7 +297,8 @@ class Simulation:
             return self._each(t, plan, downs, home)
         given, i = (plan, downs, home), plan.ids
         if not self.shared_out:
-            return lambda: together(self, *given, self.states.get(i), self._next(t, plan))
+            call = together if self.beside is None else partial(self.beside, t)
+            return lambda: call(self, *given, self.states.get(i), self._next(t, plan))
         kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
         if crew is not None:
             found = partial(together, self, *given, kept, drawn, ahead, crew)

@@ -76,7 +76,8 @@ def together(
 ) -> Answers:
     """What the clients of a plan answer; with a crew for local steps that wait."""
     shared = one_server(downs)
-    down = tree.row(downs, 0) if shared else tree.rows(downs, home)
+    # A server may keep a number on the host: one for all clients can stay there, one each cannot.
+    down = tree.row(downs, 0) if shared else tree.to(tree.rows(downs, home), sim.x.device)
     work, whole, ctx = drawn
     sizes = sim.sizes[plan.ids]
     if sim.shared_out:

@@ -1,0 +1,29 @@
+"""Several experiments at the same time on one device, whose clients train in the same calls."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from unalike.engine.lockstep import Lockstep
+from unalike.run.build import Experiment
+
+T = TypeVar("T")
+
+
+def abreast(some: Sequence[Experiment], play: Callable[[Experiment], T]) -> list[T]:
+    """``play`` of each, all at once; the first failure is raised when all have ended.
+
+    Numbers differ from those of a run by itself in their last digits, as between any two sizes of a
+    batch of matrix products.
+    """
+    lockstep = Lockstep([made.simulation for made in some])
+
+    def one(made: Experiment) -> T:
+        try:
+            return play(made)
+        finally:
+            lockstep.leave()
+
+    with ThreadPoolExecutor(len(some)) as pool:
+        begun = [pool.submit(one, made) for made in some]
+    return [each.result() for each in begun]
