@@ -15,6 +15,7 @@ from unalike.gradient import counted
 from unalike.rng import ClientStream, Key, Stream
 
 C = TypeVar("C")
+FEW = 256  # bytes of a label, of which those of all minibatches are taken at once
 
 
 class Batch(NamedTuple):
@@ -76,6 +77,7 @@ class Batches:
         self.repeat, self.fuse = repeat, fuse
         self.first: int | Tensor = 0  # the number of the first of these minibatches
         self.keys: Key | None = None  # those of all minibatches, where they are known
+        self.labels: Tensor | None = None  # and so are their labels
         self._taken: list[Tensor] = []  # rows times gradients, of every fold
 
     @cached_property
@@ -99,7 +101,7 @@ class Batches:
         """The same client's minibatches of epochs a to b - 1, or from a on, and no others."""
         part = copy.copy(self)
         part.__dict__.pop("steps", None)
-        part.keys = None
+        part.keys = part.labels = None
         part.extent = self.extent.between(a, b)
         longest = part.extent.folds(1)[1]
         if self.extent.rows:
@@ -141,8 +143,10 @@ class Batches:
         if self.keys is None:  # all at once: a key is a dozen operations, whatever their number
             self.keys = self.keys_of(torch.arange(len(self.draw.row), device=self.key.device))
 
+        data = self._spread() if mapped.once() and all(map(mapped.inside, self.draw)) else self
+
         def after(carry: C, s: int) -> C:
-            return step(carry, self.seen(s, batches), given)
+            return step(carry, data.seen(s, batches), given)
 
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = after(carry, 0)
@@ -153,6 +157,19 @@ class Batches:
             new = after(carry, s)
             carry = new if s < fewest else tree.where(own > s, new, carry)
         return carry
+
+    def _spread(self) -> "Batches":
+        """The same client among others, with what a step sees of all of them in one piece.
+
+        A step would else copy together the little that it sees of each, which takes as long.
+        """
+        assert self.keys is not None, "all were made at once"
+        other = copy.copy(self)
+        other.draw = Draw(*map(mapped.by_row, self.draw))
+        other.keys = mapped.by_row(self.keys)
+        if self.y[:1].numel() * self.y.element_size() <= FEW:
+            other.labels = mapped.by_row(self.y[self.draw.row])
+        return other
 
     def own(self, batches: int) -> Tensor:
         """How many steps of so many minibatches this client takes."""
@@ -168,7 +185,7 @@ class Batches:
         ``keys`` are those of the minibatches.
         """
         other = copy.copy(self)
-        other.draw, other.keys, other.first = draw, keys, first
+        other.draw, other.keys, other.first, other.labels = draw, keys, first, None
         other.__dict__["steps"] = steps  # not counted again in every step
         return other
 
@@ -212,11 +229,15 @@ class Batches:
             n = self.extent.rows[s]
             index, real, altered = index[:n], real[:n], None if altered is None else altered[:n]
         key = self.keys_of(s) if self.keys is None else at(self.keys)
-        return self._made(self.x, self.y, key, index, real, altered, epoch, self.first + s)
+        label = None if self.labels is None else at(self.labels)
+        now = index, real, altered, epoch, self.first + s
+        return self._made(self.x, self.y, key, *now, label=label)
 
-    def _made(self, x: Tensor, y: Tensor, key: Key, *now: Any) -> Batch:
+    def _made(
+        self, x: Tensor, y: Tensor, key: Key, *now: Any, label: Tensor | None = None
+    ) -> Batch:
         index, real, altered, epoch, t = now
-        x, y = x[index], y[index]
+        x, y = mapped.rows(x, index), mapped.rows(y, index) if label is None else label
         if self.transform is not None and altered is not None:
             x = self.transform.apply(x, altered, rng.fold_in(key, Stream.TRANSFORM))
         return Batch(x, y, real, key, t, epoch)

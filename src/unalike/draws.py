@@ -1,6 +1,7 @@
 """Which rows make up the minibatches of a round: for many clients at once, by their own keys."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -35,19 +36,13 @@ class Extent:
         """The extent of the clients that these minibatches are for."""
         total = drawn.real.any(2).sum(1, keepdim=True).cpu().numpy()
         whole = (drawn.epoch == 0).sum(1, keepdim=True).cpu().numpy()  # steps of an epoch
-        return cls._cut(total, whole)
+        return cls(_cut(total, whole))
 
     @classmethod
     def ahead(cls, budget: Tensor, epochs: Tensor, batch_size: int) -> Self:
         """The same before anything is drawn, so that nobody waits for a device."""
-        plan = _Plan.of(budget, epochs, batch_size)
-        own = plan.own[:, None].numpy()
-        return cls._cut(own, plan.each[:, None].clamp(max=plan.steps).numpy())
-
-    @classmethod
-    def _cut(cls, total: np.ndarray, whole: np.ndarray) -> Self:
-        before = np.arange(np.ceil(total / whole).max(), dtype=np.int64) * whole
-        return cls((total - before).clip(0, whole))
+        given = (x.cpu().numpy() for x in (budget, epochs))
+        return cls(_ahead(*((x.tobytes(), x.dtype.str) for x in given), batch_size))
 
     def between(self, a: int, b: int | None) -> Self:
         """The same clients in epochs a to b - 1 only."""
@@ -116,6 +111,24 @@ class _Plan(NamedTuple):
     def steps(self) -> int:
         """The most that anybody takes."""
         return int(self.own.max())
+
+
+def _cut(total: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """[n, E] so many steps in all, of which an epoch has so many."""
+    before = np.arange(np.ceil(total / whole).max(), dtype=np.int64) * whole
+    found: np.ndarray = (total - before).clip(0, whole)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _ahead(budget: tuple[bytes, str], epochs: tuple[bytes, str], batch_size: int) -> np.ndarray:
+    """[n, E] what clients will do; remembered, because they often do as much as before."""
+    sizes, passes = (torch.from_numpy(np.frombuffer(*x).copy()) for x in (budget, epochs))
+    plan = _Plan.of(sizes, passes, batch_size)
+    own, each = plan.own[:, None].numpy(), plan.each[:, None].clamp(max=plan.steps).numpy()
+    found = _cut(own, each)
+    found.flags.writeable = False
+    return found
 
 
 def draw(

@@ -223,11 +223,21 @@ def lengths(stacked: Tree) -> Tensor:
     In the precision of the leaves, which is several times faster than ``sqnorms`` and tells short
     from long; only what overflows is measured again.
     """
+    return sure(rough(stacked).cpu(), stacked)
+
+
+def rough(stacked: Tree) -> Tensor:
+    """The same where the leaves are, and what overflows is not finite."""
     rows = [x.reshape(len(x), -1) for x in leaves(stacked)]
-    each = torch.stack([torch.linalg.vector_norm(x, dim=1).double() for x in rows])
-    found = torch.linalg.vector_norm(each, dim=0).cpu()
+    each = torch.stack([torch.linalg.vector_norm(x, dim=1) for x in rows]).double()
+    return torch.linalg.vector_norm(each, dim=0)
+
+
+def sure(found: Tensor, stacked: Tree) -> Tensor:
+    """Rough lengths, of which those that are not finite are measured again."""
     again = ~torch.isfinite(found)
     if again.any():
+        rows = [x.reshape(len(x), -1) for x in leaves(stacked)]
         found[again] = sqnorms([x[again.to(x.device)] for x in rows]).sqrt()
     return found
 

@@ -73,7 +73,7 @@ class Summed:
         ratio = p.double().cpu() / self.u.double().cpu()
         if not torch.allclose(ratio, ratio[:1].expand_as(ratio), rtol=1e-9, atol=0):
             raise NotSummed
-        return tree.map(lambda x: ratio[0].to(x.dtype).to(x.device) * x, of(self.total))
+        return tree.map(lambda x: float(ratio[0].to(x.dtype)) * x, of(self.total))
 
     def stack(self) -> Tree:
         """Not there."""

@@ -118,6 +118,21 @@ def test_what_is_worth_compiling():
     assert passes(lambda w: w + w.square() @ w)
 
 
+def test_a_program_gets_what_its_step_reads():
+    """Neither an argument that it does not use nor a number that became none is made for it."""
+    given = list[int]()
+
+    def watched(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        given.append(len(inputs))
+        return graph
+
+    one = Fused(lambda w, batch, _: 2 * w + batch[0] + batch[2], 3, Programs(watched))
+    w, unread = torch.ones(3, 4, 4), torch.ones(3, 5)
+    found = vmap(lambda w, x: one(one(w, (1, x, 3), ()), (1, x, 7), ()))(w, unread)
+    assert torch.equal(found, 2 * (2 * w + 4) + 8)
+    assert given == [3], "the weights and two numbers, whatever these are"
+
+
 @pytest.mark.parametrize(
     ("more", "clients"),
     [

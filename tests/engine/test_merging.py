@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.func import grad, vmap
 
 from unalike.engine.merging import merge
 from unalike.engine.recording import recorded
 from unalike.kernels import dense
+from unalike.kernels.linear import linear, product
 
 
 def drawn(*shape: int) -> Tensor:
@@ -75,3 +77,29 @@ def test_few_rows_and_many_inputs(rows, inputs, ours):
     x, w = drawn(2, rows, inputs), drawn(2, 6, inputs)
     _, left = merged(lambda x, w: torch.bmm(x, w.transpose(1, 2)), x, w)
     assert (dense.narrow in left) == ours
+
+
+@pytest.mark.parametrize(("inputs", "rows", "ours"), [(300, 5, 1), (300, 65, 0), (20, 5, 0)])
+def test_weights_are_rounded_in_the_pass_of_their_product(inputs, rows, ours):
+    """Of two layers the second has few inputs; rounded weights are used on the way back too."""
+
+    def step(x: Tensor, first: Tensor, second: Tensor, b: Tensor) -> list[Tensor]:
+        def loss(first: Tensor, second: Tensor, x: Tensor, b: Tensor) -> Tensor:
+            h = linear(linear(x.bfloat16(), first, b).relu(), second, None)
+            return linear(h, second.detach().transpose(0, 1).contiguous(), None).float().sum()
+
+        slopes = vmap(grad(loss, argnums=(0, 1)))(first, second, x, b)
+        return [
+            torch.addcmul(w, d, STEP.float()) for w, d in zip((first, second), slopes, strict=True)
+        ]
+
+    given = [(3, rows, inputs), (3, inputs, inputs), (3, 4, inputs), (3, inputs)]
+    args = [0.1 * drawn(*shape).float() for shape in given]
+    graph = recorded(step, args)
+    merge(graph.graph)
+    graph.recompile()
+    for a, b in zip(graph(*args), step(*args), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    left = [node.target for node in graph.graph.nodes]
+    assert left.count(dense.rounded) == 2 * ours
+    assert left.count(product) == 3 - 2 * ours

@@ -243,6 +243,7 @@ class TestOnGPU:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # of which one is all we want
 def test_a_map_on_a_gpu_uses_the_kernels():
     """Through vmap and grad, with images as they come: contiguous, channels first."""
     geometry = Geometry(padding=(1, 1))

@@ -55,6 +55,19 @@ def test_narrow(shape, device, precision):
     torch.testing.assert_close(dense.narrow(x, w).double(), want, rtol=0, atol=loose)
 
 
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("shape", [*SHAPES, (3, 50, 3136, 70), (2, 64, 300, 512)])
+def test_rounded(shape, device):
+    """Sums of 16-bit products are exact but for single precision; the result has 16 bits."""
+    n, rows, inputs, outputs = shape
+    x = drawn(device, torch.bfloat16, n, rows, inputs)
+    w = drawn(device, torch.float32, n, outputs, inputs)
+    y, short = dense.rounded(x, w)
+    assert torch.equal(short, w.bfloat16())
+    want = x.double() @ w.bfloat16().double().transpose(1, 2)
+    torch.testing.assert_close(y.double(), want, rtol=2**-8, atol=1e-5 * inputs)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 def test_rounding_is_to_the_nearest():

@@ -52,6 +52,7 @@ class Program(NamedTuple):
     """A compiled step."""
 
     run: Callable[..., Sequence[Tensor]]
+    reads: tuple[int, ...]  # which of the tensors it was made for
     structure: Any  # of the carry
     mapped: list[bool]  # whether each leaf of it has an axis of clients
     passes: int  # gradients that one step takes
@@ -67,13 +68,13 @@ class Programs:
         self._lock = threading.Lock()
 
     def __call__(
-        self, step: Callable[..., Any], args: "_Arguments", tensors: list[Tensor]
+        self, step: Callable[..., Any], args: "_Arguments", given: "list[Tensor | _Number]"
     ) -> Program | None:
         """The program of a step for arguments of this kind; None if it is better off without."""
-        kind = step, args, tuple((x.shape, x.dtype) for x in tensors)
+        kind = step, args, tuple((x.shape, x.dtype) for x in given)
         with self._lock:
             if kind not in self._found:
-                self._found[kind] = self._made(step, args, tensors)
+                self._found[kind] = self._made(step, args, [_plain(x) for x in given])
                 if len(self._found) > MOST:
                     self._found.popitem(last=False)
             self._found.move_to_end(kind)
@@ -95,12 +96,13 @@ class Programs:
         graph.graph.eliminate_dead_code()
         if not (merge(graph.graph) or busy(graph.graph)):
             return None
+        reads = _read(graph.graph)
         for node in graph.graph.nodes:
             node.meta.clear()  # tensors of this step, which nobody needs any more
         graph.recompile()
         try:
             with mapped.outside(), torch.no_grad():
-                run = self._compile(graph, tensors)
+                run = self._compile(graph, [tensors[i] for i in reads])
         except Exception as error:  # whatever the compiler cannot do, or does not find
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             warn_once(
@@ -109,7 +111,17 @@ class Programs:
                 f"({why})."
             )
             return None
-        return Program(run, structure, inside, sum(passes))
+        return Program(run, reads, structure, inside, sum(passes))
+
+
+def _read(graph: fx.Graph) -> tuple[int, ...]:
+    """Which arguments a step reads; the others are taken out of ``graph``."""
+    given = [node for node in graph.nodes if node.op == "placeholder"]
+    reads = tuple(i for i, node in enumerate(given) if node.users)
+    for node in given:
+        if not node.users:
+            graph.erase_node(node)
+    return reads
 
 
 def busy(graph: fx.Graph) -> bool:
@@ -148,40 +160,48 @@ class Fused:
             return self.step(carry, batch, given)
         # Before the first step all clients may share a carry, and a place may be a mere number:
         # the program is to be the same for all steps.
-        own = tree.map(self._own, carry)
+        own = tree.map(_own, carry)
         device = next(x.device for x in tree.leaves(own) if isinstance(x, Tensor))
-        placed = tree.map(lambda x: _tensor(x, device), batch)
+        placed = tree.map(lambda x: _number(x, device), batch)
         args, tensors = _Arguments.of((own, placed, given))
         program = self.programs(self.step, args, tensors)
         if program is None:
             return self.step(carry, batch, given)
         took(program.passes)
         with mapped.outside(), torch.no_grad():
-            found = program.run(*tensors)
+            found = program.run(*(_plain(tensors[i]) for i in program.reads))
         pairs = zip(found, program.mapped, strict=True)
         return tree.build([mapped.wrap(x) if m else x for x, m in pairs], program.structure)
 
-    def _own(self, x: Any) -> Any:
-        """A leaf that all clients share, as one for each."""
-        if not isinstance(x, Tensor) or mapped.inside(x):
-            return x
-        return mapped.wrap(x.expand(self.clients, *x.shape))
+
+def _own(x: Any) -> Any:
+    """A leaf that all clients share, as one for each."""
+    if not isinstance(x, Tensor) or mapped.inside(x):
+        return x
+    return mapped.wrap(x.expand(mapped.clients(), *x.shape))
 
 
 class _Arguments(NamedTuple):
     """A tree inside vmap without its tensors; can be compared and looked up."""
 
     structure: Any
-    leaves: tuple[Any, ...]  # whether vmap hides an axis of a tensor, or what is no tensor itself
+    leaves: tuple[Any, ...]  # what is no tensor itself, or what is in its place
 
     @classmethod
-    def of(cls, t: Any) -> tuple["_Arguments", list[Tensor]]:
+    def of(cls, t: Any) -> "tuple[_Arguments, list[Tensor | _Number]]":
         """(the tree without its tensors, the tensors as they are outside)."""
         leaves, structure = tree.flatten(t)
-        # Two leaves may be one tensor now, and another time not.
-        found = [mapped.raw(x).contiguous().detach() for x in leaves if isinstance(x, Tensor)]
-        rest = tuple(_Hidden(mapped.inside(x)) if isinstance(x, Tensor) else x for x in leaves)
-        return cls(structure, rest), found
+        found, rest = list[Tensor | _Number](), list[Any]()
+        for x in leaves:
+            if isinstance(x, Tensor):
+                found.append(mapped.raw(x))
+                rest.append(_Hidden(mapped.inside(x)))
+            elif isinstance(x, _Number):
+                found.append(x)
+                rest.append(_Hidden(axis=False))
+            else:
+                rest.append(x)
+        return cls(structure, tuple(rest)), found
 
     def tree(self, tensors: Sequence[Tensor]) -> Any:
         """The tree around other tensors, inside vmap."""
@@ -198,11 +218,26 @@ class _Arguments(NamedTuple):
 class _Hidden(NamedTuple):
     """In the place of a tensor."""
 
-    axis: bool
+    axis: bool  # whether vmap hides one
 
 
-def _tensor(x: Any, device: torch.device) -> Any:
-    """A whole number on the device; nothing else changes."""
-    if isinstance(x, int) and not isinstance(x, bool):
-        return torch.full((), x, dtype=torch.int64, device=device)
-    return x
+@dataclass(frozen=True)
+class _Number:
+    """A whole number in the place of a tensor, which it becomes if a program reads it."""
+
+    value: int
+    device: torch.device
+    shape = torch.Size()
+    dtype = torch.int64
+
+
+def _number(x: Any, device: torch.device) -> Any:
+    """A whole number as one that differs from step to step; nothing else changes."""
+    return _Number(x, device) if isinstance(x, int) and not isinstance(x, bool) else x
+
+
+def _plain(x: Tensor | _Number) -> Tensor:
+    """As a program takes it. Two arguments may be one tensor now, and another time not."""
+    if isinstance(x, _Number):
+        return torch.full((), x.value, dtype=x.dtype, device=x.device)
+    return x.contiguous().detach()

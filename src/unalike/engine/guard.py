@@ -39,6 +39,8 @@ class Guard:
     def check(self, ids: Tensor, norms: Tensor, scale: float) -> tuple[Tensor, dict[int, str]]:
         """(which are usable, the refused clients and why)."""
         usable = self.usable(norms, scale)
+        if bool(usable.all()):
+            return usable, {}
         finite, why = torch.isfinite(norms), dict[int, str]()
         typical = float(norms[finite].median()) if finite.any() else 0.0
         for i, norm in zip(ids[~usable].tolist(), norms[~usable].tolist(), strict=True):

@@ -25,6 +25,7 @@ from unalike.engine.graphs import Graphs
 from unalike.engine.node import STACKED, Turns
 from unalike.engine.together import Answers, together
 from unalike.engine.traced import Traced
+from unalike.engine.transport import Ahead
 from unalike.parts.schedule import Plan
 from unalike.recipe import Kept, Recipe
 from unalike.tree import Tree
@@ -94,8 +95,9 @@ class Lockstep:
         home: Tensor,
         kept: Kept,
         drawn: Turns,
+        ahead: Ahead | None = None,
     ) -> Answers:
-        """As ``together``, in round ``t``."""
+        """As ``together``, in round ``t``; nothing is summed ahead, for a sum is of one run."""
         mine = _Asked(t, sim, plan, downs, home, kept, drawn)
         with self._turn:
             self._waiting.append(mine)
@@ -145,9 +147,11 @@ class Lockstep:
         found = together(sim, plan, downs, home, kept, self._turns(some))
         answers = list[Answers]()
         for asked, (a, b) in zip(some, pairwise(ends), strict=True):
-            mine = tree.map(lambda x: x[a:b], (found.wire, found.stats, found.kept))  # noqa: B023
-            wire, stats, kept = mine
-            answers.append(Answers(wire, stats, kept, asked.drawn.work.real.numel()))
+            mine: Any = found.wire, found.stats, found.kept
+            wire, stats, kept = tree.map(lambda x: x[a:b], mine)  # noqa: B023
+            long = None if found.lengths is None else found.lengths[a:b]
+            slots = asked.drawn.work.real.numel()
+            answers.append(Answers(wire, stats, kept, slots, long))
         return answers
 
     def _made(self, sim: "Simulation") -> _Joint:

@@ -6,12 +6,13 @@ this is done before it sees a step.
 """
 
 from collections.abc import Callable
+from operator import getitem
 from typing import Any, NamedTuple
 
 from torch import Tensor, fx, ops
 
 from unalike.kernels import dense
-from unalike.kernels.linear import weight_gradient
+from unalike.kernels.linear import input_gradient, product, weight_gradient
 
 _VIEWS = {"view", "_unsafe_view", "expand", "transpose", "squeeze", "unsqueeze", "permute"}
 
@@ -29,6 +30,8 @@ def merge(graph: fx.Graph) -> int:
     for node in list(graph.nodes):
         if _name(node) == "bmm":
             _narrowed(graph, node)
+        elif node.target is product:
+            _rounded(graph, node)
     graph.eliminate_dead_code()
     return found
 
@@ -72,6 +75,30 @@ def _narrowed(graph: fx.Graph, node: fx.Node) -> None:
     if seen is None or not seen.turned or rows > dense.FEW or inputs < dense.LONG:
         return
     _replace(graph, node, dense.narrow, (x, seen.node))
+
+
+def _rounded(graph: fx.Graph, node: fx.Node) -> None:
+    """x short', with weights that are rounded first, as they are for the way back."""
+    x, _, short = _args(node)
+    seen = _behind(short)
+    if seen is None or seen.turned or _name(seen.node) != "_to_copy":
+        return
+    w: fx.Node = _args(seen.node)[0]
+    while _name(w) in ("detach", "alias"):
+        w = _args(w)[0]
+    rows, inputs = _of(x).shape[1:]
+    few = rows <= dense.ROWS and inputs >= dense.LONG
+    if not few or _of(w).element_size() != 4 or _of(x).element_size() != 2:
+        return
+    later = {other for other in graph.nodes if other.target is input_gradient}
+    later = {other for other in later if _behind(_args(other)[2]) == seen}
+    with graph.inserting_before(node):
+        pair = graph.call_function(dense.rounded, (x, w))
+        new, copy = (graph.call_function(getitem, (pair, i)) for i in range(2))
+    new.meta["val"], copy.meta["val"] = _of(node), _of(seen.node)
+    node.replace_all_uses_with(new)
+    for other in later:
+        other.args = (*_args(other)[:2], copy)
 
 
 def _behind(node: fx.Node, *, alone: bool = False) -> _Seen | None:

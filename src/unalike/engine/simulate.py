@@ -228,10 +228,10 @@ class Simulation:
         for part, pieces, found in self._computed(t, plan, downs, home, ahead):
             if self.calls is not None and len(part.ids) == len(plan.ids):
                 self._next.prepare(t + 1)  # the device is at work, and the next line waits for it
-            stats = tree.on_host(found.stats)  # numbers, exact in double precision
-            work = self._work(part, stats, found.slots)
+            found = found.settled(ahead)
+            work = self._work(part, found.stats, found.slots)
             done.append((part.ids, found.kept))
-            numbers = {"examples": self.sizes[part.ids].float(), **stats}
+            numbers = {"examples": self.sizes[part.ids].float(), **found.stats}
             parts = found.parts or [Part(piece, None, []) for piece in pieces]
             for piece, one, totals in parts:  # of a call, as their sums are made
                 ids, said = part.ids[piece], part.reply[piece]
@@ -298,7 +298,7 @@ class Simulation:
         given, i = (plan, downs, home), plan.ids
         if not self.shared_out:
             call = together if self.beside is None else partial(self.beside, t)
-            return lambda: call(self, *given, self.states.get(i), self._next(t, plan))
+            return lambda: call(self, *given, self.states.get(i), self._next(t, plan), ahead)
         kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
         if crew is not None:
             found = partial(together, self, *given, kept, drawn, ahead, crew)

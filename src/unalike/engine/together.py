@@ -56,6 +56,19 @@ class Answers(NamedTuple):
     slots: int  # places of rows in their minibatches
     lengths: Tensor | None = None  # of what they send, where it is cheap to measure
     parts: list[Part] = []  # in place of what they send: sums over pieces of the call
+    total: Tree = None  # its sum, made before anybody knows whether all of it may be summed
+
+    def settled(self, ahead: Ahead | None) -> "Answers":
+        """All numbers on the host, which waits for the device once."""
+        if self.lengths is None or self.parts:
+            return self._replace(stats=tree.on_host(self.stats))
+        stats, rough = tree.on_host((self.stats, self.lengths))  # exact in double precision
+        long, parts = tree.sure(rough, self.wire), list[Part]()
+        if self.total is not None and ahead is not None:
+            sane = all(bool(torch.isfinite(x).all()) for x in stats.values())
+            if sane and bool((long <= ahead.longest).all()):
+                parts = [Part(slice(0, len(long)), (), [self.total])]
+        return self._replace(stats=stats, lengths=long, parts=parts)
 
 
 def one_server(downs: Tree) -> bool:
@@ -103,6 +116,8 @@ def together(
         return vmap(one, in_dims=dims)
 
     args, found = (down, kept, work, whole, ctx), None
+    # To the device while it has nothing else to do: a copy from the host waits for all before it.
+    u = ahead.u.to(sim.x.device) if sim.calls is not None and ahead is not None else None
     if sim.calls is not None and extent.folds(1)[1] <= STEPS:
         kind = shared, extent.steps.tobytes(), looking and looking.steps.tobytes()
         found = sim.calls(clients(None), args, (*kind, id(sim.x)))
@@ -117,9 +132,13 @@ def together(
     if sim.shared_out and not sim.recipe.channel and not parts:  # here all cores do it
         known = long is not None and bool(torch.isfinite(long).all())
         long = long if known else lengths(wire, len(sizes))
+    total: Tree = None
+    if sim.calls is not None and not sim.recipe.channel and tree.leaves(wire):
+        long = tree.rough(wire)  # not waited for
+        total = None if u is None else tree.mean(u, wire)
     # Where a program takes the steps nobody takes those of a longer client.
     slots = int(extent.steps.sum()) * work.real.shape[2] if sim.shared_out else work.real.numel()
-    return Answers(wire, stats, after, slots, long, parts)
+    return Answers(wire, stats, after, slots, long, parts, total)
 
 
 def _late(

@@ -2,7 +2,8 @@
 
 With few rows a product reads every weight once, so that passes over the weights are what it costs.
 ``moved`` takes a step of descent in the pass that makes the gradient, which is never written down;
-``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's speed.
+``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's speed;
+``rounded`` rounds weights to 16 bits in the pass of the product that reads them first.
 Compiled steps use them (``engine/merging.py``); a derivative would be of no use there.
 """
 
@@ -16,6 +17,7 @@ from unalike.kernels.registry import fake, operator
 
 FEW = 16  # rows of a narrow product, or of a gradient in single precision, at most
 LONG = 256  # inputs from which on it is faster than the library's
+ROWS = 64  # of a product that rounds its weights, at most
 
 
 def _fits(*tensors: Tensor) -> bool:
@@ -73,3 +75,29 @@ def narrow(x: Tensor, w: Tensor) -> Tensor:
 @fake("narrow")
 def _(x: Tensor, w: Tensor) -> Tensor:
     return x.new_empty(len(x), x.shape[1], w.shape[1])
+
+
+@operator("rounded", "(Tensor x, Tensor w) -> (Tensor, Tensor)")
+def rounded(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [n, B, I] times weights [n, O, I] in the rows' type, and the weights in that type."""
+    plain = x.stride(2) == 1 and w.is_contiguous() and x.element_size() == 2
+    if not (plain and x.shape[1] <= ROWS and _fits(w, x)):
+        short = w.to(x.dtype, copy=True)
+        return torch.bmm(x, short.transpose(1, 2)), short
+    from unalike.kernels.device import dense as kernels
+
+    n, rows, inputs = x.shape
+    outputs, short = w.shape[1], torch.empty_like(w, dtype=x.dtype)
+    y, blocks = x.new_empty(n, rows, outputs), plan.ROUNDED
+    kernels.multiply_rounded[(-(-outputs // blocks.n), n)](
+        x, w, y, short,
+        rows, outputs, inputs, x.stride(0), x.stride(1),
+        BB=plan.power(rows, 16, ROWS), BO=blocks.n, BI=blocks.k,
+        num_warps=blocks.warps, num_stages=blocks.stages,
+    )  # fmt: skip
+    return y, short
+
+
+@fake("rounded")
+def _(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(len(x), x.shape[1], w.shape[1]), torch.empty_like(w, dtype=x.dtype)

@@ -75,7 +75,8 @@ def pooled(channels: int) -> int:
     return max(16, 2048 // channels)
 
 
-NARROW = Blocks(16, 32, 128, 4, 3)  # few rows x outputs along inputs
+NARROW = Blocks(16, 32, 64, 4, 3)  # few rows x outputs along inputs
+ROUNDED = Blocks(64, 64, 64, 4, 4)  # rows x outputs along inputs, of weights that are rounded
 
 
 def step(rows: int, width: int) -> Blocks:
@@ -83,4 +84,4 @@ def step(rows: int, width: int) -> Blocks:
     k = power(rows, 16, 64)
     if width == 2:
         return Blocks(64, 64, k, 4, 1)
-    return Blocks(32, 128, k, 4, 1)
+    return Blocks(16 if rows <= 16 else 32, 128, k, 4, 1)

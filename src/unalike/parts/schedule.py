@@ -101,17 +101,24 @@ class Sampled:
 
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """The cohort depends on the key and the round alone, never on the method."""
-        settled = n if self.late is None else n - self.late.clients
-        m = self.drawn(t, settled) if self.late is not None else self.participation.invited(n)
-        ids = rng.sample(rng.fold_in(key, t), settled, m)
-        if self.late is not None and t >= self.late.first:
-            ids = torch.cat([ids, torch.arange(settled, n)])
-        return self.planned(ids)
+        return _cohort(self, t, n, int(key))
 
     def planned(self, ids: Tensor) -> Plan:
         """These clients, who all answer."""
         everyone = torch.ones_like(ids, dtype=torch.bool)
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
+
+
+@lru_cache(maxsize=4)
+def _cohort(schedule: Sampled, t: int, n: int, key: int) -> Plan:
+    """Remembered, because the clients' side asks for a cohort before the server does."""
+    late = schedule.late
+    settled = n if late is None else n - late.clients
+    m = schedule.drawn(t, settled) if late is not None else schedule.participation.invited(n)
+    ids = rng.sample(rng.fold_in(torch.tensor(key), t), settled, m)
+    if late is not None and t >= late.first:
+        ids = torch.cat([ids, torch.arange(settled, n)])
+    return schedule.planned(ids)
 
 
 def too_many(phases: int, active: int) -> str:

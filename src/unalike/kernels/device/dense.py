@@ -72,3 +72,34 @@ def multiply(
     inside = (b < rows)[:, None] & (o < outputs)[None, :]
     place = client * rows * outputs + b[:, None] * outputs + o[None, :]
     tl.store(y + place, total, mask=inside)
+
+
+@triton.jit
+def multiply_rounded(
+    x, w, y, short,
+    rows, outputs, inputs,
+    x_client, x_row,
+    BB: tl.constexpr, BO: tl.constexpr, BI: tl.constexpr,
+):  # fmt: skip
+    """y[client, b, o] = sum_i x[client, b, i] short[client, o, i], with short = w in x's type."""
+    client = tl.program_id(1).to(tl.int64)
+    o = tl.program_id(0) * BO + tl.arange(0, BO)
+    b = tl.arange(0, BB)
+    x += client * x_client
+    w += client * outputs * inputs
+    short += client * outputs * inputs
+    total = tl.zeros((BB, BO), dtype=tl.float32)
+    for first in range(0, inputs, BI):
+        i = first + tl.arange(0, BI)
+        left = tl.load(
+            x + b[:, None] * x_row + i[None, :],
+            mask=(b < rows)[:, None] & (i < inputs)[None, :], other=0.0,
+        )  # fmt: skip
+        place = o[:, None] * inputs + i[None, :]
+        inside = (o < outputs)[:, None] & (i < inputs)[None, :]
+        right = tl.load(w + place, mask=inside, other=0.0).to(short.dtype.element_ty)
+        tl.store(short + place, right, mask=inside)
+        total = tl.dot(left, tl.trans(right), total)
+    inside = (b < rows)[:, None] & (o < outputs)[None, :]
+    place = client * rows * outputs + b[:, None] * outputs + o[None, :]
+    tl.store(y + place, total.to(y.dtype.element_ty), mask=inside)
