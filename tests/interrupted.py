@@ -74,7 +74,7 @@ def assert_same_run(one: Path, other: Path) -> None:
             same = (one / name).read_bytes() == (other / name).read_bytes()
             assert same, f"{name}: {_apart(one / name, other / name)}"
     (notes, tensors), (more_notes, more) = state(one), state(other)
-    assert notes == more_notes
+    assert notes == more_notes, set(notes.items()) ^ set(more_notes.items())
     assert list(tensors) == list(more)
     assert all(torch.equal(tensors[k], more[k]) for k in tensors)
     timed = [len((f / "timing.jsonl").read_text().splitlines()) for f in (one, other)]
