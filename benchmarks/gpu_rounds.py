@@ -127,6 +127,8 @@ class Rounds:
             self.task.init(rng.key(0)),
             work.clients,
             device=device,
+            engine="sequential" if device.type == "cpu" else "vectorized",
+            traced=device.type == "cpu",
             compiled=work.cohort if compiled else 0,
         )
         self.loop = Loop(recipe, simulation, range(10**6), 0, Guard())
