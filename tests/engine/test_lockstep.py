@@ -1,5 +1,6 @@
 """Runs whose clients train in the same calls are the runs they would be alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from unalike import tree
 from unalike.engine import lockstep
+from unalike.recipe import Recipe
 from unalike.run.abreast import abreast
 from unalike.run.build import experiment
 from unalike.run.config import parse
@@ -96,6 +98,49 @@ def test_runs_of_different_lengths_and_kinds():
         alone, written = played(made(seed, **change))
         assert distance(server, alone) < CLOSE
         assert len(records) == len(written)
+
+
+LOCAL = SETTINGS["local"]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [{}, {"local": {**LOCAL, "decay": "exponential", "decay_rate": 0.1}}],
+        [{"rounds": n, "local": {**LOCAL, "decay": "cosine"}} for n in (2, 4)],
+    ],
+    ids=["exponential", "cosine"],
+)
+def test_every_run_has_its_own_learning_rate(kinds):
+    several = abreast([made(s, **change) for s, change in enumerate(kinds)], played)
+    for seed, (change, (server, _)) in enumerate(zip(kinds, several, strict=True)):
+        assert distance(server, played(made(seed, **change))[0]) < CLOSE
+
+
+def test_one_dataset_may_begin_as_another_does():
+    """As views of the same memory, of which a shorter one comes first."""
+    half, whole = (made(seed).simulation for seed in range(2))
+    all_of_them = whole.examples
+    half.examples = replace(all_of_them, x=all_of_them.x[:900], y=all_of_them.y[:900])
+    half.x, half.y = half.x[:900], half.y[:900]
+    joint = lockstep.Lockstep([half, whole])
+    assert joint._offset(whole) == 900
+    assert len(joint._examples[0]) == 900 + len(whole.x)
+
+
+def test_runs_that_cannot_be_compared_train_by_themselves(monkeypatch):
+    """A part of a user's own may raise anything where it is asked whether it equals another."""
+
+    class Stubborn(frozenset[str]):
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("no two are comparable")
+
+        __hash__ = frozenset.__hash__
+
+    monkeypatch.setattr(Recipe, "needs", Stubborn())
+    several = abreast([made(seed) for seed in range(2)], played)
+    for seed, (server, _) in enumerate(several):
+        assert distance(server, played(made(seed))[0]) == 0
 
 
 def test_a_run_that_fails_does_not_hold_the_others_up():

@@ -209,8 +209,10 @@ class Lockstep:
         return drawn._replace(row=drawn.row + offset) if offset else drawn
 
 
-def _dataset(sim: "Simulation") -> tuple[int, int]:
-    return sim.examples.x.data_ptr(), sim.examples.y.data_ptr()
+def _dataset(sim: "Simulation") -> tuple[int, int, int]:
+    """The same for the same examples; some of them may be a part of all, where these begin."""
+    x, y = sim.examples.x, sim.examples.y
+    return x.data_ptr(), y.data_ptr(), len(x)
 
 
 def _servers(downs: Tree) -> int:
@@ -233,11 +235,12 @@ def _alike(a: _Asked, b: _Asked) -> bool:
         return True
     try:
         same = one.needs == other.needs and one.mixing.gauges == other.mixing.gauges
+        same = same and one.decay(a.t) == other.decay(b.t)  # a call has one learning rate
         return same and all(
             getattr(one, part) == getattr(other, part)
             for part in ("algorithm", "transform", "channel")
         )
-    except (RuntimeError, ValueError):  # a part that holds tensors, of one run only
+    except Exception:  # a part that holds tensors, of one run only, or that cannot be compared
         return False
 
 
