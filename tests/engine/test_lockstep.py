@@ -1,5 +1,7 @@
 """Runs whose clients train in the same calls are the runs they would be alone."""
 
+import signal
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -165,3 +167,27 @@ def test_what_fails_for_all_is_said_to_all(monkeypatch):
     monkeypatch.setattr(lockstep, "together", fails)
     with pytest.raises(MemoryError, match="too many clients"):
         abreast([made(seed) for seed in range(2)], played)
+
+
+def test_runs_end_when_they_are_interrupted():
+    """Ctrl-C comes to the thread that began them, while they train or wait."""
+    last = list[int]()
+
+    def long(run: Any) -> None:
+        now = 0
+        try:
+            for step in rounds(run):
+                now = step.round
+                if run.config.seed == 0 and now == 2:
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        finally:
+            last.append(now)
+
+    with pytest.raises(KeyboardInterrupt):
+        abreast([made(seed, rounds=300) for seed in range(2)], long)
+    assert len(last) == 2, "both have ended"
+    assert max(last) < 300
+
+
+def test_no_runs():
+    assert abreast([], played) == []

@@ -72,6 +72,7 @@ class Lockstep:
     def __init__(self, sims: "Sequence[Simulation]") -> None:
         """None of them has begun."""
         self._left = len(sims)  # runs that have not ended
+        self._stopped: BaseException | None = None  # why none may go on
         self._waiting: list[_Asked] = []
         self._turn = threading.Condition()
         self._joint = dict[int, _Joint]()  # by the recipe that it is of
@@ -84,6 +85,12 @@ class Lockstep:
         """A run has ended, in whatever way; the others do not wait for it."""
         with self._turn:
             self._left -= 1
+            self._serve()
+
+    def stop(self, error: BaseException) -> None:
+        """Every run ends with this where its clients would train next."""
+        with self._turn:
+            self._stopped = error
             self._serve()
 
     def __call__(
@@ -110,6 +117,11 @@ class Lockstep:
 
     def _serve(self) -> None:
         """Compute for those that are furthest behind, once everybody waits."""
+        if self._stopped is not None:
+            for asked in self._waiting:
+                asked.error = self._stopped
+            self._waiting = []
+            self._turn.notify_all()
         if not self._waiting or len(self._waiting) < self._left:
             return
         now = min(asked.t for asked in self._waiting)

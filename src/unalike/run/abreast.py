@@ -1,7 +1,7 @@
 """Several experiments at the same time on one device, whose clients train in the same calls."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from unalike.engine.lockstep import Lockstep
@@ -24,6 +24,11 @@ def abreast(some: Sequence[Experiment], play: Callable[[Experiment], T]) -> list
         finally:
             lockstep.leave()
 
-    with ThreadPoolExecutor(len(some)) as pool:
+    with ThreadPoolExecutor(max(len(some), 1)) as pool:
         begun = [pool.submit(one, made) for made in some]
+        try:
+            wait(begun)
+        except BaseException as error:  # Ctrl-C, which the runs' own threads do not hear of
+            lockstep.stop(error)
+            raise
     return [each.result() for each in begun]
