@@ -45,3 +45,12 @@ def test_keys_on_two_axes(fast: Draw, plain: Draw) -> None:
 def test_a_trace_draws_from_the_key_it_is_given(fast: Draw, plain: Draw) -> None:
     traced = make_fx(lambda k: fast(k, 5, 2), tracing_mode="fake")(rng.key(1))
     assert torch.equal(traced(rng.key(2)), plain(rng.key(2), 5, 2))
+
+
+@BOTH
+def test_in_single_precision_whatever_is_usual(fast: Draw, plain: Draw) -> None:
+    """A module of a user's own may change PyTorch's default type."""
+    torch.set_default_dtype(torch.float64)
+    found = fast(rng.key(5), 100)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, plain(rng.key(5), 100))

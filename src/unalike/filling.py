@@ -41,7 +41,7 @@ def normal(k: Key, *shape: int) -> Tensor:
 @registry.operator("uniform", "(Tensor keys, int n) -> Tensor")
 def _uniform(keys: Key, n: int) -> Tensor:
     """``n`` numbers for each key: [*keys.shape, n]."""
-    out, draw = torch.empty(keys.numel(), n), _Units(keys, n)
+    out, draw = _empty(keys.numel(), n), _Units(keys, n)
     for rows, columns in _pieces(*out.shape):
         draw(rows, columns, _UNIT, out[rows, columns])
     return out.view(*keys.shape, n)
@@ -50,16 +50,20 @@ def _uniform(keys: Key, n: int) -> Tensor:
 @registry.operator("normal", "(Tensor keys, int n) -> Tensor")
 def _normal(keys: Key, n: int) -> Tensor:
     """``n`` numbers for each key, by the Box-Muller transform."""
-    out = torch.empty(keys.numel(), n)
+    out = _empty(keys.numel(), n)
     one, other = (_Units(rng.fold_in(keys, i), n) for i in range(2))
     # A sign and powers of two are exact, so they may be factors of the integers already.
     turn = float(np.float32(2 * math.pi)) * _UNIT
-    angles = torch.empty(min(PIECE, out.numel()))
+    angles = _empty(min(PIECE, out.numel()))
     for rows, columns in _pieces(*out.shape):
         length = one(rows, columns, -_UNIT, out[rows, columns]).log1p_().mul_(-2).sqrt_()
         angle = angles[: length.numel()].view_as(length)
         length.mul_(other(rows, columns, turn, angle).cos_())
     return out.view(*keys.shape, n)
+
+
+def _empty(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float32)  # whatever a user's module made the usual type
 
 
 def _fake(keys: Key, n: int) -> Tensor:
