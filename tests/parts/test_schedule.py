@@ -1,5 +1,7 @@
 """Who takes part."""
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 from hypothesis import given
@@ -47,6 +49,23 @@ def test_a_number_of_clients() -> None:
     assert Participation(number=5).count(9) == 5
     with pytest.raises(ConfigError, match=r"participation\.number is 10 but there are only 9"):
         Participation(number=10).count(9)
+
+
+@dataclass(frozen=True)
+class Listed(Sampled):
+    """A schedule of a user's own, with a setting that no dictionary takes for a key."""
+
+    names: list[str] = field(default_factory=list)
+
+
+def test_a_schedule_need_not_be_hashable() -> None:
+    """What is remembered of cohorts is remembered by numbers."""
+    mine, usual = (
+        one(Participation(0.5)).plan(3, range(9), 20, rng.key(1)) for one in (Listed, Sampled)
+    )
+    assert torch.equal(mine.ids, usual.ids)
+    others = [Sampled(Participation(0.5)).plan(3, range(9), 20, rng.key(k)).ids for k in range(2)]
+    assert not torch.equal(*others)
 
 
 @given(st.integers(1, 60), st.floats(0.01, 1.0), st.integers(0, 1000))

@@ -101,7 +101,12 @@ class Sampled:
 
     def plan(self, t: int, span: range, n: int, key: Key) -> Plan:
         """The cohort depends on the key and the round alone, never on the method."""
-        return _cohort(self, t, n, int(key))
+        settled = n if self.late is None else n - self.late.clients
+        m = self.drawn(t, settled) if self.late is not None else self.participation.invited(n)
+        ids = _sample(int(key), t, settled, m)
+        if self.late is not None and t >= self.late.first:
+            ids = torch.cat([ids, torch.arange(settled, n)])
+        return self.planned(ids)
 
     def planned(self, ids: Tensor) -> Plan:
         """These clients, who all answer."""
@@ -109,16 +114,10 @@ class Sampled:
         return Plan(ids, torch.zeros_like(ids), everyone, _same(ids, self.epochs))
 
 
-@lru_cache(maxsize=4)
-def _cohort(schedule: Sampled, t: int, n: int, key: int) -> Plan:
+@lru_cache(maxsize=16)  # as many runs as go side by side
+def _sample(key: int, t: int, n: int, m: int) -> Tensor:
     """Remembered, because the clients' side asks for a cohort before the server does."""
-    late = schedule.late
-    settled = n if late is None else n - late.clients
-    m = schedule.drawn(t, settled) if late is not None else schedule.participation.invited(n)
-    ids = rng.sample(rng.fold_in(torch.tensor(key), t), settled, m)
-    if late is not None and t >= late.first:
-        ids = torch.cat([ids, torch.arange(settled, n)])
-    return schedule.planned(ids)
+    return rng.sample(rng.fold_in(torch.tensor(key), t), n, m)
 
 
 def too_many(phases: int, active: int) -> str:
