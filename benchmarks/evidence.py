@@ -77,11 +77,24 @@ def run(configs: list[Any], folder: str) -> list[dict[str, Any]]:
     dealt = [federation(config, folder) for config in configs]
     both = zip(configs, dealt, strict=True)
     made = [assemble(config, data, task(config, data.examples)) for config, data in both]
-    return [played(made[0])] if len(made) == 1 else abreast(made, played)
+    return [tried(made[0])] if len(made) == 1 else abreast(made, tried)
+
+
+def tried(made: Any) -> dict[str, Any]:
+    """What is kept of a run; it may fail, and those beside it go on."""
+    try:
+        return played(made)
+    except Exception as error:
+        return failure(error)
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """What is written of a run that has no result."""
+    return {"failed": f"{type(error).__name__}: {error}"[:500]}
 
 
 def played(made: Any) -> dict[str, Any]:
-    """What is kept of a run."""
+    """What is kept of a run that ends."""
     from unalike.run.rounds import conclusion, rounds
 
     records, clients, steps, dealt = [], {}, {}, made.federation
@@ -142,13 +155,13 @@ def work(device: str, folder: str) -> None:
                 cells = [loaded(job["file"])[cell] for cell in job["cells"]]
                 found = run([replace_engine(cell.config, device) for cell in cells], folder)
         except Exception as error:
-            found = [{"failed": f"{type(error).__name__}: {error}"[:500]}]
+            found = [failure(error)] * len(job["cells"])
         gc.collect()
         if device != "cpu":
             torch.cuda.empty_cache()
         seconds = round(time.perf_counter() - begun, 1)
         print(json.dumps({"found": found, "seconds": seconds}), file=answers, flush=True)
-        if "failed" in found[0]:  # which may have left the device unusable for this process
+        if any("failed" in one for one in found):  # the device may be of no use to this process
             break
 
 
@@ -280,15 +293,15 @@ def serve(queue: Queue, device: str, folder: str, write: Any) -> None:
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
-        ended = {"found": [{"failed": "the process ended"}], "seconds": 0.0}
-        told = json.loads(answer) if answer else ended
+        ended = [{"failed": "the process ended"}] * len(job["cells"])
+        told = json.loads(answer) if answer else {"found": ended, "seconds": 0.0}
         queue.done(job, told["seconds"])
         about = {k: v for k, v in job.items() if k not in SKIPPED}
-        each = zip(job["cells"], job["seeds"], told["found"], strict=False)
+        each = zip(job["cells"], job["seeds"], told["found"], strict=True)
         for cell, seed, found in each:
             how = {"on": device, "beside": len(job["cells"]), "seconds": told["seconds"]}
             write({**about, "cell": cell, "seed": seed, **how, **found})
-        if "failed" in told["found"][0]:
+        if any("failed" in one for one in told["found"]):
             process.stdin.close()
             process.wait()
             process = None
