@@ -88,6 +88,8 @@ def test_runs_of_different_lengths_and_kinds():
     kinds = [
         {"rounds": 2},
         {},
+        {"local": {**SETTINGS["local"], "decay": "exponential", "decay_rate": 0.5}},
+        {"data": {"name": "breast_cancer"}},
         {"method": {"name": "fedprox", "mu": 0.5}},
         {"topology": {"name": "ring"}},
     ]
