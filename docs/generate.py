@@ -81,6 +81,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table speed stateful": speed.stateful,
     "table speed peers": speed.peers,
     "table speed gpu": speed.gpu,
+    "table speed pfl": speed.pfl,
     "table speed population": speed.population,
     "table fedep": lambda: fedep.fedep("fedep-complete"),
     "table fedep pure": lambda: fedep.fedep("fedep-pure"),

@@ -115,6 +115,16 @@ def gpu() -> str:
     return table(["work", *(f"{m}, TF32" for m in METHODS.values()), "FedAvg, bf16"], rows)
 
 
+def pfl() -> str:
+    """pfl-research's own benchmark, by it and by us."""
+    rows = []
+    for x in lines("speed-pfl.jsonl"):
+        where = {"cuda": "one NVIDIA H200", "cpu": "two busy cores"}[x["device"]]
+        accuracy = 100 * x["accuracy"]["50"]
+        rows.append([x["side"], where, number(x["round_ms"], 0), number(accuracy, 1)])
+    return table(["", "on", "a round, ms", "accuracy after 50 rounds"], rows)
+
+
 def population() -> str:
     """What registered clients cost."""
     rows = [

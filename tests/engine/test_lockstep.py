@@ -92,6 +92,8 @@ def test_runs_of_different_lengths_and_kinds():
     kinds = [
         {"rounds": 2},
         {},
+        {"local": {**SETTINGS["local"], "decay": "exponential", "decay_rate": 0.5}},
+        {"data": {"name": "breast_cancer"}},
         {"method": {"name": "fedprox", "mu": 0.5}},
         {"topology": {"name": "ring"}},
     ]
@@ -102,21 +104,11 @@ def test_runs_of_different_lengths_and_kinds():
         assert len(records) == len(written)
 
 
-LOCAL = SETTINGS["local"]
-
-
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        [{}, {"local": {**LOCAL, "decay": "exponential", "decay_rate": 0.1}}],
-        [{"rounds": n, "local": {**LOCAL, "decay": "cosine"}} for n in (2, 4)],
-    ],
-    ids=["exponential", "cosine"],
-)
-def test_every_run_has_its_own_learning_rate(kinds):
-    several = abreast([made(s, **change) for s, change in enumerate(kinds)], played)
-    for seed, (change, (server, _)) in enumerate(zip(kinds, several, strict=True)):
-        assert distance(server, played(made(seed, **change))[0]) < CLOSE
+def test_a_learning_rate_that_depends_on_the_number_of_rounds():
+    local = {**SETTINGS["local"], "decay": "cosine"}
+    several = abreast([made(n, rounds=n, local=local) for n in (2, 4)], played)
+    for n, (server, _) in zip((2, 4), several, strict=True):
+        assert distance(server, played(made(n, rounds=n, local=local))[0]) < CLOSE
 
 
 def test_one_dataset_may_begin_as_another_does():

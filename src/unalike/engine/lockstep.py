@@ -7,7 +7,7 @@ clients of all. Runs whose clients do something else, or are in another round, t
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -76,7 +76,7 @@ class Lockstep:
         self._waiting: list[_Asked] = []
         self._turn = threading.Condition()
         self._joint = dict[int, _Joint]()  # by the recipe that it is of
-        self._data: tuple[Tensor, Tensor] | None = None
+        self._data = dict[Hashable, tuple[Tensor, Tensor]]()  # by the form of an example
         self._sims = list(sims)
         for sim in sims:
             sim.beside = self
@@ -178,27 +178,27 @@ class Lockstep:
                 room = torch.cuda.get_device_properties(sim.device).total_memory // 8
                 repeat = Graphs(Capture(sim.device), room)
                 calls = Calls(Capture(sim.device), sim.device, room // 4)
-            given = *self._examples, sim.batch_size, fuse, repeat, calls
+            given = *self._examples(sim), sim.batch_size, fuse, repeat, calls
             self._joint[id(sim.recipe)] = _Joint(sim.recipe, *given)
         return self._joint[id(sim.recipe)]
 
-    @property
-    def _examples(self) -> tuple[Tensor, Tensor]:
-        """Those of all runs, one dataset behind the other."""
-        if self._data is None:
-            x, y = zip(*((sim.x, sim.y) for sim in self._distinct), strict=True)
-            self._data = (x[0], y[0]) if len(x) == 1 else (torch.cat(x), torch.cat(y))
-        return self._data
+    def _examples(self, like: "Simulation") -> tuple[Tensor, Tensor]:
+        """Those of all runs with examples of one form, one dataset behind the other."""
+        if _form(like) not in self._data:
+            x, y = zip(*((sim.x, sim.y) for sim in self._distinct(like)), strict=True)
+            both = (x[0], y[0]) if len(x) == 1 else (torch.cat(x), torch.cat(y))
+            self._data[_form(like)] = both
+        return self._data[_form(like)]
 
-    @property
-    def _distinct(self) -> "list[Simulation]":
+    def _distinct(self, like: "Simulation") -> "list[Simulation]":
         """One run of each dataset: seeds deal out the same examples in different ways."""
-        return list({_dataset(sim): sim for sim in reversed(self._sims)}.values())[::-1]
+        some = [sim for sim in reversed(self._sims) if _form(sim) == _form(like)]
+        return list({_dataset(sim): sim for sim in some}.values())[::-1]
 
     def _offset(self, sim: "Simulation") -> int:
         """Where its dataset begins among those of all."""
         before = 0
-        for other in self._distinct:
+        for other in self._distinct(sim):
             if _dataset(other) == _dataset(sim):
                 break
             before += len(other.x)
@@ -219,6 +219,11 @@ class Lockstep:
     def _moved(self, sim: "Simulation", drawn: Draw) -> Draw:
         offset = self._offset(sim)
         return drawn._replace(row=drawn.row + offset) if offset else drawn
+
+
+def _form(sim: "Simulation") -> Hashable:
+    """What an example of its data is like."""
+    return sim.x.shape[1:], sim.x.dtype, sim.y.shape[1:], sim.y.dtype
 
 
 def _dataset(sim: "Simulation") -> tuple[int, int, int]:
@@ -242,6 +247,8 @@ def _alike(a: _Asked, b: _Asked) -> bool:
     one, other = a.sim.recipe, b.sim.recipe
     looks = [None if x.drawn.look is None else x.drawn.look.row.shape[2] for x in (a, b)]
     if a.sim.batch_size != b.sim.batch_size or looks[0] != looks[1]:
+        return False
+    if _form(a.sim) != _form(b.sim):
         return False
     if one is other:
         return True
