@@ -74,6 +74,9 @@ WORK = {
         lambda: MODELS["mcmahan_cnn"]().build(IMAGE, 10), IMAGE, 100, 600, 100, 50
     ),
     "pfl cifar 50x5x10": Work(pfl_cnn, (3, 32, 32), 1000, 50, 50, 10),
+    "cifar cnn 100x20x16": Work(
+        lambda: MODELS["cifar_cnn"]().build((3, 32, 32), 10), (3, 32, 32), 100, 320, 100, 16
+    ),
 }
 
 

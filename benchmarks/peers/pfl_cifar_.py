@@ -1,6 +1,6 @@
 """pfl-research 0.6.0 on its own CIFAR-10 benchmark, as ``benchmarks/pfl_cifar.py`` is: one GPU.
 
-    UNALIKE_DATA=FOLDER python benchmarks/peers/pfl_cifar_.py [--rounds 1500]
+    UNALIKE_DATA=FOLDER python benchmarks/peers/pfl_cifar_.py [--rounds 1500] [--device cpu]
 
 Examples are on the device, as in its own benchmark. Needs ``pfl[pytorch]==0.6.0`` beside unalike.
 """
@@ -42,22 +42,24 @@ class Judged(nn.Sequential):
 
 
 class Watch(TrainingProcessCallback):
-    """Seconds of every round, and the accuracy after every tenth."""
+    """Seconds of every round, and the accuracy after some."""
 
-    def __init__(self, x, y) -> None:
-        self.x, self.y, self.rounds, self.curve = x, y, [], {}
+    def __init__(self, x, y, every) -> None:
+        self.x, self.y, self.every, self.rounds, self.curve = x, y, every, [], {}
 
     def on_train_begin(self, *, model):
         self.begun = self.now = time.perf_counter()
         return Metrics()
 
     def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
-        torch.cuda.synchronize()
+        if self.x.is_cuda:
+            torch.cuda.synchronize()
         self.rounds.append(time.perf_counter() - self.now)
-        if (central_iteration + 1) % 10 == 0:
+        if (central_iteration + 1) % self.every == 0:
             with torch.no_grad():
                 right = model.pytorch_model.eval()(self.x).argmax(1) == self.y
             self.curve[central_iteration + 1] = round(float(right.double().mean()), 4)
+            print(central_iteration + 1, self.curve[central_iteration + 1], file=sys.stderr)
             model.pytorch_model.train()
         self.now = time.perf_counter()
         return False, Metrics()
@@ -66,14 +68,17 @@ class Watch(TrainingProcessCallback):
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=1500)
-    rounds = options.parse_args().rounds
+    options.add_argument("--every", type=int, default=10, help="rounds between evaluations")
+    options.add_argument("--device", default="cuda", help="cpu: for the accuracy alone")
+    chosen = options.parse_args()
+    rounds, device = chosen.rounds, torch.device(chosen.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     *train, test_x, test_y = images()
-    x, y = (part.cuda() for part in shuffled(*train))
+    x, y = (part.to(device) for part in shuffled(*train))
     work, draw = WORK["pfl cifar 50x5x10"], np.random.default_rng(0)
 
     def user(c: int) -> Dataset:
-        order = c * work.each + torch.randperm(work.each, device="cuda")
+        order = c * work.each + torch.randperm(work.each, device=device)
         return Dataset([x[order], y[order]], user_id=str(c))
 
     def users():
@@ -86,7 +91,8 @@ if __name__ == "__main__":
         if hasattr(layer, "weight"):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
-    module, chosen, watch = module.cuda(), users(), Watch(test_x.cuda(), test_y.cuda())
+    module, drawn = module.to(device), users()
+    watch = Watch(test_x.to(device), test_y.to(device), chosen.every)
     FederatedAveraging().run(
         NNAlgorithmParams(
             central_num_iterations=rounds,
@@ -94,7 +100,7 @@ if __name__ == "__main__":
             train_cohort_size=work.cohort,
             val_cohort_size=0,
         ),
-        SimulatedBackend(FederatedDataset(user, lambda: next(chosen)), None, []),
+        SimulatedBackend(FederatedDataset(user, lambda: next(drawn)), None, []),
         PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), 1.0)),
         NNTrainHyperParams(
             local_num_epochs=1, local_learning_rate=0.1, local_batch_size=work.batch

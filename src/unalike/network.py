@@ -354,7 +354,9 @@ class Network:
 
 def _copied(module: nn.Module) -> nn.Module:
     """A copy of the module around the same parameters: a call replaces them with others."""
-    return copy.deepcopy(module, {id(p): p for p in module.parameters()})
+    kept = {id(p): p for p in module.parameters()}
+    # Buffers by an operation that can be recorded: a thread's first call may be one that is.
+    return copy.deepcopy(module, kept | {id(b): b.clone() for b in module.buffers()})
 
 
 def _uniform(module: nn.Module, leaf: str, p: Tensor, key: Key) -> Tensor:

@@ -90,17 +90,16 @@ class Programs:
             noted[:] = structure, [mapped.inside(x) for x in leaves]
             return [mapped.raw(x) for x in leaves]
 
-        with counted() as passes:
-            graph = recorded(results, tensors)
-        structure, inside = noted
-        graph.graph.eliminate_dead_code()
-        if not (merge(graph.graph) or busy(graph.graph)):
-            return None
-        reads = _read(graph.graph)
-        for node in graph.graph.nodes:
-            node.meta.clear()  # tensors of this step, which nobody needs any more
-        graph.recompile()
         try:
+            with counted() as passes:
+                graph = recorded(results, tensors, keep=False)
+            graph.graph.eliminate_dead_code()
+            if not (merge(graph.graph) or busy(graph.graph)):
+                return None
+            reads = _read(graph.graph)
+            for node in graph.graph.nodes:
+                node.meta.clear()
+            graph.recompile()
             with mapped.outside(), torch.no_grad():
                 run = self._compile(graph, [tensors[i] for i in reads])
         except Exception as error:  # whatever the compiler cannot do, or does not find
@@ -111,6 +110,7 @@ class Programs:
                 f"({why})."
             )
             return None
+        structure, inside = noted
         return Program(run, reads, structure, inside, sum(passes))
 
 

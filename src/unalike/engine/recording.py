@@ -5,11 +5,13 @@ a short run.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from unalike import tree
 
@@ -17,11 +19,10 @@ from unalike import tree
 class _Recorder(TorchDispatchMode):
     """Every operation below autograd becomes a node; its result is in ``meta["val"]``."""
 
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, inputs: Sequence[Tensor], keep: bool) -> None:
         super().__init__()
-        self.graph, self.root = fx.Graph(), nn.Module()
-        self.nodes: dict[int, fx.Node] = {}
-        self.alive: list[Any] = []  # so that no two of them have the same id
+        self.graph, self.root, self.keep = fx.Graph(), nn.Module(), keep
+        self.nodes: MutableMapping[Tensor, fx.Node] = WeakIdKeyDictionary()
         for i, x in enumerate(inputs):
             self._note(self.graph.placeholder(f"x{i}"), x)
 
@@ -45,23 +46,34 @@ class _Recorder(TorchDispatchMode):
         """The node of a tensor; one that came from elsewhere is a constant."""
         if not isinstance(x, Tensor):
             return x
-        if id(x) not in self.nodes:
-            name = f"constant{len(self.alive)}"
+        if x not in self.nodes:
+            name = f"constant{len(self.graph.nodes)}"
             self.root.register_buffer(name, x.detach())
             self._note(self.graph.get_attr(name), x)
-        return self.nodes[id(x)]
+        return self.nodes[x]
 
     def _note(self, node: fx.Node, out: Any) -> fx.Node:
-        node.meta["val"] = out
-        self.alive.append(out)
+        node.meta["val"] = out if self.keep else tree.map(_form, out)
         if isinstance(out, Tensor):
-            self.nodes.setdefault(id(out), node)
+            self.nodes.setdefault(out, node)
         return node
 
 
-def recorded(f: Callable[..., list[Tensor]], args: Sequence[Tensor]) -> fx.GraphModule:
-    """The operations of ``f``, all of whose arguments are tensors, none of them twice."""
-    recorder = _Recorder(args)
+def _form(x: Any) -> Any:
+    """A tensor's sizes and layout, without its numbers."""
+    if not isinstance(x, Tensor):
+        return x
+    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="meta")
+
+
+def recorded(
+    f: Callable[..., list[Tensor]], args: Sequence[Tensor], *, keep: bool = True
+) -> fx.GraphModule:
+    """The operations of ``f``, all of whose arguments are tensors, none of them twice.
+
+    Without ``keep`` no result outlives its use, which for many clients is most of the memory.
+    """
+    recorder = _Recorder(args, keep)
     with recorder:
         out = f(*args)
     recorder.graph.output([recorder.node(x) for x in tree.leaves(out)])

@@ -26,6 +26,7 @@ from unalike.tasks import Task
 ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred,
 MANY = 20_000  # and compiling one on a CPU as long as is saved by ten to twenty thousand
 LONG = 30_000  # steps of a run, of all clients at once; on a GPU compiling takes as long as 30,000
+NORMED = 20  # a step with normalisation counts for as many: its passes over activations merge
 
 
 class Choice(NamedTuple):
@@ -65,13 +66,15 @@ def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Cho
                 f"the model cannot be vectorized over clients ({why}); "
                 "set engine.kind = 'sequential'."
             )
-        many = 0 if cpu else _compiled(config, data)
+        many = 0 if cpu else _compiled(config, made.network, data)
         return Choice(kind, _but(as_set, untraced), not untraced, compiled=many)
     if why:
         why = _but(f"the model cannot be vectorized: {why}", untraced)
         return Choice("sequential", why, not untraced)
     if not cpu:
-        return Choice("vectorized", "many clients fill a GPU", compiled=_compiled(config, data))
+        return Choice(
+            "vectorized", "many clients fill a GPU", compiled=_compiled(config, made.network, data)
+        )
     if not untraced:
         return Choice("vectorized", "its steps are traced and need no Python on a CPU", True)
     if made.network.dense:
@@ -94,10 +97,12 @@ def total(config: Config, data: Federation) -> float:
     return config.rounds * cohort * float(each.mean())
 
 
-def _compiled(config: Config, data: Federation) -> int:
+def _compiled(config: Config, network: Network, data: Federation) -> int:
     """The size of a cohort whose steps are compiled, in a run that is long enough; else 0."""
     each, cohort = steps(config, data)
-    return cohort if config.engine.compiled and config.rounds * each.max() >= LONG else 0
+    normed = any("Norm" in name for name in network.layers)
+    length = config.rounds * each.max() * (NORMED if normed else 1)
+    return cohort if config.engine.compiled and length >= LONG else 0
 
 
 def steps(config: Config, data: Federation) -> tuple[np.ndarray, int]:
