@@ -15,6 +15,7 @@ from unalike.engine import fusing
 from unalike.engine.calls import Calls
 from unalike.engine.fusing import Fused, Programs
 from unalike.engine.graphs import Graphs
+from unalike.engine.recording import recorded
 from unalike.engine.simulate import Simulation
 from unalike.errors import RunWarning
 from unalike.parts.optim import Adam
@@ -81,6 +82,48 @@ def test_methods(method, way, monkeypatch):
     assert compiler.compiled in (1, 2), "once for every kind of step, whatever the round"
 
 
+@pytest.mark.parametrize("network", ["conv", "normed", "lstm"])
+def test_networks(network, monkeypatch):
+    """The first call of a network may be the recorded one: its buffers are copied there."""
+    dtype = torch.float32 if network == "lstm" else torch.float64
+    task, data = network_task(network, dtype)
+    w = tree.map(lambda x: x.to(dtype), task.init(rng.key(7)))
+    compiler = Verbatim()
+    fused(monkeypatch, compiler, data.n_clients)
+    recipe = composed(task, data, "fedprox", rounds=3, **sampled(1.0, 2.0))
+    found = play(recipe, data, 3, w, batch_size=3)
+    assert compiler.compiled in (1, 2)
+    fused(monkeypatch, compiler, clients=1000)
+    looped = play(recipe, data, 3, w, batch_size=3)
+    for one, other in zip(numbers(looped), numbers(found), strict=True):
+        close = {"rtol": 1e-9, "atol": 1e-12} if dtype == torch.float64 else {}
+        torch.testing.assert_close(one, other, **close)
+
+
+def test_a_step_that_cannot_be_recorded_is_computed():
+    """Whatever goes wrong while it is written down, it may still be taken."""
+    tried = list[int]()
+
+    def step(w: Tensor, batch: Any, given: Any) -> Tensor:
+        tried.append(1)
+        if len(tried) == 1:
+            raise RuntimeError("not while I am watched")
+        return 2 * w + 1
+
+    one = Fused(step, 3, Programs(Verbatim()))
+    with pytest.warns(RunWarning, match=r"cannot be compiled.*\(not while I am watched\)\.$"):
+        found = vmap(lambda w: one(w, (), ()))(torch.ones(3, 2))
+    assert torch.equal(found, torch.full((3, 2), 3.0))
+
+
+def test_a_recording_keeps_forms_and_not_numbers():
+    """Else a step of many clients would hold all of its activations at once."""
+    graph = recorded(lambda x: [x.exp().sum()], [torch.ones(4, 5)], keep=False).graph
+    held = [node.meta["val"] for node in graph.nodes if "val" in node.meta]
+    assert [x.device.type for x in held] == ["meta"] * 3
+    assert [tuple(x.shape) for x in held] == [(4, 5), (4, 5), ()]
+
+
 def test_other_numbers_of_clients_are_computed_as_they_are(monkeypatch):
     task, data = network_task("dense")
     compiler = Verbatim()
@@ -140,13 +183,20 @@ def test_a_program_gets_what_its_step_reads():
         ({"rounds": 10}, 0),
         ({"participation": {"number": 2}}, 2),
         ({"engine": {"compiled": False}}, 0),
+        ({"rounds": 300}, 0),
+        ({"rounds": 300, "model": "resnet10"}, 5),
+        ({"rounds": 300, "model": "mcmahan_cnn"}, 0),
+        ({"rounds": 100, "model": "resnet10"}, 0),
     ],
+    ids=str,
 )
 def test_long_runs_are_compiled(more, clients, monkeypatch):
-    """By the configuration alone, so that a resumed run computes as it did."""
+    """By the configuration alone, so that a resumed run computes as it did; normalisation pays
+    sooner.
+    """
     raw = {"rounds": 5000, "data": "digits", "partition": {"name": "iid", "clients": 5}}
     config = parse(raw | more)
-    made = experiment(parse(raw | {"rounds": 1})).simulation
+    made = experiment(parse(raw | more | {"rounds": 1})).simulation
     task, data = made.recipe.algorithm.task, made.federation
     found = choice.engine(config, task, data, torch.device("cuda"))
     assert found.compiled == clients
