@@ -85,6 +85,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table speed population": speed.population,
     "table fedep": lambda: fedep.fedep("fedep-complete"),
     "table fedep pure": lambda: fedep.fedep("fedep-pure"),
+    "table fedep cifar": lambda: fedep.fedep("fedep-cifar"),
     "table topologies": fedep.topologies,
     "table fedep mixed": earlier.fedep_mixed,
     "table fedep mixed differences": earlier.fedep_mixed_differences,

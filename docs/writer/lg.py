@@ -80,17 +80,24 @@ def late() -> str:
     return table([*head, "the newcomer", "to FedAvg", "authors", "seeds"], rows, left=3)
 
 
+ADVERSARIAL = {
+    "FedAvg": "FedAvg",
+    "LG-FedAvg-Adv": "LG-FedAvg without",
+    "LG-FedAvg+Adv": "LG-FedAvg with, λ = 10",
+    "LG-FedAvg+Adv 30": "LG-FedAvg with, λ = 30",
+}
+
+
 def fair() -> str:
     """Race and sex hidden from an adversary."""
     rows = []
     for condition in ("iid", "two shards"):
-        for label in ("FedAvg", "LG-FedAvg-Adv", "LG-FedAvg+Adv"):
+        for label in ADVERSARIAL:
             some = runs("lg-fair", condition=condition, label=label)
             told = [
                 spread([value("local", m)(x) for x in some if m in x["last"]["local"]], 1)
                 for m in ("accuracy", "auroc", "fooled", "adversary")
             ]
-            name = label.replace("-Adv", " without").replace("+Adv", " with")
-            rows.append([condition, name, *told])
+            rows.append([condition, ADVERSARIAL[label], *told, str(len(some))])
     head = ["data", "method", "accuracy", "AUROC", "its own adversary", "a fresh adversary"]
-    return table(head, rows, left=2)
+    return table([*head, "seeds"], rows, left=2)
