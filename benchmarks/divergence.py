@@ -12,7 +12,8 @@ import argparse
 import json
 from pathlib import Path
 
-from evidence import digits, federation
+from evidence_jobs import federation
+from evidence_lines import digits
 
 from unalike.run.build import Experiment, assemble, task
 from unalike.run.config import Config, parse

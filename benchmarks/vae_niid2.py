@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from unalike.parts.schedule import Plan
 from unalike.recipe import Stage
 from unalike.run.build import Experiment, assemble, federation, task, tests
 from unalike.run.config import Config, parse
-from unalike.run.rounds import rounds
+from unalike.run.rounds import Step, rounds
 
 
 def settings(chosen: argparse.Namespace, seed: int, method: dict) -> Config:
@@ -95,8 +96,8 @@ def alone(made: Experiment, chosen: argparse.Namespace, alpha: float) -> Experim
     return replace(made, course=course, evaluator=judge)
 
 
-def run(made: Experiment) -> tuple[dict, dict]:
-    """(what is recorded, the final model)."""
+def run(made: Experiment, see: Callable[[Step], None] = lambda step: None) -> tuple[dict, dict]:
+    """(what is recorded, the final model); ``see`` is told of every round and may end the run."""
     begun, losses, sent, notes = time.perf_counter(), [], 0, 0
     for step in rounds(made):
         record = step.record
@@ -106,6 +107,7 @@ def run(made: Experiment) -> tuple[dict, dict]:
         notes += bool(record["notes"])
         if sys.stderr.isatty():
             print(f"\rround {step.round}: {losses[-1]['loss']:.2f} ", end="", file=sys.stderr)
+        see(step)
     distances = step.progress.state.survey.get("latent")
     line = {
         "weights": record["weights"],
@@ -120,12 +122,14 @@ def run(made: Experiment) -> tuple[dict, dict]:
     return line, made.course.model(step.progress)
 
 
-def stage_one(made: Experiment, place: Path) -> dict:
+def stage_one(
+    made: Experiment, place: Path, see: Callable[[Step], None] = lambda step: None
+) -> dict:
     """Plain averaging; its encoder stays in a file, from which other alphas can follow."""
     if place.exists():
         with safe_open(place, "pt") as kept:
             return json.loads(kept.metadata()["line"])
-    line, model = run(made)
+    line, model = run(made, see)
     encoder = {k: v.cpu().contiguous() for k, v in model.items() if k.startswith("encoder.")}
     save_file(encoder, place, {"line": json.dumps(line)})
     return line
