@@ -14,6 +14,7 @@ from unalike.network import Network
 from unalike.parts.topology import Ring
 from unalike.run.build import experiment
 from unalike.run.config import parse
+from unalike.run.rounds import rounds
 from unalike.tasks import Binary, MultiClass
 
 SMALL: dict[str, Any] = {"latent": 4, "per_class": 2, "judge_epochs": 2}
@@ -31,6 +32,26 @@ def engines_agree(method: str) -> None:
         recipe = composed(task, data, (method, SMALL), topology=topology, **sampled(0.7))
         one, all_ = (play(recipe, data, 2, engine=e) for e in ("sequential", "vectorized"))
         assert distance(one.states[-1].stack.x, all_.states[-1].stack.x) < 1e-8
+
+
+def is_judged_on_graphs(method: str) -> None:
+    """A client by the classifier of its own server's examples, by either engine."""
+    asked = {
+        "rounds": 2,
+        "data": "digits",
+        "partition": {"name": "dirichlet", "clients": 4},
+        "model": {"name": "mlp", "hidden": [16]},
+        "method": {"name": method, **SMALL, "judge_epochs": 20},
+        "evaluation": {"every": 2, "cross": 4, "select": "loss"},
+        "topology": {"name": "ring"},
+    }
+    for engine in ("sequential", "vectorized"):
+        made = experiment(parse({**asked, "engine": {"kind": engine}}))
+        *_, last = rounds(made)
+        assert last.clients is not None
+        own, matrix = last.clients["local"]["loss"], last.clients["cross"]["values"]
+        assert [matrix[i][i] for i in range(4)] == pytest.approx(own, abs=1e-6)
+        assert len({tuple(row) for row in matrix}) > 1  # four servers, four classifiers
 
 
 def engines_agree_on_images(method: str) -> None:

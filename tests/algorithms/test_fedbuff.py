@@ -106,6 +106,21 @@ def test_bytes_are_those_of_one_model() -> None:
     assert done.traffic == (2 * 8 * 188, 2 * (8 * 188 + 8), 0, 4)
 
 
+def test_answers_in_vain_have_travelled() -> None:
+    """A model down and a change up, although nobody uses it: by hand from who came when."""
+    slow, most = Clock(Rate(10.0, 3.0), Rate(1e6), Rate(1e6)), 1
+    run = played(("fedbuff", {"buffer": 1, "concurrency": 4, "max_staleness": most}), clock=slow)
+    events, model = run.loop.timing.events, 188
+    assert events is not None
+    lost = [len(events.step(t).lost) for t in range(12)]
+    assert 0 < sum(lost) < 12
+    for n, done in zip(lost, run.rounds, strict=True):
+        down, up = (1 + n) * 8 * model, (1 + n) * (8 * model + 8)
+        assert done.traffic == (down, up, 0, 2 * (1 + n))
+        assert done.load.at_once == up
+        assert done.worked["parameters"] == 2 * (1 + n) * model
+
+
 @pytest.mark.parametrize(
     ("methods", "parts", "words"),
     [

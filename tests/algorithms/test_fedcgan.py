@@ -96,6 +96,10 @@ def test_both_engines_agree() -> None:
     generating.engines_agree_on_images("fedcgan")
 
 
+def test_judged_on_graphs() -> None:
+    generating.is_judged_on_graphs("fedcgan")
+
+
 def test_what_travels() -> None:
     generating.travels_whole_and_draws_every_class("fedcgan")
 

@@ -1,10 +1,14 @@
 """The coordinate-wise trimmed mean; what all defences share is in test_defences.py."""
 
+import re
+
 import pytest
+from federations import Data, composed, network_task, rows_of
 from filtering import FIVE, used
 
 from unalike.algorithms.median import Median
 from unalike.algorithms.trimmed_mean import TrimmedMean
+from unalike.errors import ConfigError
 
 
 def test_trimmed_mean() -> None:
@@ -19,6 +23,19 @@ def test_trimmed_mean() -> None:
 )
 def test_how_many_are_trimmed(trim: float, n: int, cut: int) -> None:
     assert TrimmedMean(trim=trim).cut(n) == cut
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_the_advice_can_be_followed(n: int) -> None:
+    """The share that is named is enough; of two answers none can be left out at both ends."""
+    task, data = network_task("dense")
+    few = Data(data.examples, rows_of([8] * n))
+    with pytest.raises(ConfigError) as error:
+        composed(task, few, ("trimmed_mean", {"trim": 0.01}))
+    named = re.search(r"at least (0\.\d+)", str(error.value))
+    assert (named is None) == (n < 3)
+    if named is not None:
+        composed(task, few, ("trimmed_mean", {"trim": float(named[1])}))
 
 
 def test_trimming_nobody_is_the_plain_mean() -> None:

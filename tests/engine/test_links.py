@@ -7,6 +7,9 @@ from federations import composed, network_task, play, sampled
 
 from unalike.engine.links import CLOUD, Load, per_link
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Topology
+from unalike.run.build import experiment
+from unalike.run.config import parse
+from unalike.run.rounds import rounds
 
 TASK, DATA = network_task("dense")
 M = 4 * 188  # a model
@@ -99,3 +102,30 @@ def test_a_skipped_round_was_paid() -> None:
     )
     assert done.rounds[0].skipped
     assert done.rounds[0].load == (6 * UP, M + UP)
+
+
+@pytest.mark.parametrize(("topology", "links"), [("star", 5), ("ring", 5), ("rotating", 4)])
+def test_a_record_has_every_link(topology: str, links: int) -> None:
+    """They add up to the round's bytes, and the busiest is the one that is told."""
+    asked = {
+        "rounds": 2,
+        "data": "digits",
+        "model": "logistic",
+        "partition": {"name": "iid", "clients": 5},
+        "topology": topology,
+    }
+    model = 4 * (64 * 10 + 10)
+    *_, last = rounds(experiment(parse(asked)))
+    found = {(a, b): n for a, b, n in last.record["links"]}
+    names = ("bytes_down", "bytes_up", "bytes_across")
+    assert sum(found.values()) == sum(last.record[k] for k in names)
+    assert max(found.values()) == last.record["bytes_link"]
+    assert len(found) == links
+    one = {"star": (4, 5), "ring": (0, 4), "rotating": (1, 4)}[topology]  # client 1 is the server
+    assert found[one] == {"ring": 2 * model}.get(topology, 2 * model + 8)
+
+
+def test_many_links_are_not_listed() -> None:
+    asked = {"rounds": 1, "data": "digits", "model": "logistic"}
+    *_, last = rounds(experiment(parse({**asked, "partition": {"name": "iid", "clients": 101}})))
+    assert "links" not in last.record

@@ -40,9 +40,11 @@ class TrimmedMean(Method):
         n = draft.answers
         if not self.trim or self.cut(n):
             return ""
+        least = -(-1000 // n) / 1000  # rounded up, so that it is enough
+        way = f"set it to at least {least:g}, or let more" if n > 2 else "let at least three"
         return (
-            f"method.trim = {self.trim:g} cuts off none of the {n} answers of a round; "
-            f"set it to at least {1 / n:.3g}, or let more clients take part."
+            f"method.trim = {self.trim:g} cuts off none of the {n} answers of a round; {way} "
+            "clients take part."
         )
 
     def cut(self, n: int) -> int:

@@ -4,20 +4,28 @@ A model of one client on the rows of another never happens in a federation, wher
 owner: this is a measure of simulations alone.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from unalike.engine.examine import Examiner
 from unalike.engine.judging import outputs
-from unalike.tree import Tree
+from unalike.tree import Params, Tree
 
 
-def cross(examiner: Examiner, downs: Tree, most: int, metric: str) -> dict[str, Any]:
+def cross(
+    examiner: Examiner,
+    downs: Tree,
+    most: int,
+    metric: str,
+    models: Sequence[Params | None] = (None,),
+) -> dict[str, Any]:
     """The metric of the model of each of some clients (rows) on the test rows of each (columns).
 
     The first ``most`` clients with test rows: their numbers mean nothing. Empty where all clients
-    have the same model: neither a method nor a graph gives them different ones.
+    have the same model: neither a method nor a graph gives them different ones. ``models`` are
+    the servers', where a client is judged by its server's.
     """
     rows = examiner.own.get("local")
     if rows is None or (examiner.servers == 1 and not examiner.algorithm.personal_models):
@@ -27,7 +35,8 @@ def cross(examiner: Examiner, downs: Tree, most: int, metric: str) -> dict[str, 
     owner = torch.arange(len(ids)).repeat_interleave(torch.tensor([rows.sizes[i] for i in ids]))
 
     def judged(i: int) -> list[float]:
-        w = examiner.model(downs, int(examiner.acts_as[i]))
+        who = int(examiner.acts_as[i])
+        w = examiner.model(downs, who, models[int(examiner.home[who]) % len(models)])
         out = outputs(examiner.task, w, examiner.x[at], examiner.noise[at])
         found = examiner.task.judge(out, examiner.y[at], owner, len(ids))
         return [round(v, 6) for v in found.metrics[metric].tolist()]

@@ -123,7 +123,7 @@ class Examiner:
         if len(models) not in (1, self.servers):
             rows = self.pooled
             return {} if rows is None else {"global": self._together(rows, downs, models)}
-        found = {name: self._own(rows, downs, models[0]) for name, rows in self.own.items()}
+        found = {name: self._own(rows, downs, models) for name, rows in self.own.items()}
         if self.points and self.algorithm.personal_models and models[0] is not None:
             found |= self._line(downs, tree.stack(list(models)))
         if self.probe is not None and "local" in found:
@@ -197,17 +197,29 @@ class Examiner:
             means[j] = tree.mean((sizes / sizes.sum()).to(self.x.device), models)
         return means
 
-    def _own(self, rows: Rows, downs: Tree, model: Params | None) -> Judged:
-        """Each client's own model on its own rows."""
-        if self.servers > 1 or self.algorithm.personal_models:
+    def _own(self, rows: Rows, downs: Tree, models: Sequence[Params | None]) -> Judged:
+        """Each client's own model on its own rows, or that of its server if it has none."""
+        if self.algorithm.personal_models:
             out = self._client_by_client(rows, partial(self._stacked, downs))
-        else:
-            w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
-            w = model if w is None else w
+            return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
+        w = self.algorithm.personal(tree.row(downs, 0), self._state(0))
+        if self.servers == 1:
+            w = models[0] if w is None else w
             out = self._one(rows, w, apart=True)
             if w is not None and not self.task.network.batch_dependent:
                 self._seen.append((rows, w, out))
+        elif w is None:
+            out = self._client_by_client(rows, partial(self._nearest, tree.stack(list(models))))
+        else:
+            out = self._client_by_client(rows, partial(self._stacked, downs))
         return self.task.judge(out, self.y[self._at(rows)], rows.owner, len(rows.sizes))
+
+    def _nearest(self, models: Tree, clients: Tensor) -> Params:
+        """The models of some clients' servers; ``models`` are one for each server, or for all."""
+        near: Params = tree.row(
+            models, self.home[self.acts_as[clients]] % len(tree.leaves(models)[0])
+        )
+        return near
 
     def _told(
         self, probe: Probe, downs: Tree, models: Sequence[Params | None]
@@ -228,8 +240,8 @@ class Examiner:
         """Every point of the line from a server's model to each client's own, on its own rows."""
 
         def at(point: float, clients: Tensor) -> Params:
-            near = tree.row(models, self.home[self.acts_as[clients]] % len(tree.leaves(models)[0]))
-            mixed: Params = tree.lerp(near, self._stacked(downs, clients, "far_end"), point)
+            far = self._stacked(downs, clients, "far_end")
+            mixed: Params = tree.lerp(self._nearest(models, clients), far, point)
             return mixed
 
         found = {}

@@ -151,16 +151,19 @@ class Loop:
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
-        cost = traffic(topology, host, plan.ids, ids, down, gathered.bytes, len(stats))
+        lost, usual = self.timing.in_vain(t, downs)  # who was told, and answered, for nothing
+        asked, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
+        sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
+        cost = traffic(topology, host, asked, came, down, sizes, len(stats))
         nobody = -1 if host is None else host  # whose messages to itself are none
-        reached, back = (int((some != nobody).sum()) for some in (plan.ids, ids))
+        reached, back = (int((some != nobody).sum()) for some in (asked, came))
         those = reached * bool(cost.down), self.n - (host is not None), back
         self.counted = parameters(self.recipe.algorithm, downs, *those)
         cost += (handed := self.moved(t, state))
         self.counted = between(self.counted, handed.messages, state.stack, 1)
         self.sent = links.handed_on(topology, t, self.n, tree.size_bytes(state.stack))
-        up = gathered.bytes + STATISTIC * len(stats)
-        self.sent += links.of_clients(topology, t, self.n, plan.ids, ids, down, up)
+        up = sizes + STATISTIC * len(stats)
+        self.sent += links.of_clients(topology, t, self.n, asked, came, down, up)
         least = max(self.guard.min_replies, gathered.fewest)
         if len(got) >= least:
             self.transport.refuse(list(rejected))

@@ -102,6 +102,14 @@ class Timing:
         given = tree.map(lambda x, old: torch.cat([x, old]), downs, known.past)
         return given, torch.zeros_like(home).index_put((plan.ids,), plan.role)
 
+    def in_vain(self, t: int, downs: Tree) -> tuple[Tensor, int]:
+        """(clients whose answers came too late to be used, the usual bytes of an answer)."""
+        if not isinstance(self.recipe.schedule, Buffered):
+            return torch.zeros(0, dtype=torch.long), 0
+        lost = self._timeline(downs).step(self._at(t)).lost
+        assert self.sizes is not None, "a timeline has asked for them"
+        return torch.tensor(lost, dtype=torch.long), self.sizes[1]
+
     def ages(self, plan: Plan, ids: Tensor) -> dict[str, Tensor]:
         """How stale the answers of some planned clients are, where they may be."""
         if not isinstance(self.recipe.schedule, Buffered):

@@ -31,6 +31,7 @@ class Step(NamedTuple):
 
     at: float  # seconds since the beginning
     arrivals: tuple[Arrival, ...]
+    lost: tuple[int, ...] = ()  # clients whose answers were too old, since the step before
 
 
 @dataclass
@@ -51,6 +52,7 @@ class Timeline:
         self.flying: list[tuple[float, int, int]] = []  # (arrival, client, version)
         self.busy: set[int] = set()
         self.waiting: list[Arrival] = []
+        self.lost: list[int] = []
         self.started = 0
         for client in rng.permutation(rng.fold_in(self.key, -1), n)[: self.concurrency].tolist():
             self._start(client, 0.0)
@@ -74,11 +76,13 @@ class Timeline:
         while self.flying and self.flying[0][0] == now:
             _, client, version = heappop(self.flying)
             self.busy.discard(client)
-            if len(self.steps) - version <= self.stalest:  # else its work was in vain
+            if len(self.steps) - version <= self.stalest:
                 self.waiting.append(Arrival(client, version))
+            else:  # its work was in vain
+                self.lost.append(client)
             if len(self.waiting) == self.buffer:
-                self.steps.append(Step(now, tuple(sorted(self.waiting))))
-                self.waiting = []
+                self.steps.append(Step(now, tuple(sorted(self.waiting)), tuple(self.lost)))
+                self.waiting, self.lost = [], []
         while len(self.busy) < self.concurrency:
             taken = self.busy | {a.client for a in self.waiting}
             idle = [i for i in range(len(self.seconds)) if i not in taken]

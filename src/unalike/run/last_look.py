@@ -13,10 +13,11 @@ def last_look(made: Experiment, state: State) -> dict[str, Any]:
     """Fields of the last line of clients.jsonl, as far as they are asked for."""
     asked, found = made.config.evaluation, {}
     if asked.cross:
-        downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])
-        task = made.recipe.algorithm.task
-        metric = task.headline if asked.select == "auto" else asked.select
-        found["cross"] = cross(made.simulation.examiner, downs, asked.cross, metric)
+        algorithm = made.recipe.algorithm
+        downs = tree.stack([algorithm.broadcast(s) for s in state.servers])
+        models = [algorithm.model(s, made.evaluator.key) for s in state.servers]
+        metric = algorithm.task.headline if asked.select == "auto" else asked.select
+        found["cross"] = cross(made.simulation.examiner, downs, asked.cross, metric, models)
     found["latents"] = histograms(made, state)
     if asked.landscape:
         found["landscape"] = made.evaluator.landscape(state, asked.landscape)

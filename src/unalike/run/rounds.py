@@ -8,6 +8,7 @@ from unalike.engine.consensus import Gap, distance
 from unalike.engine.course import Progress
 from unalike.engine.evaluate import Evaluation
 from unalike.engine.ledger import Traffic
+from unalike.engine.links import Sent, per_link
 from unalike.engine.loop import Round
 from unalike.errors import RunError
 from unalike.generator import refuse_draws, states
@@ -25,6 +26,7 @@ from unalike.run.summary import summarise
 DEPLOYED = "deployed"  # of ``Experiment.engine``: clients are elsewhere
 HOPELESS = 3  # rounds in a row whose answers were all refused
 EDGES = 10_000  # entries of a combination matrix that a record holds; more would fill the disk
+LINKS = 100  # whose bytes a record holds one by one
 
 
 class Step(NamedTuple):
@@ -71,7 +73,7 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
             for name, arrays in course.products(progress).items():
                 if picture := frame(arrays, (t + 1) / course.rounds):
                     clients[name] = picture
-        record = _record(report, judged, before)
+        record = _record(report, judged, before) | _links(course.loop.sent)
         if judged is not None:
             task, e = made.recipe.algorithm.task, made.federation.examples
             note = alarm(judged.spread, task.ignorance(e.classes, e.x[0].numel()))
@@ -139,6 +141,14 @@ def _record(report: Round, judged: Evaluation | None, before: Traffic) -> dict[s
         **report.worked,
         "metrics": None if judged is None else judged.spread,
     }
+
+
+def _links(moments: list[Sent]) -> dict[str, Any]:
+    """The bytes of the round over each link, both directions together."""
+    if not moments or sum(len(m.bytes) for m in moments) > 2 * LINKS:
+        return {}
+    ends, sizes = per_link(moments)
+    return {"links": [[*pair, n] for pair, n in zip(ends.tolist(), sizes.tolist(), strict=True)]}
 
 
 def _told(report: Round) -> dict[str, Any]:
