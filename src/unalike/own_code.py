@@ -3,8 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from sysconfig import get_path
@@ -98,6 +100,37 @@ def blamed(files: Collection[str], when: str) -> Iterator[None]:
         raise OwnCodeError(f"your own code failed in {when}: {reason(error)}.", frames) from error
 
 
+@dataclass
+class _Exit:
+    """``os._exit`` while users' code may run, in any number of threads."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    inside: int = 0  # how many are in ``staying``
+    leave: Callable[[int], NoReturn] = os._exit
+    here: int = 0  # the process that stays
+
+    def enter(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.leave, self.here = os._exit, os.getpid()
+                os._exit = self.answer
+            self.inside += 1
+
+    def exit(self) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:  # threads need not end in the order in which they began
+                os._exit = self.leave  # type: ignore[assignment]
+
+    def answer(self, status: int) -> NoReturn:
+        if os.getpid() == self.here and _is_own(Path(sys._getframe(1).f_code.co_filename)):
+            raise SystemExit(status)
+        self.leave(status)
+
+
+_EXIT = _Exit()
+
+
 @contextmanager
 def staying() -> Iterator[None]:
     """Whatever the user's code does, this process stays, and stays in its folder.
@@ -105,18 +138,12 @@ def staying() -> Iterator[None]:
     Their ``os._exit`` is an error like ``sys.exit``: it ends a process without a word. Not in a
     process that their code forked, and nobody else's: a watchdog must be able to leave.
     """
-    leave, here, folder = os._exit, os.getpid(), os.getcwd()
-
-    def answer(status: int) -> NoReturn:
-        if os.getpid() == here and _is_own(Path(sys._getframe(1).f_code.co_filename)):
-            raise SystemExit(status)
-        leave(status)
-
-    os._exit = answer
+    folder = os.getcwd()
+    _EXIT.enter()
     try:
         yield
     finally:
-        os._exit = leave
+        _EXIT.exit()
         os.chdir(folder)
 
 

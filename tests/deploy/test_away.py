@@ -141,7 +141,7 @@ def test_a_coordinator_that_is_started_again_goes_on_without_who_is_gone(tmp_pat
             for thread in sites.values():
                 thread.start()
         with suppress(Stopped):
-            serve(config, THREE, tmp_path / "run", desk, stops, seconds=1.0, arrive=30)
+            serve(config, THREE, tmp_path / "run", desk, stops, seconds=3.0, arrive=30)
         listener.close()
     assert "going on without north, until they are back" in said
     there = [r["clients"] for r in read_lines(tmp_path / "run" / "rounds.jsonl")]

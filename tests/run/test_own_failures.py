@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import Unalike, mistake
 
+from unalike.own_code import staying
+
 HEAD = "from __future__ import annotations\nimport os, sys\nimport torch\nfrom torch import nn\n"
 NET = """
 CALLS = [0]
@@ -228,3 +230,16 @@ class TestWhatWorks:
         code = NET.format("pass").replace("self.layer", none, 1)
         model(place, code)
         assert unalike("run", "c.toml")[0] == 0
+
+
+def test_threads_that_leave_in_another_order_leave_the_process_as_it_was() -> None:
+    """Runs side by side: the first to begin need not be the last to end."""
+    before = os._exit
+    one, two = staying(), staying()
+    one.__enter__()
+    two.__enter__()
+    assert os._exit is not before
+    one.__exit__(None, None, None)
+    assert os._exit is not before, "the second one may still run code of the user's"
+    two.__exit__(None, None, None)
+    assert os._exit is before
