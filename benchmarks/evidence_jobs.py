@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -126,18 +127,31 @@ def federation(config: Any, folder: str) -> Any:
 
 
 def run(configs: list[Any], states: list[str], folder: str, watch: Watch) -> list[dict[str, Any]]:
-    """Some cells; of several, the clients train in the same calls.
+    """Some cells.
 
     Each has a checkpoint of its own and goes on from there: whoever is behind catches up first.
     """
+
+    def make(config: Any) -> Any:
+        from unalike.run.build import assemble, task
+
+        dealt = federation(config, folder)
+        return assemble(config, dealt, task(config, dealt.examples))
+
+    makes = [partial(make, config) for config in configs]
+    return beside(makes, lambda made, i: tried(made, i, states[i], watch), watch)
+
+
+def beside(
+    makes: list[Callable[[], Any]], play: Callable[[Any, int], dict[str, Any]], watch: Watch
+) -> list[dict[str, Any]]:
+    """Experiments that are made and played; of several, the clients train in the same calls."""
     from unalike.run.abreast import abreast
-    from unalike.run.build import assemble, task
 
     found, ready, number = dict[int, dict[str, Any]](), list[Any](), dict[int, int]()
-    for i, config in enumerate(configs):
+    for i, make in enumerate(makes):
         try:
-            dealt = federation(config, folder)
-            made = assemble(config, dealt, task(config, dealt.examples))
+            made = make()
         except Exception as error:
             found[i] = failure(error)
             watch.ended(i, found[i], 0.0)
@@ -147,13 +161,13 @@ def run(configs: list[Any], states: list[str], folder: str, watch: Watch) -> lis
 
     def one(made: Any) -> None:
         i = number[id(made)]
-        found[i] = tried(made, i, states[i], watch)
+        found[i] = play(made, i)
 
     if len(ready) == 1:
         one(ready[0])
     else:
         abreast(ready, one)
-    return [found[i] for i in range(len(configs))]
+    return [found[i] for i in range(len(makes))]
 
 
 def tried(made: Any, i: int, state: str, watch: Watch) -> dict[str, Any]:
@@ -207,45 +221,50 @@ def played(made: Any, i: int, kept: Any, watch: Watch) -> dict[str, Any]:
     return found
 
 
-def vae(job: dict[str, Any], device: str, watch: Watch) -> dict[str, Any]:
-    """One weight of one federation of the VAE; its first stage leaves an encoder behind."""
+def vaes(job: dict[str, Any], device: str, watch: Watch) -> list[dict[str, Any]]:
+    """Seeds of one weight of the VAE; without weights each leaves the encoder that others need.
+
+    They have no checkpoint: what was stopped begins again.
+    """
     import vae_niid2
 
     from unalike.run.build import assemble, task
-
-    def see(made: Any, step: Any) -> None:
-        watch.see(0, step.round, made.course.rounds, 0.0)
-        if watch.stop and step.round < made.course.rounds:
-            raise Stopped(step.round)
 
     chosen = vae_niid2.options().parse_args([])
     values = {n: job[n] for n in ("data", "partition", "init")}
     for name, value in {**values, "device": device, "tf32": device != "cpu"}.items():
         setattr(chosen, name, value)
-    config = vae_niid2.settings(chosen, job["seed"], {"name": "fedavg"})
-    dealt = federation(config, "")
-    learned, encoder = task(config, dealt.examples), Path(job["encoder"])
-    encoder.parent.mkdir(exist_ok=True)
-    made = assemble(config, dealt, learned)
-    found = vae_niid2.stage_one(made, encoder, partial(see, made))
-    if job["alpha"]:
-        method = vae_niid2.weights(chosen, job["alpha"], encoder)
-        config = vae_niid2.settings(chosen, job["seed"], method)
-        made = assemble(config, dealt, learned)
-        found, _ = vae_niid2.run(made, partial(see, made))
-    return digits(found, 4)
+    encoders = [Path(name) for name in job["encoders"]]
+    encoders[0].parent.mkdir(exist_ok=True)
 
+    def make(seed: int, encoder: Path) -> Any:
+        weights = partial(vae_niid2.weights, chosen, job["alpha"], encoder)
+        method = weights() if job["alpha"] else {"name": "fedavg"}
+        config = vae_niid2.settings(chosen, seed, method)
+        dealt = federation(config, "")
+        return assemble(config, dealt, task(config, dealt.examples))
 
-def vaes(job: dict[str, Any], device: str, watch: Watch) -> list[dict[str, Any]]:
-    """A job of the VAE, which has no checkpoint: what was stopped begins again."""
-    try:
-        found = vae(job, device, watch)
-    except Stopped as stopped:
-        found = {"stopped": stopped.args[0]}
-    except Exception as error:
-        found = failure(error)
-    watch.ended(0, found, 0.0)
-    return [found]
+    def play(made: Any, i: int) -> dict[str, Any]:
+        def see(step: Any) -> None:
+            watch.see(i, step.round, made.course.rounds, 0.0)
+            if watch.stop and step.round < made.course.rounds:
+                raise Stopped(step.round)
+
+        try:
+            if job["alpha"]:
+                line, _ = vae_niid2.run(made, see)
+            else:
+                line = vae_niid2.stage_one(made, encoders[i], see)
+            found = digits(line, 4)
+        except Stopped as stopped:
+            found = {"stopped": stopped.args[0]}
+        except Exception as error:
+            found = failure(error)
+        watch.ended(i, found, 0.0)
+        return found
+
+    makes = [partial(make, *one) for one in zip(job["seeds"], encoders, strict=True)]
+    return beside(makes, play, watch)
 
 
 def replace_engine(config: Any, device: str) -> Any:

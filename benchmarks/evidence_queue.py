@@ -14,7 +14,7 @@ NEEDS |= {n: [f"{n}.npz"] for n in ("mnist", "fashion_mnist")}
 APART = 0.1  # of all rounds: runs that are further apart than that do not wait for each other
 # What a line about a run does not hold of its job.
 INNER = ("order", "needs", "kind", "gpu", "encoder", "rounds", "done", "state")
-SEVERAL = ("cell", "seed", "state")  # a job has these of each of its runs
+SEVERAL = ("cell", "seed", "state", "encoder")  # a job has these of each of its runs
 
 
 def jobs_of(files: list[str], seeds: int, later: str, gpu: str = "") -> list[dict[str, Any]]:
@@ -52,6 +52,7 @@ def cells(path: str) -> list[dict[str, Any]]:
             "kind": f"{path} {c.condition} {c.label}",
             "turn": 5 * order[c.seed] // len(order),
             "rounds": c.config.rounds,
+            "encoder": "",
         }
         for c in some
     ]
@@ -92,8 +93,7 @@ def beside(jobs: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     """Jobs of a GPU that differ in their seeds alone and are about as far, several in one."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for job in jobs:
-        alone = job["file"] == "vae" or not job["gpu"]
-        key = (job["kind"], job["cell"]) if alone else job["kind"]
+        key = job["kind"] if job["gpu"] else (job["kind"], job["cell"])
         groups.setdefault(key, []).append(job)
     found = []
     for some in groups.values():
@@ -106,7 +106,9 @@ def beside(jobs: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
         for part in parts:
             part.sort(key=lambda job: job["order"])
             together = {f"{name}s": [job[name] for job in part] for name in SEVERAL}
-            found.append({**part[0], **together, "done": max(job["done"] for job in part)})
+            needs = sorted({name for job in part for name in job["needs"]})
+            done = max(job["done"] for job in part)
+            found.append({**part[0], **together, "needs": needs, "done": done})
     return sorted(found, key=lambda job: job["order"])
 
 

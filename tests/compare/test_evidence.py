@@ -241,6 +241,7 @@ def test_known_runs_are_left_out_and_costs_are_told(tmp_path, monkeypatch, capsy
 
 def test_seeds_that_are_far_apart_are_different_jobs():
     kind = {"file": "f.toml", "kind": "f", "gpu": True, "rounds": 100, "state": ""}
+    kind |= {"encoder": "", "needs": []}
     done = [0, 41, 40, 0, 90, 3]
     some = [
         {**kind, "cell": str(i), "seed": i, "done": n, "order": (not n, i)}
@@ -360,7 +361,9 @@ def test_a_second_signal_ends_at_once(tmp_path):
     gone(worker)
 
 
-def test_the_vae_is_stopped_between_rounds_and_begins_again(tmp_path, monkeypatch):
+@pytest.fixture
+def small_vae(monkeypatch):
+    """The VAE's benchmark on few examples."""
     from unalike.run.config import parse
 
     vae = importlib.import_module("vae_niid2")
@@ -373,15 +376,38 @@ def test_the_vae_is_stopped_between_rounds_and_begins_again(tmp_path, monkeypatc
         "local": {"epochs": 0.2, "lr": 0.001},
     }
     monkeypatch.setattr(
-        vae, "settings", lambda chosen, seed, method: parse({**small, "seed": seed})
+        vae,
+        "settings",
+        lambda chosen, seed, method: parse({**small, "seed": seed, "method": method}),
     )
+    return {"data": "digits", "partition": "niid2", "init": "torch", "alpha": 0.0}
+
+
+def test_the_vae_is_stopped_between_rounds_and_begins_again(tmp_path, small_vae):
     encoder = tmp_path / "encoders" / "one"
-    about = {"data": "digits", "partition": "niid2", "init": "torch", "alpha": 0.0, "seed": 0}
+    job = {**small_vae, "seeds": [0], "encoders": [str(encoder)]}
     for stop, expected in ((2, {"stopped": 2}), (None, None)):
         watch = Asked(stop={0: stop})
         watch.begin(1)
-        [found] = jobs.vaes({**about, "encoder": str(encoder)}, "cpu", watch)
+        [found] = jobs.vaes(job, "cpu", watch)
         assert expected is None or found == expected
         assert encoder.exists() == (expected is None)
         assert [done for _, done in watch.seen] == list(range(1, (stop or 3) + 1))
     assert len(found["loss"]) == 3
+
+
+def test_seeds_of_the_vae_side_by_side_are_those_alone(tmp_path, small_vae):
+    def losses(place, alpha, *seeds):
+        watch = Asked(stop={})
+        watch.begin(len(seeds))
+        encoders = [str(tmp_path / place / f"{seed}") for seed in seeds]
+        job = {**small_vae, "alpha": alpha, "seeds": seeds, "encoders": encoders}
+        return [found["loss"] for found in jobs.vaes(job, "cpu", watch)]
+
+    for alpha in (0.0, 0.5):  # the weights come from the encoders that the first leave behind
+        [one], [other] = losses("alone", alpha, 0), losses("alone", alpha, 1)
+        assert one != other
+        assert losses("beside", alpha, 0, 1) == [
+            pytest.approx(one, rel=1e-4),
+            pytest.approx(other, rel=1e-4),
+        ]
