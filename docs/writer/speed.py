@@ -23,6 +23,7 @@ GPU = {
     "twonn 100x60x10 skewed": "the same, sizes from 0.2 to 1.8 times the mean",
     "cnn 100x12x50": "McMahan's CNN, 100 × 12 × 50",
     "pfl cifar 50x5x10": "pfl-research's CIFAR-10 round, 50 × 5 × 10",
+    "cifar cnn 100x20x16": "six convolutions with batch normalisation, 100 × 20 × 16",
 }
 PEERS_WORK = ("W1", "W2", "W3", "W4")
 METHODS = {"fedavg": "FedAvg", "scaffold": "SCAFFOLD", "fedprox": "FedProx"}
@@ -109,7 +110,8 @@ def gpu() -> str:
 
     def cell(work: str, method: str, precision: str) -> str:
         plain, merged = (found.get((work, method, precision, c)) for c in (False, True))
-        return number(plain, 1) + ("" if merged is None else f", compiled {number(merged, 1)}")
+        told = "—" if plain is None else number(plain, 1)
+        return told if merged is None else f"{told}, compiled {number(merged, 1)}"
 
     rows = [
         [title, *(cell(work, m, "tf32") for m in METHODS), cell(work, "fedavg", "bf16")]
@@ -125,9 +127,10 @@ def pfl() -> str:
         where = {"cuda": "one NVIDIA H200", "cpu": "a busy core"}[x["device"]]
         took = number(x["round_ms"], 1 if x["round_ms"] < 100 else 0)
         told = [number(100 * x["accuracy"][t], 1) if t in x["accuracy"] else "–" for t in ROUNDS]
-        rows.append([x["side"], where, took if x["device"] == "cuda" else "–", *told])
-    head = [f"accuracy after {int(t):,} rounds" for t in ROUNDS]
-    return table(["", "on", "a round, ms", *head], rows)
+        took = took if x["device"] == "cuda" else "–"
+        rows.append([x["side"], where, f"{x['rounds']:,}", took, *told])
+    head = [f"accuracy after {int(t):,}" for t in ROUNDS]
+    return table(["", "on", "rounds", "a round, ms", *head], rows)
 
 
 def population() -> str:
