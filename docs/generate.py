@@ -86,6 +86,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table fedep": lambda: fedep.fedep("fedep-complete"),
     "table fedep pure": lambda: fedep.fedep("fedep-pure"),
     "table fedep cifar": lambda: fedep.fedep("fedep-cifar"),
+    "table fedep adam": lambda: fedep.fedep("fedep-adam"),
     "table topologies": fedep.topologies,
     "table fedep mixed": earlier.fedep_mixed,
     "table fedep mixed differences": earlier.fedep_mixed_differences,
