@@ -61,7 +61,12 @@ class Remote:
         self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """Sites are told when they are next asked something."""
         self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
@@ -308,7 +313,10 @@ class Remote:
         if self.sums is not None:
             messages.append(("keys", {}, ()))
         for kind, note, tensors in messages:
-            questions = {name: self._question(kind, note, tensors) for name in told}
+            questions = {
+                name: self._question(kind, note | self._unused(kind, i), tensors)
+                for name, i in told.items()
+            }
             for name, m in self.exchange.ask(questions, self.seconds):
                 try:
                     sound = self._sound(m)
@@ -319,6 +327,10 @@ class Remote:
                     if m != AGAIN:
                         self._complain(name, str(error))
         self._told |= {i: before[i] for i in told.values()}
+
+    def _unused(self, kind: str, i: int) -> dict[str, int]:
+        """What a site must not take from a stage into the next."""
+        return {"unused": self.unused.get(i, -1)} if kind == "begin" else {}
 
     def _question(self, kind: str, note: Mapping[str, Any], tensors: Tree) -> Message:
         self._number += 1
