@@ -55,8 +55,10 @@ class Remote:
         self.device = torch.device("cpu")
         self.sums = Sums(self) if sealed else None
         self._number, self._told = 0, dict[int, int]()
+        self.why: dict[str, str] = {}  # what was wrong with whom when sites were last asked
         self._wire: Tree = ()  # the upload that was checked last
         self.unused: dict[int, int] = {}  # who may have trained in a round and was not counted
+        self.undone: dict[int, int] = {}  # the same when the stage began
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
         self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
@@ -68,7 +70,12 @@ class Remote:
         inherited: Params | None = None,
         onward: bool = False,
     ) -> None:
-        """Sites are told when they are next asked something."""
+        """Sites are told when they are next asked something.
+
+        Onward from a stage they go when they have heard of it, even if they had no part in it.
+        """
+        if onward:
+            self._introduce([i for i in self._all if not self._knows(i)])
         self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
         self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
         first = recipe.algorithm.client_init(w, rng.key(0))
@@ -77,7 +84,7 @@ class Remote:
         if self.sums is not None:
             self.sums.begin(self.like.wire)
         self.flies = recipe.algorithm.flying(first) is not None
-        self._told = {}
+        self._told, self.undone = {}, dict(self.unused)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every site must answer."""
@@ -263,7 +270,7 @@ class Remote:
         check: Callable[[Message, Mapping[str, Any]], object] = lambda m, asked: None,
     ) -> Iterator[tuple[int, Message]]:
         """Sound answers as they come; sites that have not heard of the stage are told first."""
-        self.why: dict[str, str] = {}
+        self.why = {}
         open_ = set(notes)
         for _ in range(ATTEMPTS):
             self._introduce([i for i in open_ if not self._knows(i)])
@@ -330,7 +337,7 @@ class Remote:
 
     def _unused(self, kind: str, i: int) -> dict[str, int]:
         """What a site must not take from a stage into the next."""
-        return {"unused": self.unused.get(i, -1)} if kind == "begin" else {}
+        return {"unused": self.undone.get(i, -1)} if kind == "begin" else {}
 
     def _question(self, kind: str, note: Mapping[str, Any], tensors: Tree) -> Message:
         self._number += 1
