@@ -164,7 +164,7 @@ class Site:
         self.recipe, self.w = recipe, w
         self.like = messages_of(recipe, w, rng.stream(self.config.seed, "server"))
         self.own = self._rows(recipe)
-        own = self._continued(stage, w, question.note["unused"])
+        own = self._continued(stage, w, question.note.get("unused", -1))
         self.keeping.begin(stage, self._first(recipe, w if own is None else own))
         self.examiner = self._examiner(recipe)
         self.diary.begin(self.federation)
