@@ -172,6 +172,38 @@ def test_finetuning_after_a_part(part: str) -> None:
     check(run("finetune", other), x, own)
 
 
+@pytest.mark.parametrize("name", [n for n in HALVES if not n.startswith("per_fedavg")])
+def test_finetuning_after_models_of_their_own(name: str) -> None:
+    """Everybody's own steps, with both numbers, from the model that the method left to him."""
+    method, half = HALVES[name]
+    x, judged = course.rounds(half(), ROUNDS - 1)
+    own = [hand.walk(judged[k], lambda w, k=k: hand.slope(w, k)) for k in EVERYBODY]
+    check(run("finetune", method), x, own)
+
+
+@pytest.mark.parametrize("part", ["fedadam", "feddisco", "aaggff_s", "median", "dp", "phase_shift"])
+@pytest.mark.parametrize("name", ["fedper", "fedrep", "ditto"])
+def test_finetuning_after_a_method_and_a_part(name: str, part: str) -> None:
+    """The same after three methods together."""
+    (method, half), (other, how) = HALVES[name], PARTS[part]
+    played = run(method, other, "finetune")
+    given = {k: make() for k, make in how.items()}
+    if part == "phase_shift":
+        given["late"] = played.rounds[0].ids.numpy()
+    x, judged = course.rounds(half(), ROUNDS - 1, **given)
+    own = [hand.walk(judged[k], lambda w, k=k: hand.slope(w, k)) for k in EVERYBODY]
+    check(played, x, own)
+
+
+@pytest.mark.parametrize("name", ["lg_fedavg", "fedper", "fedrep"])
+def test_finetuning_after_scaffold_on_both_sides_of_a_cut(name: str) -> None:
+    """The variates end with SCAFFOLD's rounds, the private number goes on."""
+    shared, p = 1 if name == "lg_fedavg" else 0, hand.uniform(EVERYBODY, EVERYBODY)
+    x, judged = course.cut_scaffold(p, ROUNDS - 1, shared, name == "fedrep")
+    own = [hand.walk(judged[k], lambda w, k=k: hand.slope(w, k)) for k in EVERYBODY]
+    check(run("scaffold", HALVES[name][0], "finetune"), x, own)
+
+
 RING = {j: [(j - 1) % 4, j, (j + 1) % 4] for j in range(4)}
 ALL_HEAR = {0: [0, 1], 1: [0, 1]}
 TOPOLOGIES: dict[str, tuple[Topology, dict[str, Any]]] = {

@@ -101,6 +101,21 @@ def test_a_method_with_a_pull(name: str) -> None:
     check(run(method, ("fedprox", {"mu": 0.5}), normed=normed), *wanted, normed)
 
 
+@pytest.mark.parametrize("name", HALVES)
+def test_finetuning_after_it(name: str) -> None:
+    """FedBN's clients go on with the layers that they kept, MOON's with the shared model."""
+    method, half, normed = HALVES[name]
+
+    def loss(w: np.ndarray, k: int) -> float:
+        return nets.loss(w, k, normed)
+
+    x, judged = course.rounds(half(), ROUNDS - 1, start=nets.START, loss=loss)
+    own = [
+        hand.walk(judged[k], lambda w, k=k: nets.slope(lambda v: loss(v, k), w)) for k in EVERYBODY
+    ]
+    check(run(method, "finetune", normed=normed), x, own, normed)
+
+
 def test_scaffold_without_the_layers_that_fedbn_keeps() -> None:
     """Variates are of what is shared; the private leaves take plain steps."""
     on = np.isin(nets.ALL, SHARED)

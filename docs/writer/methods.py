@@ -26,6 +26,7 @@ FAMILY = {
     "server": "θ",
     "private": "θ",
     "personal model": "θ",
+    "last rounds": "θ",
     "algorithm": "θ",
     "weights": "w",
     "work": "w",

@@ -29,6 +29,8 @@ from unalike.parts.topology import Star, Topology
 from unalike.parts.transform import Transform
 from unalike.tree import Params, Tree
 
+Start = Literal["fresh", "model", "own"]
+
 
 class Filter(Protocol):
     """What a server does to uploads after they are weighted and before they are used."""
@@ -118,12 +120,14 @@ class Stage:
     """Some rounds of one recipe; a run is one stage or several.
 
     A later stage begins with ``model``, the one that the stage before arrived at, or ``fresh``,
-    with the initial weights; either way parts of its recipe may inherit from that model.
+    with the initial weights; or every client begins with its ``own``, the one it was judged by in
+    the stage before, and the server with what was shared. Parts of its recipe may inherit from the
+    model of the stage before in any case.
     """
 
     recipe: Recipe
     rounds: int
-    start: Literal["fresh", "model"] = "fresh"
+    start: Start = "fresh"
 
 
 Program = tuple[Stage, ...]

@@ -179,7 +179,7 @@ def test_a_later_stage_hands_the_whole_model_over() -> None:
     [
         ((("ditto", {"epochs": 3}),), "local.epochs is 1.5"),
         (("ditto", "superfed_mm"), "gives every client its own model; keep one"),
-        (("ditto", "finetune"), "both set the personal model; keep one"),
+        (("ditto", "per_fedavg"), "gives every client its own model; keep one"),
         (("ditto", "fedevg"), "no shared model"),
         (("ditto", "local_only"), "every client trains alone"),
         (("ditto", "pooled"), "all data are in one place"),

@@ -157,8 +157,6 @@ def test_what_it_refuses() -> None:
         drafted(task, data, "fedmix", topology=Ring())
     with pytest.raises(ConfigError, match="without noise"):
         drafted(task, data, "fedmix", ("dp", {"delta": 0.01}))
-    with pytest.raises(ConfigError, match="belong to its own rounds"):
-        drafted(task, data, "fedmix", "finetune")
     drafted(task, data, "fedmix", topology=Rotating())
     tokens = federation((2,), tokens=6)
     with pytest.raises(ConfigError, match="tokens"):

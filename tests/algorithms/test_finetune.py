@@ -97,14 +97,14 @@ def test_rate_and_epochs_of_its_own() -> None:
     assert last.recipe.schedule.epochs == 3.0
     plain = drafted(task, data, "finetune", decay=decay).program()[-1]
     assert plain.recipe.decay(3) == 0.125
-    assert (plain.rounds, plain.start) == (1, "model")
+    assert (plain.rounds, plain.start) == (1, "own")
 
 
 def test_after_a_stage_of_another_method() -> None:
     """Latent weights begin with an autoencoder: three rounds of it, two of weights, one alone."""
     draft = drafted(vae(), clients(), "latent_disco", "finetune", rounds=3)
     stages = draft.program()
-    assert [(s.rounds, s.start) for s in stages] == [(3, "fresh"), (2, "fresh"), (1, "model")]
+    assert [(s.rounds, s.start) for s in stages] == [(3, "fresh"), (2, "fresh"), (1, "own")]
     assert stages[2].recipe.decay == stages[1].recipe.decay
 
 
@@ -124,11 +124,8 @@ def test_privacy_is_counted_for_the_rounds_that_release_something() -> None:
     ("methods", "why"),
     [
         ((("finetune", {"rounds": 4}),), "is 4 of 4 rounds"),
-        (
-            ("finetune", "superfed_mm"),
-            "each of them gives every client its own model",
-        ),
-        (("finetune", "lg_fedavg"), "part of theirs was never shared"),
+        (("finetune", "per_fedavg"), "each of them ends with its own stage"),
+        (("finetune", "local_only"), "every client trains alone"),
         (("finetune", "fedevg"), "no shared model"),
     ],
 )
@@ -140,7 +137,7 @@ def test_what_is_refused(methods: tuple[Named, ...], why: str) -> None:
 
 def test_it_needs_one_server() -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match="all clients continue with one model"):
+    with pytest.raises(ConfigError, match="all clients continue with what one server has"):
         composed(task, data, "finetune", topology="ring")
 
 

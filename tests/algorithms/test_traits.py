@@ -45,7 +45,7 @@ EXPECTED: dict[str, set[Trait]] = {
     "fedproto": {*OWN, Trait.OWN_MODELS, Trait.SENDS_NO_MODEL},
     **{key: {Trait.KEEPS_LEAVES} for key in ("fedper", "fedrep", "fedbn")},
     "ditto": {Trait.OWN_MODELS},
-    "finetune": {Trait.OWN_MODELS, Trait.ENDS_WITH_A_STAGE},
+    "finetune": {Trait.ENDS_WITH_A_STAGE},
     "phase_shift": {Trait.CHOOSES_COHORTS, Trait.SEVERAL_ROUNDS_IN_UPLOAD},
     **{key: {Trait.CHOOSES_COHORTS} for key in ("by_size", "power_of_choice", "tifl")},
     "fedbuff": {Trait.CHOOSES_COHORTS, Trait.SCALES_WEIGHTS, Trait.STEP_IN_WEIGHTS},

@@ -232,6 +232,14 @@ def test_messages_that_change_on_the_way(warm_start):
     assert Forecast(experiment(warm)).total(5) == used(warm, 5)
 
 
+@pytest.mark.parametrize("method", ["lg_fedavg", "ditto"])
+def test_what_is_shared_is_sent_once_more_before_fine_tuning(method):
+    """To everybody; the layers that stay are not."""
+    plus = [{"name": "finetune", "rounds": 2}]
+    tuned = config(method, rounds=5, participation={"fraction": 0.5}, plus=plus)
+    assert Forecast(experiment(tuned)).total(5) == used(tuned, 5)
+
+
 def test_a_warm_start_buys_fewer_rounds_than_a_cold_one():
     """Of 310 numbers 50 are the head's, and 8 bytes of counts go up.
 

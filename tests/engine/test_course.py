@@ -187,7 +187,9 @@ class DieAfter(Silent):
             raise Gone
 
 
-# Nothing kept and then something; something of one kind in both stages; nothing at all.
+# Nothing kept and then something; something of one kind in both stages; nothing at all; what was
+# kept goes on.
+TUNED = {"name": "finetune", "rounds": 3}
 STAGED: dict[str, dict[str, Any]] = {
     "lg_fedavg": {"method": {"name": "lg_fedavg", "warm_start": 3}},
     "latent_disco+scaffold": {
@@ -196,6 +198,16 @@ STAGED: dict[str, dict[str, Any]] = {
         "plus": ["scaffold"],
     },
     "latent_disco": {"rounds": 3, "method": {"name": "latent_disco", "a": 0.1}},
+    "fedbn+finetune": {
+        "model": {"name": "mlp", "hidden": [8], "batch_norm": True},
+        "method": "fedbn",
+        "plus": [TUNED],
+    },
+    "lg_fedavg+scaffold+finetune": {
+        "method": {"name": "lg_fedavg", "warm_start": 1},
+        "plus": ["scaffold", TUNED],
+    },
+    "ditto+finetune": {"method": "ditto", "plus": [TUNED]},
 }
 AUTOENCODER = {
     "model": {"name": "vae", "hidden": [8]},
@@ -205,7 +217,7 @@ AUTOENCODER = {
 
 def staged(name: str, states: str, folder: Path) -> Config:
     """Six rounds in two stages, two of six clients in each, a checkpoint after every round."""
-    settings = STAGED[name] if name == "lg_fedavg" else {**AUTOENCODER, **STAGED[name]}
+    settings = {**(AUTOENCODER if "latent_disco" in name else {}), **STAGED[name]}
     made = raw(folder, {**settings, "participation": {"number": 2}, "engine": {"states": states}})
     return parse({**made, "run": {**made["run"], "checkpoint_every": 1}})
 

@@ -103,6 +103,28 @@ def test_two_processes_play_what_one_plays(name: str) -> None:
             assert one.worked == pytest.approx(other.worked, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["fedbn", "lg_fedavg", "ditto"])
+def test_two_processes_go_on_with_what_clients_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every process has the states of all clients, and makes the same of them."""
+    monkeypatch.setattr(distributed, "LARGE", 1)
+    data, table = data_of(name), Table()
+    stages = built({**raw(name), "rounds": 4, "plus": [{"name": "finetune", "rounds": 2}]})
+
+    def one(rank: int) -> Played:
+        return walk(
+            stages, data, around=lambda s: Distributed(s, Thread(rank, table)), engine="sequential"
+        )
+
+    with ThreadPoolExecutor(SIZE) as pool:
+        both = list(pool.map(one, range(SIZE)))
+    alone = walk(stages, data, engine="sequential")
+    assert same(numbers(both[0]), numbers(both[1]))
+    for i, mine in kept_by(alone.simulation).items():
+        assert distance(mine, kept_by(both[0].simulation)[i]) < 1e-6
+
+
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedadam", "ditto", "fedprox"])
 def test_large_uploads_are_summed_where_they_are(
     name: str, monkeypatch: pytest.MonkeyPatch

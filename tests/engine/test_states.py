@@ -44,6 +44,36 @@ def test_a_state_begins_with_init(states: States) -> None:
     assert states.touched == []
 
 
+def test_a_stage_that_goes_on_makes_something_of_what_was_kept(
+    states: States, tmp_path: Path
+) -> None:
+    """Of a first state where there was no other; with other leaves; saved, and rolled back."""
+    put(states, [1, 4], 0.5)
+    states.settle()
+
+    def change(ids: torch.Tensor, kept: Any) -> Any:
+        return {"b": 10 * kept["a"][:, :1]}
+
+    states.renew(lambda ids: {"b": torch.zeros(len(ids), 1)}, change, torch.arange(N).split(3))
+    wanted = [0.0, 5.0, 20.0, 30.0, 5.0, 50.0, 60.0]
+    everybody = torch.arange(N)
+    assert states.get(everybody)["b"][:, 0].tolist() == wanted
+    assert states.touched == list(range(N))
+    assert len(states.trained) == 0
+    states.put(torch.tensor([2]), {"b": torch.ones(1, 1)})
+    states.roll_back([2])
+    assert states.get(everybody)["b"][:, 0].tolist() == wanted
+    states.save()
+    shards = states.shards  # type: ignore[attr-defined]
+    again: States = InMemory(N) if isinstance(states, InMemory) else OnDisk()
+    other = Shards(tmp_path / "clients")
+    again.attach(other)
+    again.begin(lambda ids: {"b": torch.zeros(len(ids), 1)})
+    other.load(shards.index()["states"], shards.notes())
+    again.restore()
+    assert again.get(everybody)["b"][:, 0].tolist() == wanted
+
+
 def test_states_that_two_threads_make_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """While rows grow for one client, another one's state is asked for: neither is lost."""
     states, cat, others = InMemory(N), torch.cat, list["Future[list[float]]"]()

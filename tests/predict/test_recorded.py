@@ -105,6 +105,23 @@ CIRCUMSTANCES = {
     "one by one": {"method": "lg_fedavg", "engine": {"kind": "sequential"}},
     "seldom": {"evaluation": {"every": 3}, "participation": {"number": 2}},
     "two stages": {"method": {"name": "lg_fedavg", "warm_start": 2}},
+    "tuned statistics": {
+        "model": {"name": "module", "file": "net.py"},
+        "run": {"buffers": "local"},
+        "method": {"name": "finetune", "rounds": 2},
+        "participation": {"number": 2},
+    },
+    "three stages": {
+        "method": {"name": "lg_fedavg", "warm_start": 1},
+        "plus": ["finetune"],
+        "evaluation": {"ensemble": "weights"},
+        "participation": {"number": 2},
+    },
+    "a line and new clients": {
+        "method": {"name": "superfed_mm", "start": 0.0},
+        "plus": [{"name": "finetune", "rounds": 2}],
+        "evaluation": {"line": 5},
+    },
     "by loss": {"method": "superfed_mm", "evaluation": {"select": "loss"}, "rounds": 6},
 }
 NET = """

@@ -45,10 +45,11 @@ class Before(NamedTuple):
 
 
 class After(NamedTuple):
-    """A stage that continues with the model afterwards: the draft, changed, for some rounds."""
+    """A stage that continues afterwards: the draft, changed, for some rounds."""
 
     change: Callable[["Draft"], "Draft"]
     rounds: int  # the last ones of all
+    start: Literal["model", "own"] = "own"  # with the shared model, or each client with its own
 
 
 def fedavg(draft: "Draft") -> FedAvg:
@@ -174,11 +175,11 @@ class Draft:
         those before it; one that starts afresh has all of both again.
         """
         if self.after is not None:
-            change, rounds = self.after
+            change, rounds, start = self.after
             stages = replace(self, after=None, rounds=self.rounds - rounds).program()
             decay = stages[-1].recipe.decay
             last = change(replace(self, before=None, after=None, decay=decay))
-            return (*stages, Stage(last.recipe(), rounds, "model"))
+            return (*stages, Stage(last.recipe(), rounds, start))
         if self.before is None:
             return (Stage(self.recipe(), self.rounds, self.start),)
         change, rounds = self.before

@@ -60,7 +60,6 @@ class FedMixMethod(Method):
         Trait.ALTERS_UPLOADS: "its clients share means of examples without noise, so nothing "
         "would be hidden",
         Trait.MANY_SERVERS: "one server must pass on everybody's means",
-        Trait.ENDS_WITH_A_STAGE: "the means belong to its own rounds",
     }
     paper: ClassVar[str] = "Yoon et al. 2021, arXiv 2107.00233"
 

@@ -1,21 +1,23 @@
-"""Local fine-tuning after any method: every client continues alone with the shared model.
+"""Local fine-tuning after any method: every client continues alone with the model it has.
 
 rounds 0 .. T-k-1     the method
-rounds T-k .. T-1     w_k <- x once, then w_k <- w_k - eta grad F_k(w_k); nothing is sent any more
+rounds T-k .. T-1     w_k <- the model that client k is judged by, once: x, or (x, its private
+                      layers), or a model of its own; then w_k <- w_k - eta grad F_k(w_k), all
+                      layers together; nothing is sent any more
 
 The last k rounds are a stage in which all clients take part, whatever the participation was. Each
-is judged like any other, so that a record has the curve from the shared model to the tuned ones;
-the shared one stays as it was, for data of no known client.
+is judged like any other, so that a record has the curve from the method's models to the tuned ones;
+what is shared stays as it was, for data of no known client.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
 from unalike.algorithm import Ctx, Stateless
 from unalike.algorithms.draft import After, Draft
-from unalike.algorithms.fedavg import Up
+from unalike.algorithms.fedavg import FedAvg, Up
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
@@ -31,24 +33,24 @@ from unalike.uploads import Uploads
 
 
 class Model(NamedTuple):
-    """The shared model on the server, and an empty one in every download."""
+    """The shared layers on the server, and none of them in a download."""
 
     x: Params
 
 
 @dataclass(frozen=True)
 class Alone(Stateless):
-    """Clients got the model when the stage began; from then on nothing travels."""
+    """Clients got what is shared when the stage began; from then on nothing travels."""
 
     task: Task
     opt: Optimizer = Sgd(0.1)
 
     def server_init(self, w: Params, key: Key) -> Model:
-        """The shared model, which stays as it is."""
+        """What is shared, which stays as it is."""
         return Model(w)
 
     def client_init(self, w: Params, key: Key) -> Params:
-        """The shared model."""
+        """A whole model."""
         return w
 
     def handed(self, w: Params) -> Params:
@@ -79,20 +81,19 @@ class Alone(Stateless):
         """Its own."""
         return mine
 
-
-WHOLE_MODEL = {
-    Trait.SENDS_NO_MODEL: "there is no shared model that clients could continue with",
-    Trait.KEEPS_LEAVES: "clients would have to continue with a whole model, but part of theirs "
-    "was never shared",
-    Trait.MANY_SERVERS: "all clients continue with one model",
-}
+    def model(self, server: Any, key: Key) -> Params | None:
+        """The shared model, if that is all of it."""
+        return FedAvg(self.task).model(server, key)
 
 
 class FineTune(Method):
-    """In the last rounds every client continues alone with the shared model."""
+    """In the last rounds every client continues alone with the model it has."""
 
-    slot: ClassVar[Slot] = "personal model"
-    refuses = WHOLE_MODEL
+    slot: ClassVar[Slot] = "last rounds"
+    refuses = {
+        Trait.SENDS_NO_MODEL: "there is no shared model that clients could continue with",
+        Trait.MANY_SERVERS: "all clients continue with what one server has",
+    }
     paper: ClassVar[str] = "Wang et al. 2019, arXiv 1910.10252"
 
     rounds: int = setting(

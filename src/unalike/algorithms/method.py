@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
-from unalike.algorithms.draft import Draft
+from unalike.algorithms.draft import After, Draft
 from unalike.cohort import Cohort
 from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Memoryless, Weighed
@@ -29,6 +29,7 @@ Slot = Literal[
     "work",
     "private",
     "personal model",
+    "last rounds",
     "data",
     "schedule",
     "algorithm",
@@ -109,6 +110,7 @@ BETWEEN_CLIENTS = (
     Trait.ALTERS_DOWNLOADS,
     Trait.CHOOSES_COHORTS,
     Trait.OWN_MODELS,
+    Trait.ENDS_WITH_A_STAGE,
     Trait.MANY_SERVERS,
     Trait.MOVING_SERVER,
 )
@@ -246,6 +248,11 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
     yield from filter(None, (method.objection(draft) for _, method in named))
 
 
+def _anew(after: After | None) -> After | None:
+    """A stage that makes clients' models from the shared one; others go on with what there is."""
+    return after if after is not None and after.start == "model" else None
+
+
 _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method has changed
     Trait.OWN_CLIENT: lambda d: d.base,
     Trait.PULLS: lambda d: d.term,
@@ -262,7 +269,7 @@ _SEEN: Mapping[Trait, Callable[[Draft], object]] = {  # in a draft that a method
     Trait.CHOOSES_COHORTS: lambda d: (d.phases, d.schedule),
     Trait.BEGINS_WITH_A_STAGE: lambda d: d.before,
     Trait.ENDS_WITH_A_STAGE: lambda d: d.after,
-    Trait.OWN_MODELS: lambda d: (d.personal, d.after),
+    Trait.OWN_MODELS: lambda d: (d.personal, _anew(d.after)),
 }
 
 

@@ -147,7 +147,7 @@ class PerFedAvgMethod(Method):
 
         draft = replace(draft, base=base)
         if self.adapt:
-            draft = replace(draft, after=After(self._adapted, self.adapt))
+            draft = replace(draft, after=After(self._adapted, self.adapt, "model"))
         return replace(draft, mean=Uniform()) if self.averaging == "uniform" else draft
 
     def objection(self, draft: Draft) -> str:

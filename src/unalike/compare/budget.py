@@ -17,7 +17,7 @@ from unalike.draws import work
 from unalike.engine.downloads import usual
 from unalike.engine.ledger import Traffic, opening, traffic
 from unalike.engine.loop import Loop, State
-from unalike.engine.messages import Messages, left
+from unalike.engine.messages import Messages, left_like
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
@@ -67,7 +67,10 @@ class Forecast:
 
     def _tried(self, stage: int) -> Trial:
         course = self.course
-        model = left(course.program[stage - 1].recipe, course.w) if stage else None
+        stages = course.program
+        model = (
+            left_like(stages[stage - 1].recipe, course.w, stages[stage].start) if stage else None
+        )
         loop = course.enter(stage, model)
         first = course.first(stage, model)
         state = loop.begin(first)

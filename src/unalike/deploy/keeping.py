@@ -41,6 +41,18 @@ class Keeping:
             self.old.unlink(missing_ok=True)
             self._write(self.now, Held(stage, -1, first))
 
+    def left(self, stage: int, like: Tree, unused: int) -> Held | None:
+        """The newest state, if there is one: of this stage, or with ``kept`` empty of another.
+
+        What the round ``unused`` left is taken back.
+        """
+        self.like, self.stage = like, stage
+        found = self._read(self.now)
+        if found is not None and found.stage == stage and found.round == unused >= 0:
+            self.refuse(unused)
+            found = self._state()
+        return found
+
     def before(self, t: int) -> Tree:
         """The state to begin round ``t`` with."""
         found = self._state()

@@ -35,6 +35,7 @@ class Begin(_Note):
     """A stage."""
 
     stage: Round
+    unused: Annotated[int, Field(ge=-1, lt=1 << 40)] = -1  # as in a round
 
 
 class Refuse(_Note):

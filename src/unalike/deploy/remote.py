@@ -55,15 +55,27 @@ class Remote:
         self.device = torch.device("cpu")
         self.sums = Sums(self) if sealed else None
         self._number, self._told = 0, dict[int, int]()
+        self.why: dict[str, str] = {}  # what was wrong with whom when sites were last asked
         self._wire: Tree = ()  # the upload that was checked last
         self.unused: dict[int, int] = {}  # who may have trained in a round and was not counted
+        self.undone: dict[int, int] = {}  # the same when the stage began
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
         self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
-        """Sites are told when they are next asked something."""
+        """Sites are told when they are next asked something.
+
+        Onward from a stage they go when they have heard of it, even if they had no part in it.
+        """
+        if onward:
+            self._introduce([i for i in self._all if not self._knows(i)])
         self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
         self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
         first = recipe.algorithm.client_init(w, rng.key(0))
@@ -72,7 +84,7 @@ class Remote:
         if self.sums is not None:
             self.sums.begin(self.like.wire)
         self.flies = recipe.algorithm.flying(first) is not None
-        self._told = {}
+        self._told, self.undone = {}, dict(self.unused)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every site must answer."""
@@ -258,7 +270,7 @@ class Remote:
         check: Callable[[Message, Mapping[str, Any]], object] = lambda m, asked: None,
     ) -> Iterator[tuple[int, Message]]:
         """Sound answers as they come; sites that have not heard of the stage are told first."""
-        self.why: dict[str, str] = {}
+        self.why = {}
         open_ = set(notes)
         for _ in range(ATTEMPTS):
             self._introduce([i for i in open_ if not self._knows(i)])
@@ -308,7 +320,10 @@ class Remote:
         if self.sums is not None:
             messages.append(("keys", {}, ()))
         for kind, note, tensors in messages:
-            questions = {name: self._question(kind, note, tensors) for name in told}
+            questions = {
+                name: self._question(kind, note | self._unused(kind, i), tensors)
+                for name, i in told.items()
+            }
             for name, m in self.exchange.ask(questions, self.seconds):
                 try:
                     sound = self._sound(m)
@@ -319,6 +334,10 @@ class Remote:
                     if m != AGAIN:
                         self._complain(name, str(error))
         self._told |= {i: before[i] for i in told.values()}
+
+    def _unused(self, kind: str, i: int) -> dict[str, int]:
+        """What a site must not take from a stage into the next."""
+        return {"unused": self.undone.get(i, -1)} if kind == "begin" else {}
 
     def _question(self, kind: str, note: Mapping[str, Any], tensors: Tree) -> Message:
         self._number += 1

@@ -24,9 +24,10 @@ from unalike.deploy.messages import Message, MessageError, fitted, message, unde
 from unalike.deploy.noise import Source, hidden
 from unalike.deploy.policy import Allowance, Policy
 from unalike.deploy.sealing import Sealing
+from unalike.engine.beginning import judged_by
 from unalike.engine.examine import Examiner
 from unalike.engine.judging import Exam
-from unalike.engine.messages import left, messages_of
+from unalike.engine.messages import completed, left_like, messages_of
 from unalike.engine.node import Call, Keys, Own, round_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
@@ -152,24 +153,47 @@ class Site:
             raise MessageError(f"the recipe has no stage {stage + 1}.")
         recipe, w = self.program[stage].recipe, self.w0
         if stage > 0:
-            like = left(self.program[stage - 1].recipe, self.w0)
+            start = self.program[stage].start
+            like = left_like(self.program[stage - 1].recipe, self.w0, start)
             model = fitted(question.tensors, like, "the model of a stage")
             recipe = recipe.inherit(model)
-            w = model if self.program[stage].start == "model" else w
+            w = w if start == "fresh" else completed(model, w)
         if why := recipe.misfit(self.federation.examples.x):
             raise MessageError(why)
         recipe = hidden(recipe, self.source)
         self.recipe, self.w = recipe, w
         self.like = messages_of(recipe, w, rng.stream(self.config.seed, "server"))
         self.own = self._rows(recipe)
-        self.keeping.begin(stage, self._first(recipe, w))
+        own = self._continued(stage, w, question.note.get("unused", -1))
+        self.keeping.begin(stage, self._first(recipe, w if own is None else own))
         self.examiner = self._examiner(recipe)
         self.diary.begin(self.federation)
         return self._said(question)
 
     def _first(self, recipe: Recipe, w: Params) -> Kept:
         mine = recipe.algorithm.client_init(w, rng.fold_in(self.keys.init, self.joined.number))
-        return Kept(mine, channel.begin(recipe.channel, self.like.up))
+        up = messages_of(recipe, w, rng.stream(self.config.seed, "server")).up
+        return Kept(mine, channel.begin(recipe.channel, up))
+
+    def _continued(self, stage: int, w: Params, unused: int) -> Params | None:
+        """The model that this site was judged by, if a stage begins in which it goes on with it."""
+        if self.program[stage].start != "own":
+            return None
+        before = self.program[stage - 1]
+        if not before.recipe.algorithm.personal_models:
+            return None
+        kept = self._first(before.recipe, self.w0)
+        found = self.keeping.left(stage - 1, kept, unused)
+        if found is not None and found.stage == stage:
+            return None  # it is in the stage already
+        if found is not None and found.stage == stage - 1:
+            kept = found.kept
+        elif before.start != "fresh":
+            raise MessageError(
+                f"this site was away during all of stage {stage}, and stage {stage + 1} continues "
+                "with what it would have kept then."
+            )
+        return judged_by(before.recipe.algorithm, w, self.keys.init, kept)
 
     def _rows(self, recipe: Recipe) -> Own:
         """The training rows, followed by those that the recipe's transform repeats."""

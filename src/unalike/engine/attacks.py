@@ -219,11 +219,16 @@ class AttackedTransport(Through):
         self.forms: Channel = ()  # members of the channel that a forgery must go through
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """Lies travel in the form that the server expects, but unclipped and without noise."""
         self.forms = tuple(c for c in recipe.channel if not isinstance(c, InPlace))
-        super().begin(recipe, w, stage, inherited)
+        super().begin(recipe, w, stage, inherited, onward)
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
         """The inner transport's answers, the attackers' forged."""

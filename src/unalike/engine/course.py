@@ -14,6 +14,7 @@ from unalike import rng, tree
 from unalike.engine.guard import Guard
 from unalike.engine.ledger import Traffic, opening
 from unalike.engine.loop import Loop, Round, State
+from unalike.engine.messages import completed, left
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError
 from unalike.recipe import Program, Recipe
@@ -25,7 +26,7 @@ class Progress(NamedTuple):
 
     stage: int
     state: State
-    model: Params | None  # what the stage before arrived at; None in the first
+    model: Params | None  # what the stage before left; None in the first
 
 
 class Course:
@@ -65,8 +66,8 @@ class Course:
         return made.inherit(tree.to(model, next(iter(self.w.values())).device))
 
     def first(self, stage: int, model: Params | None) -> Params:
-        """The weights a stage begins with."""
-        inherits = self.program[stage].start == "model" and model is not None
+        """The weights that the server of a stage begins with."""
+        inherits = self.program[stage].start != "fresh" and model is not None
         return model if inherits and model is not None else self.w
 
     def at(self, stage: int, model: Params | None) -> Loop:
@@ -74,10 +75,14 @@ class Course:
         recipe = self.recipe(stage, model)
         return Loop(recipe, self.transport, self.spans[stage], self.seed, self.guard)
 
-    def enter(self, stage: int, model: Params | None) -> Loop:
-        """Begin a stage, or continue in the middle of it: clients and server take its recipe."""
+    def enter(self, stage: int, model: Params | None, onward: bool = False) -> Loop:
+        """Begin a stage, or continue in the middle of it: clients and server take its recipe.
+
+        If clients go ``onward``, each begins with the model that it was judged by so far.
+        """
         self.loop = self.at(stage, model)
-        self.transport.begin(self.loop.recipe, self.first(stage, model), stage, model)
+        w = completed(self.first(stage, model), self.w)
+        self.transport.begin(self.loop.recipe, w, stage, model, onward)
         return self.loop
 
     def begin(self) -> Progress:
@@ -85,7 +90,7 @@ class Course:
         return self._entered(0, None)
 
     def _entered(self, stage: int, model: Params | None) -> Progress:
-        loop = self.enter(stage, model)
+        loop = self.enter(stage, model, self.program[stage].start == "own")
         return Progress(stage, loop.begin(self.first(stage, model)), model)
 
     def advance(self, progress: Progress, t: int) -> tuple[Progress, Round, Traffic]:
@@ -93,7 +98,8 @@ class Course:
         span, before = self.spans[progress.stage], Traffic()
         if t == span.stop:
             first = tree.row(progress.state.stack, 0)
-            model = self.loop.recipe.algorithm.leaves(first, self.judging)
+            start = self.program[progress.stage + 1].start
+            model = left(self.loop.recipe.algorithm, first, self.judging, start)
             if model is None:
                 raise ConfigError(
                     "a stage that leaves no shared model cannot be followed by another; "

@@ -47,10 +47,15 @@ class Distributed(Through):
         return self._sums
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """As the inner transport."""
-        self.inner.begin(recipe, w, stage, inherited)
+        self.inner.begin(recipe, w, stage, inherited, onward)
         self._sums = self._summed(recipe, w)
 
     def _summed(self, recipe: Recipe, w: Params) -> "Reduced | None":

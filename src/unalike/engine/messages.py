@@ -1,9 +1,10 @@
 """One message of each kind, from a recipe and the shapes of a model alone."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unalike import channel, rng
-from unalike.recipe import Recipe
+from unalike.algorithm import Algorithm
+from unalike.recipe import Recipe, Start
 from unalike.rng import Key
 from unalike.tree import Params, Tree
 
@@ -25,11 +26,22 @@ def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
     return Messages(down, algorithm.upload_like(down), wire(recipe, down), handed)
 
 
-def left(recipe: Recipe, w: Params) -> Params:
-    """What the stage after this one inherits, as it is before anybody trained: its form."""
+def left(algorithm: Algorithm, server: Any, key: Key, start: Start) -> Params | None:
+    """What a server leaves to a stage that starts so: the model, or as much of it as is shared."""
+    x: Params | None = server.x if start == "own" else algorithm.leaves(server, key)
+    return x
+
+
+def left_like(recipe: Recipe, w: Params, start: Start) -> Params:
+    """The same before anybody trained: its form."""
     algorithm, key = recipe.algorithm, rng.key(0)
-    found = algorithm.leaves(algorithm.server_init(w, key), key)
+    found = left(algorithm, algorithm.server_init(w, key), key, start)
     return w if found is None else found
+
+
+def completed(shared: Params, w: Params) -> Params:
+    """A whole model: what was shared, with the other leaves of ``w`` if that is not all."""
+    return shared if shared.keys() == w.keys() else {**w, **shared}
 
 
 def wire(recipe: Recipe, down: Tree) -> Tree:

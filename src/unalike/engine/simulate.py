@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unalike import rng, tree
 from unalike.engine import threads
-from unalike.engine.beginning import Beginning
+from unalike.engine.beginning import Beginning, begun
 from unalike.engine.calls import Calls
 from unalike.engine.capture import Capture
 from unalike.engine.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
@@ -81,7 +81,7 @@ class Simulation:
         exam: Exam = USUAL,
     ) -> None:
         """Moves the data to the device once."""
-        self.examples, self.rows, self.seed = examples, rows, seed
+        self.recipe, self.examples, self.rows, self.seed = recipe, examples, rows, seed
         self.engine, self.device, self.workers = engine, device, workers
         self.x, self.y = examples.x.to(device), examples.y.to(device)
         self.sizes = torch.from_numpy(np.diff(rows.start)[:n_clients])
@@ -105,11 +105,17 @@ class Simulation:
         self.begin(recipe, w)
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """Clients start with this recipe and model; their lists grow where it repeats rows."""
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
+        before = self.recipe.algorithm if onward else None
         self.recipe, self.w = recipe, tree.to(w, self.device)
         self.late: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
         # may wait until it is known what is wanted of them
@@ -130,7 +136,8 @@ class Simulation:
         self._at_once = min(AT_ONCE, max(fitting, self.workers))
         who = Foresight.of(recipe.schedule, self.clients.n, self.seed)
         self._next = Prepared(self._turns, who, self.device)
-        self.states.begin(Beginning(recipe, self.w, self.keys.init))
+        first = Beginning(recipe, self.w, self.keys.init)
+        begun(self.states, first, self.clients.n, before)
         self._examiner = None if self.federation is None else self._made_examiner(self.federation)
 
     def _made_examiner(self, federation: Federation) -> Examiner:

@@ -8,7 +8,7 @@ Clients are judged on all cores, so any number of threads may get at once; they 
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
@@ -25,6 +25,7 @@ from unalike.engine.shards import Place, Shards
 from unalike.tree import Tree
 
 Init = Callable[[Tensor], Tree]  # clients' states before their first round, stacked
+Change = Callable[[Tensor, Tree], Tree]  # the same from those that they had in the stage before
 
 
 class States(Protocol):
@@ -32,6 +33,13 @@ class States(Protocol):
 
     def begin(self, init: Init) -> None:
         """Forget everything: from here on clients start with ``init``."""
+        ...
+
+    def renew(self, init: Init, change: Change, groups: Sequence[Tensor]) -> None:
+        """The same, but clients start with what ``change`` makes of what they kept.
+
+        The groups are of neighbours, and all clients are in one of them.
+        """
         ...
 
     def get(self, ids: Tensor) -> Tree:
@@ -112,6 +120,19 @@ class InMemory:
         self.unsaved: set[int] = set()
         if self.shards is not None:
             self.shards.clear()
+
+    def renew(self, init: Init, change: Change, groups: Sequence[Tensor]) -> None:
+        """Rows of the new stage, in the order of the clients."""
+        rows: Tree | None = None
+        for ids in groups:
+            new = change(ids, self.get(ids))
+            if rows is None:
+                rows = tree.map(lambda x: x.new_empty((self.n, *x.shape[1:])), new)
+            here = slice(int(ids[0]), int(ids[-1]) + 1)
+            tree.map(lambda a, b, here=here: a[here].copy_(b), rows, new)
+        self.begin(init)
+        self.rows, self.like, self.at = rows, tree.row(rows, 0), np.arange(self.n)
+        self.ever, self.unsaved = set(range(self.n)), set(range(self.n))
 
     @property
     def trained(self) -> Tensor:
@@ -222,6 +243,14 @@ class OnDisk:
         self.like: Tree | None = None
         self.shards.clear()
         self.old: dict[int, Place | None] = {}
+
+    def renew(self, init: Init, change: Change, groups: Sequence[Tensor]) -> None:
+        """A file of each group."""
+        for ids in groups:
+            self.shards.write(ids.tolist(), change(ids, self.get(ids)))
+        places = self.shards.places
+        self.begin(init)
+        self.shards.places = places
 
     @property
     def trained(self) -> Tensor:

@@ -103,12 +103,19 @@ class Transport(Protocol):
         ...
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """A stage begins: clients forget what they kept and start with this recipe and model.
 
         Whoever builds the recipe elsewhere needs the number of the stage, and the model of the
-        one before, which its parts inherit from.
+        one before, which its parts inherit from. If clients go ``onward``, each starts with the
+        model that it was judged by at the end of the stage before, of which ``w`` has what was
+        shared.
         """
         ...
 
@@ -166,10 +173,15 @@ class Through:
         return self.inner.sums
 
     def begin(
-        self, recipe: Recipe, w: Params, stage: int = 0, inherited: Params | None = None
+        self,
+        recipe: Recipe,
+        w: Params,
+        stage: int = 0,
+        inherited: Params | None = None,
+        onward: bool = False,
     ) -> None:
         """As the inner transport."""
-        self.inner.begin(recipe, w, stage, inherited)
+        self.inner.begin(recipe, w, stage, inherited, onward)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """As the inner transport."""
