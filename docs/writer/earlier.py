@@ -1,10 +1,10 @@
 """Tables of docs/results whose runs began with Glorot's weights, from their own records."""
 
+from functools import partial
 from statistics import mean
 
-from unalike.compare.statistics.family import holm
-from unalike.compare.statistics.paired import paired
-from writer.results import Line, chance, difference, lines, spread, table
+from unalike.compare.statistics.paired import Paired, paired
+from writer.results import Line, chance, difference, lines, spread, table, together
 
 METHODS = {"fedavg": "FedAvg", "scaffold": "SCAFFOLD"}
 METHODS |= {"fedep": "FedEP, floor", "fedep-listing": "FedEP, listing"}
@@ -71,6 +71,10 @@ def fedep_mixed_skewed() -> str:
     return table(["", *SPLITS], rows)
 
 
+def _apart(ours: list[float], theirs: list[float], alpha: float) -> Paired:
+    return paired(ours, theirs, alpha=alpha)
+
+
 def lg_fedavg(data: str) -> str:
     """Rounds selected on validation rows."""
     printed = {
@@ -91,8 +95,7 @@ def lg_fedavg(data: str) -> str:
 
     own, new, worst = "local_accuracy_mean", "global_accuracy_mean", "local_accuracy_worst10"
     base, rows = of("FedAvg", own), list[list[str]]()
-    pairs = {n: paired(of(n, own), base) for n in found if n != "FedAvg"}
-    corrected = dict(zip(pairs, holm([d.p or 1.0 for d in pairs.values()]).p, strict=True))
+    pairs = together({n: partial(_apart, of(n, own), base) for n in found if n != "FedAvg"})
     digits = 2 if data == "mnist" else 1
     for label in found:
         theirs = printed.get(label, "– –").split()
@@ -100,7 +103,8 @@ def lg_fedavg(data: str) -> str:
         row.append(f"{100 * mean(of(label, worst)):.2f}")
         row += ["–", "–"]
         if label in pairs:
-            row[-2:] = [difference(pairs[label], digits), chance(float(corrected[label]))]
+            apart, p = pairs[label]
+            row[-2:] = [difference(apart, digits), chance(p)]
         sent = mean(of(label, "bytes")) / 1e9
         rows.append([*row, f"{sent:.1f} GB" if sent else "0"])
     head = ["method", "own test", "authors", "new test", "authors", "worst tenth"]

@@ -1,8 +1,10 @@
 """Tables of docs/results/fair-cross-silo.md: weights that follow the clients' losses."""
 
-from unalike.compare.statistics.family import holm
+from functools import partial
+
+from unalike.compare.statistics.paired import Paired
 from unalike.compare.statistics.reuse import resplit
-from writer.results import Line, against, chance, difference, runs, spread, table, value
+from writer.results import Line, against, chance, difference, runs, spread, table, together, value
 
 
 def whole(file: str, label: str) -> list[Line]:
@@ -20,25 +22,31 @@ def fair(
     titles: tuple[str, str] = ("AUROC %", "worst client"),
     baseline: str = "FedAvg",
 ) -> str:
-    """Fair weights, with intervals for fresh rows: a mean, and who has least."""
-    base, rows, raw = whole(file, baseline), list[list[str]](), list[float]()
+    """Fair weights, with intervals for fresh rows: a mean, and who has least.
+
+    The differences of a column are one family, in p and in intervals.
+    """
+    base = whole(file, baseline)
     labels = list(dict.fromkeys(x["label"] for x in runs(file) if "+ AAggFF" not in x["label"]))
     first = [n for n in dict.fromkeys((baseline, "FedAvg", "uniform")) if n in labels]
-    for label in [*first, *(n for n in labels if n not in first)]:
-        some, row = whole(file, label), [label]
-        for statistic in statistics:
-            of = value("local", metric, statistic)
-            row.append(spread([of(x) for x in some]))
-            found = against(some, base, of, resplit(0.2))
-            row.append("–" if label == baseline else difference(found))
-            if statistic == statistics[0] and label != baseline:
-                raw.append(found.p or 1.0)
-        rows.append(row)
-    for row, p in zip(rows[1:], holm(raw).p, strict=True):
-        row.append(chance(float(p)))
-    rows[0].append("–")
-    head = ["method", titles[0], f"difference to {baseline}", titles[1], "difference"]
-    return table([*head, "p of the mean"], rows)
+    order = [*first, *(n for n in labels if n not in first)]
+    rows = [[label] for label in order]
+    for statistic in statistics:
+        of = value("local", metric, statistic)
+        found = together(
+            {n: partial(against, whole(file, n), base, of, resplit(0.2)) for n in order[1:]}
+        )
+        for row in rows:
+            row.append(spread([of(x) for x in whole(file, row[0])]))
+            row += ["–", "–"] if row[0] == baseline else _claim(*found[row[0]])
+    head = ["method"]
+    for title in titles:
+        head += [title, f"difference to {baseline}", "p"]
+    return table(head, rows)
+
+
+def _claim(found: Paired, p: float) -> list[str]:
+    return [difference(found), chance(p)]
 
 
 def responses() -> str:

@@ -1,6 +1,6 @@
 """Tables of docs/results/lg-fedavg.md that come from comparisons."""
 
-from unalike.compare.statistics.reuse import resplit
+from unalike.compare.statistics.reuse import Reuse, resplit
 from writer.results import Line, against, best, difference, runs, spread, table, value
 
 
@@ -22,9 +22,12 @@ def mnist() -> str:
         lead = "–" if label == "FedAvg" else _lead(some, found["FedAvg"], "local", 0.1429)
         alone = _lead(some, found["local only"], "local", 0.1429) if label == "LG-FedAvg" else "–"
         fresh = spread([value("global")(x) for x in some])
-        rows.append([label, *told, f"{own}", lead, alone, fresh, f"{new}", str(len(some))])
+        there = against(some, found["FedAvg"], value("global"), Reuse(fixed=10_000))
+        strangers = "–" if label == "FedAvg" else difference(there)
+        seeds = str(len(some))
+        rows.append([label, *told, f"{own}", lead, alone, fresh, f"{new}", strangers, seeds])
     head = ["method", "own test", "*best on test*", "authors", "to FedAvg", "to training alone"]
-    return table([*head, "new test", "authors", "seeds"], rows)
+    return table([*head, "new test", "authors", "to FedAvg", "seeds"], rows)
 
 
 def cifar() -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from unalike.compare.statistics.family import holm
+from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.paired import Paired, paired
 from unalike.compare.statistics.reuse import Reuse
 
@@ -77,11 +79,29 @@ def best(section: str) -> Callable[[Line], float]:
     return lambda x: float(max(v for v in x["curve"][section] if v is not None))
 
 
-def against(some: list[Line], base: list[Line], of: Callable[..., float], reuse: Reuse) -> Paired:
+def against(
+    some: list[Line],
+    base: list[Line],
+    of: Callable[..., float],
+    reuse: Reuse,
+    alpha: float = ALPHA,
+) -> Paired:
     """Differences over the seeds that both have."""
     ours, theirs = ({x["seed"]: of(x) for x in group} for group in (some, base))
     seeds = sorted(ours.keys() & theirs.keys())
-    return paired([ours[s] for s in seeds], [theirs[s] for s in seeds], reuse=reuse)
+    return paired([ours[s] for s in seeds], [theirs[s] for s in seeds], reuse=reuse, alpha=alpha)
+
+
+def together(pairs: dict[str, Callable[[float], Paired]]) -> dict[str, tuple[Paired, float]]:
+    """Differences by name, of which each can be made at any level, corrected by Holm.
+
+    Of each its p and the interval that says the same about zero.
+    """
+    raw = {name: made(ALPHA).p for name, made in pairs.items()}
+    p, times = holm([1.0 if p is None else p for p in raw.values()])
+    return {
+        name: (made(ALPHA / times[i]), float(p[i])) for i, (name, made) in enumerate(pairs.items())
+    }
 
 
 def vae() -> str:

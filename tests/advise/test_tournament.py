@@ -11,7 +11,7 @@ from unalike.advise import tournament
 from unalike.advise.advice import finals
 from unalike.advise.entrants import PERSONAL, SHARED, Entrant, lineup
 from unalike.advise.pages import notes
-from unalike.advise.tournament import Outcome, Result, _better_half, play
+from unalike.advise.tournament import Outcome, Result, better_half, play
 from unalike.cli.advising import configuration
 from unalike.errors import ConfigError, DataError, RunError
 from unalike.run.build import federation
@@ -117,7 +117,7 @@ def test_two_seeds_decide_who_goes_on():
         for seed, score in enumerate(both)
     ]
     some = [Entrant(m, parse(RAW)) for m in scores]
-    kept = [e.name for e in _better_half(some, found, 0)]
+    kept = [e.name for e in better_half(some, found, 0)]
     assert kept == ["fedavg", "fedadam", "fedep"]  # the better half, and the baseline
     found.alive.append(kept)
     found.results += [Result(m, 1, 2, 0, 0.5, {}, "") for m in kept]

@@ -168,6 +168,22 @@ def test_the_papers_settings():
     assert {c.config.method.settings.get("a") for c in vae.cells} == {None, 0.1, 0.5, 0.9}
 
 
+def test_sources_selection_and_rivals_are_theirs_at_paper_scale():
+    """Who reports the best round on test rows gets that column, and only beside the last round."""
+    marked = {n for n in names() if preset(n, "paper").judging.best_on_test}
+    assert marked == {"lg-fedavg-mnist", "lg-fedavg-cifar", "fedaug"}
+    assert {preset(n, "paper").judging.round for n in marked} == {"last"}
+    assert {"FedCVAE", "FedCGAN"} <= set(preset("fedevg-mnist", "paper").labels)
+
+
+@pytest.mark.parametrize("name", [n for n in names() if n.startswith("superfed")])
+def test_what_is_not_as_in_the_text_is_said(name):
+    """Its rate falls by 1 % a round in the text and by 0.1 % in the released code."""
+    rates = {c.config.local.decay_rate for c in preset(name, "paper").cells}
+    assert rates == {0.999}
+    assert "1 %" in " ".join(text(name).partition("rounds =")[0].split())
+
+
 def test_samplers_reach_the_emd_they_are_named_after():
     """ll: 2f(1 - t/M), q: 2q - 2/M, ll_q: 2q - 2t/M with ten classes."""
     for cell in preset("emd-samplers", "paper").cells:

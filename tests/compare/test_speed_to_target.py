@@ -103,3 +103,29 @@ def test_ends_that_a_few_seeds_leave_open_are_not_written_out():
     line = replace(line, speed={"rounds": wide}, versus=versus)
     assert speeds(made, [line], "iid").rows[0][2].text == "1.50 [0.00, over 1000]"
     assert differences(made, [line], "iid").rows[0][4].text == "over 100"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "ends", "shown"),
+    [
+        (5, 5, (0.2, 0.8), "0.40 [0.20, 0.80]"),
+        (4, 5, (0.2, None), "≥ 0.40 [0.20, ∞)"),
+        (5, 3, (None, 0.8), "≤ 0.40 (0, 0.80]"),
+        (4, 3, (None, None), "≈ 0.40"),
+    ],
+)
+def test_ratios_of_what_missed_the_target_are_bounds(mine, theirs, ends, shown):
+    made = asked("ab")
+    whole = analyse(made, curves(records(made, CLEAR), {"a": 4.0, "b": 2.0}))
+    base = replace(whole.of("a")[0], speed={"rounds": Speed(theirs, 5, 3.0)})
+    line = replace(whole.of("b")[0], speed={"rounds": Speed(mine, 5, 3.0, 0.4, *ends, 0.5, "open")})
+    assert speeds(made, [base, line], "iid").rows[1][2].text == shown
+
+
+def test_a_ratio_that_is_not_one_does_not_read_as_one():
+    made = asked("ab")
+    whole = analyse(made, curves(records(made, CLEAR), {"a": 4.0, "b": 2.0}))
+    for ratio, shown in ((1.0015, "1.002"), (0.9961, "0.996"), (1.0, "1.00"), (1.006, "1.01")):
+        found = Speed(5, 5, 3.0, ratio, None, None, 0.01, "loss")
+        line = replace(whole.of("b")[0], speed={"rounds": found})
+        assert speeds(made, [line], "iid").rows[0][2].text == shown

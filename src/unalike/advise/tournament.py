@@ -188,7 +188,7 @@ def _climb(alive: list[Entrant], at: Field) -> None:
         at.outcome.alive.append([one.name for one in alive])
         for repetition in range(at.early):
             alive = _sweep(alive, at, number, repetition)
-        alive = _better_half(alive, at.outcome, number)
+        alive = better_half(alive, at.outcome, number)
     known = at.outcome.means(last - 1) if last else {}
     length = plan[max(last - 1, 0)]
     alive = [_tuned(one, at, length, known.get(one.name)) for one in alive]
@@ -284,7 +284,7 @@ def _settings(config: Config, folder: Path, rounds: int, seed: int, every: int) 
     return spaced(config.model_copy(update=update), every)
 
 
-def _better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
+def better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
     """The better half of each kind, and the baseline."""
     scores = outcome.means(rung)
     keep = {BASELINE}

@@ -37,8 +37,8 @@ class Speed(NamedTuple):
     of: int
     spent: float | None  # mean over the runs that reached it
     ratio: float | None = None  # to the baseline's, geometric mean over seeds
-    low: float | None = None  # of its interval, corrected
-    high: float | None = None
+    low: float | None = None  # of its interval, corrected; none if the baseline missed the target
+    high: float | None = None  # none if the method missed it
     p: float | None = None  # corrected
     outcome: Outcome | None = None  # a win is faster
 

@@ -121,13 +121,14 @@ def speeds(made: Comparison, lines: Sequence[Line], condition: str) -> Table:
     rows = []
     shown_as = {"rounds": _rounds, "bytes": size, "seconds": _seconds}
     kinds = [kind for kind in shown_as if kind in lines[0].speed]
+    base = next((line.speed for line in lines if line.label == made.baseline), {})
     for line in lines:
         cells = [words(line.label)]
         for kind in kinds:
             shown, found = shown_as[kind], line.speed[kind]
-            few = f" ({found.reached}/{found.of})" if found.reached < found.of else ""
-            spent = shown(found.spent)
-            cells += [spent._replace(mark=few), _ratio(found), Cell(found.p, probability(found.p))]
+            few = f" ({found.reached}/{found.of})" if _missed(found) else ""
+            spent, ratio = shown(found.spent), _ratio(found, _missed(base.get(kind)))
+            cells += [spent._replace(mark=few), ratio, Cell(found.p, probability(found.p))]
             cells.append(words(found.outcome) if found.outcome else EMPTY)
         rows.append(cells)
     columns = ["method", "rounds", "ratio", "p (Holm)", "result"]
@@ -172,15 +173,34 @@ def _least(value: float | None, name: str) -> Cell:
     return score(value, name)
 
 
-def _ratio(found: Speed) -> Cell:
+def _missed(found: Speed | None) -> bool:
+    """Whether the target was missed under some seed."""
+    return found is not None and found.reached < found.of
+
+
+def _ratio(found: Speed, missed: bool = False) -> Cell:
+    """A bound where one of both would have needed more than it had; ``missed`` by the baseline."""
     if found.ratio is None:
         return EMPTY
-    least = "≥ " if found.reached < found.of else ""  # who missed the target would need more
-    shown = f"{least}{written(found.ratio, 2)}"
-    if found.low is not None and found.high is not None:
-        high = written(found.high, 2) if found.high < MUCH else "over 1000"
-        shown += f" [{written(found.low, 2)}, {high}]"
+    bound = {(True, False): "≥ ", (False, True): "≤ ", (True, True): "≈ "}
+    shown = bound.get((_missed(found), missed), "") + _times(found.ratio)
+    if found.low is not None or found.high is not None:
+        low = "(0" if found.low is None else f"[{_times(found.low)}"
+        shown += f" {low}, {_highest(found.high)}"
     return Cell(found.ratio, shown)
+
+
+def _highest(high: float | None) -> str:
+    """The upper end of a ratio's interval."""
+    if high is None:
+        return "∞)"
+    return f"{_times(high)}]" if high < MUCH else "over 1000]"
+
+
+def _times(ratio: float) -> str:
+    """With two decimals, or one more where these alone would say that nothing differs."""
+    shown, exact = written(ratio, 2), written(ratio, 3)
+    return shown if shown != "1.00" or exact == "1.000" else exact
 
 
 def _rounds(spent: float | None) -> Cell:

@@ -250,8 +250,10 @@ def speed(made: Comparison) -> str:
     """What the speeds are, and what they claim."""
     return (
         f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds; less "
-        "is faster. A run that missed the target counts with all that it spent (≥), and a "
-        "method that missed it under any seed is never called faster."
+        "is faster. A run that missed the target counts with all that it spent, so that a ratio is "
+        "a bound (≥; ≤ where the baseline missed it; ≈ where both did) and its interval open on "
+        "that side; a method that missed it under any seed is never called faster. Speeds are "
+        "corrected over methods and conditions by themselves, apart from scores."
     )
 
 

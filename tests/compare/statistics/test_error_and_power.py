@@ -91,6 +91,21 @@ def test_fedavg_against_itself_is_recomputed_from_its_runs():
             assert [f"{f:.1f}" for f in found] == printed("same_method", name)
 
 
+@pytest.mark.parametrize(
+    ("copies", "rule"), [(1, "fresh rows"), pytest.param(1, "these rows", marks=pytest.mark.slow)]
+)
+def test_fedavg_is_told_apart_from_itself_by_speed_as_often_as_is_written(copies, rule):
+    """On five seeds; scores and speeds are families of their own, so either errs more than one."""
+    import same_speed
+
+    place = PLACE.parents[1] / "docs" / "results" / "same-speed.json"
+    runs = np.array(json.loads(place.read_text()))
+    found = same_speed.line(runs, copies, 5, rule)
+    assert found == printed("same_speed", f"one copy, 5 seeds, for {rule}")
+    alone = [float(part) for cell in found for part in cell.split(" / ")[:2]]
+    assert max(alone) <= 6
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("conditions", range(1, 10))

@@ -215,3 +215,11 @@ def test_a_real_difference_is_found():
     mine, theirs = shared + 0.02 + draw.normal(0, 0.002, 5), shared
     assert paired(mine, theirs).p < 0.001
     assert stats.ttest_ind(mine, theirs).pvalue > 0.3  # what pairing is for
+
+
+def test_an_interval_of_another_level_is_scipys_too():
+    """What is beside a corrected p has the level of its test."""
+    theirs = stats.ttest_rel(A, B).confidence_interval(1 - ALPHA / 4)
+    found = paired(A, B, alpha=ALPHA / 4)
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))
+    assert found.p == paired(A, B).p

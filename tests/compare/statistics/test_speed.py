@@ -54,3 +54,17 @@ def test_over_several_conditions_the_target_must_be_reached_on_all():
 def test_the_target_is_a_share_of_the_best():
     assert target(0.9) == pytest.approx(0.855)
     assert target(0.19, higher=False) == pytest.approx(0.2)
+
+
+def test_an_interval_is_open_towards_what_missed_the_target():
+    """The true ratio is beyond what was spent: as much as one likes above it, or below."""
+    method, baseline = ALL.copy(), ALL.copy()
+    method[0, 1, 3] = baseline[0, 0, 3] = False
+    whole, found = speeds(FAST, ALL, 0), speeds(FAST, method, 0)
+    assert (found.low[0, 1], np.isnan(found.high[0, 1])) == (whole.low[0, 1], True)
+    assert found.high[0, 2] == whole.high[0, 2]
+    found = speeds(FAST, baseline, 0)
+    assert np.isnan(found.low[0, 1:]).all()
+    assert found.high[0, 1:].tolist() == whole.high[0, 1:].tolist()
+    found = speeds(FAST, method & baseline, 0)
+    assert np.isnan([found.low[0, 1], found.high[0, 1]]).all()

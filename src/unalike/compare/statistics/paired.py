@@ -29,14 +29,18 @@ def paired(
     others: Sequence[float],
     test: Test = "t",
     reuse: Reuse | None = None,
+    alpha: float = ALPHA,
 ) -> Paired:
-    """Differences ``values - others``, which belong to the same seeds in the same order."""
+    """Differences ``values - others``, which belong to the same seeds in the same order.
+
+    The interval is of the level 1 - alpha: less than usual where several are to hold at once.
+    """
     x = np.array([others, values], float)[None]
     if x.shape[-1] < 2:
         mean = float((x[0, 1] - x[0, 0]).mean()) if x.shape[-1] else math.nan
         return Paired(x.shape[-1], mean, None, None, None, None)
     found, known = Values(x, Design(test, (reuse or Reuse(),))).against(0)
-    mean, half = float(known.mean[0, 1]), float(known.half()[0, 1])
+    mean, half = float(known.mean[0, 1]), float(known.half(alpha)[0, 1])
     s = math.sqrt(found.variance[0, 1])
     effect = mean / s if s else None
     return Paired(x.shape[-1], mean, mean - half, mean + half, float(known.p()[0, 1]), effect)

@@ -4,6 +4,8 @@ The logarithm of what was spent until the target is compared as scores are, so t
 and half as fast weigh the same. A run that never reaches the target has spent all it had, which is
 less than it would have needed: so nobody is called faster who missed the target under some seed,
 and nobody slower than a baseline that missed it. What would have been claimed so has no p either.
+For the same reason the interval of a ratio ends on one side only where one of both missed the
+target, and on neither where both did.
 """
 
 from typing import NamedTuple
@@ -22,8 +24,8 @@ class Speeds(NamedTuple):
     """By condition and method, shape (..., R, K) as claims have it; less than one is faster."""
 
     ratio: Array  # geometric mean over seeds
-    low: Array
-    high: Array
+    low: Array  # nan where the baseline missed the target: the ratio may be any less
+    high: Array  # nan where the method did: it may be any more
     p: Array  # corrected; nan where too few runs reached the target to claim what it speaks for
     outcome: NDArray[np.str_]
 
@@ -48,6 +50,7 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
         outcome = np.where((outcome == claim) & ~holds, "open", outcome)
     low, high = found.corrected_interval()
     ratio, low, high = (np.exp(a) for a in (found.known.mean, low, high))
+    low, high = np.where(theirs, low, np.nan), np.where(always, high, np.nan)
     p = np.where(outcome == found.outcome, found.corrected.p, np.nan)
     return Speeds(ratio, low, high, p, outcome)
 
