@@ -10,6 +10,7 @@ from rich.console import Console
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
 from unalike.report.grouping import grouping
+from unalike.report.html.figures import topology_figures
 from unalike.report.html.grouped import grouped
 from unalike.report.html.page import content
 from unalike.report.html.results import ledger
@@ -108,3 +109,26 @@ def test_astraea_says_what_its_augmentation_does(tmp_path: Path) -> None:
     found = read_json(place / "skew.json")["augmented"]
     assert 0 < found["unaltered"] < 1
     assert len(found["each"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        ({"name": "ring"}, ""),
+        ({"name": "gossip"}, "These are the neighbours of round 1; later ones have others. "),
+        (
+            {"name": "random", "redraw": 2, "link_loss": 0.1},
+            "These are the neighbours of round 1 and of these the links that are not lost; "
+            "later ones have others. ",
+        ),
+        (
+            {"name": "ring", "link_loss": 0.1},
+            "These are the links that are not lost in round 1. ",
+        ),
+    ],
+)
+def test_a_picture_of_a_graph_that_changes_says_so(topology: dict[str, Any], words: str) -> None:
+    counts = [[5, 1], [1, 5], [3, 3], [2, 4]]
+    one = Run(Path(), {"topology": topology}, data={"clients": 4, "counts": counts})
+    (found,) = topology_figures(Study(Path(), "run", "", "", [Place("a", "m", "p", 0, one)]))
+    assert f". {words}The darker" in found.caption
