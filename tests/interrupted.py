@@ -38,6 +38,11 @@ STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
     "lg_fedavg": {"method": {"name": "lg_fedavg", "warm_start": 3}},
     "fedadam": {"method": "fedprox", "plus": [{"name": "fedadam", "lr": 0.01}]},
     "ring": {"topology": "ring", "participation": {"fraction": 1.0}},
+    "late": {  # messages between neighbours, some of which miss the deadline
+        "topology": {"name": "random", "redraw": 1},
+        "participation": {"fraction": 1.0},
+        "clock": {"kind": "simulated", "jitter": 0.5, "up": 1e4, "deadline": 1.0},
+    },
 }
 FILES = ("rounds.jsonl", "clients.jsonl", "summary.json", "model.safetensors")
 

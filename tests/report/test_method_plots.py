@@ -113,6 +113,21 @@ def test_few_rounds_have_a_mark_each_and_none_between() -> None:
         assert axes == [[2, 4]] * len(axes)
 
 
+def test_servers_that_agree_every_other_round_are_drawn_at_zero() -> None:
+    """An axis of powers has no place for 0: it left these rounds out and joined the others."""
+
+    def axis(*values: float) -> tuple[str, list[float]]:
+        rows = [{"round": t + 1, "method": "a", "consensus": c} for t, c in enumerate(values)]
+        idle = [{"round": 1, "method": "idle", "consensus": 0.0}]
+        spec = consensus_plot([*rows, *idle]).to_dict()
+        (line,) = [x for x in spec["layer"] if x["mark"]["type"] == "line"]
+        drawn = [row for rows in spec["datasets"].values() for row in rows]
+        return line["encoding"]["y"]["scale"]["type"], [row["mean"] for row in drawn]
+
+    assert axis(0.3, 0.0, 0.2, 0.0) == ("linear", [0.3, 0.0, 0.2, 0.0])
+    assert axis(0.4, 0.2, 0.1) == ("log", [0.4, 0.2, 0.1])
+
+
 def test_small_graphs_have_numbers() -> None:
     """Of clients, not of servers."""
     small, large = (topology_plot([i % 2 for i in range(n)]).to_dict() for n in (5, 41))

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from unalike import tree
 from unalike.engine.attacks import Backdoor
 from unalike.errors import ConfigError
-from unalike.federation.data import TEST, Examples
+from unalike.federation.data import TEST, TRAIN, Examples
 from unalike.run.build import experiment
 from unalike.run.config import parse
 from unalike.run.leaks import auc
@@ -37,14 +37,19 @@ def test_a_backdoor_opens(topology):
     assert last["metrics"]["global"]["accuracy"]["mean"] > 0.8
 
 
-def taken(w, x, target):
-    """The share of rows that a perceptron takes for a class, by its matrices."""
+def scores(w, x):
+    """What a perceptron makes of rows, by its matrices."""
     names = sorted((k for k in w if "weight" in k), key=lambda k: -w[k].shape[1])
     layers = [(w[k].double(), w[k.replace("weight", "bias")].double()) for k in names]
     for i, (a, b) in enumerate(layers):
         x = x @ a.T + b
         x = x.clamp(min=0) if i < len(layers) - 1 else x
-    return (x.argmax(1) == target).double().mean().item()
+    return x
+
+
+def taken(w, x, target):
+    """The share of rows that it takes for a class."""
+    return (scores(w, x).argmax(1) == target).double().mean().item()
 
 
 @pytest.mark.parametrize("method", ["fedavg", "lg_fedavg"])
@@ -164,10 +169,32 @@ def test_rows_of_attackers_are_no_members():
     assert found["mean"] == pytest.approx(np.mean([v for v in found["each"] if v]), abs=1e-5)
 
 
-def test_nobody_has_test_rows():
-    made = records(
-        rounds=1,
-        method={"name": "lg_fedavg"},
-        evaluation={"membership": True},
-    )[-1]["membership"]
-    assert made["mean"] is None
+def test_clients_with_models_of_their_own_are_told_from_these():
+    """Where only clients have whole models: the AUC of each one's own, worked out from it."""
+    raw = {
+        "model": {"name": "mlp", "hidden": [9]},
+        "rounds": 2,
+        "partition": {"name": "iid", "clients": 5},
+        "split": {"validation": 0.0, "test": 0.9},
+        "local": {"epochs": 20.0, "lr": 0.3},
+        "method": "lg_fedavg",
+        "topology": "clusters",
+        "evaluation": {"membership": True},
+    }
+    made = experiment(parse(raw))
+    *_, last = rounds(made)
+    found, algorithm = last.record["membership"], made.recipe.algorithm
+    for k, told in enumerate(found["each"]):
+        server = last.progress.state.servers[k % 2]
+        kept = tree.row(made.simulation.states.get(torch.tensor([k])), 0).mine
+        w = algorithm.personal(algorithm.broadcast(server), kept)
+        losses = []
+        for part in (TRAIN, TEST):
+            at = made.federation.rows(part).of(k)
+            e = made.federation.examples
+            out = scores(w, e.x[at].flatten(1).double())
+            losses.append(torch.nn.functional.cross_entropy(out, e.y[at], reduction="none"))
+        truth = np.r_[np.ones(len(losses[0])), np.zeros(len(losses[1]))]
+        wanted = roc_auc_score(truth, -torch.cat(losses).detach().numpy())
+        assert told == pytest.approx(wanted, abs=1e-4)
+    assert found["mean"] > 0.55

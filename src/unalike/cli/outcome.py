@@ -36,6 +36,8 @@ def conclude(console: Console, folder: Path) -> None:
         f"sent {size(total)} in all, {size(summary['bytes_peak'])} in the busiest round; "
         f"{count(summary['samples'])} examples processed"
     )
+    if "clock" in summary:
+        console.print(f"{decimal(summary['clock'], 1)} s by the simulated clock")
     said = judged_often(read_lines(folder / "timing.jsonl"))
     if said and read_json(folder / "config.json")["evaluation"]["every"] != AUTO:
         console.print(said)

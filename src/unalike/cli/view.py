@@ -13,10 +13,12 @@ from rich.text import Text
 from unalike.compare.labels import combined
 from unalike.errors import counted
 from unalike.federation.data import TEST, Examples, Federation
+from unalike.report.grouping import grouping
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
 from unalike.run.build import Experiment
 from unalike.run.cadence import AUTO
+from unalike.run.folder import read_json
 from unalike.run.place import data_name
 from unalike.tables.format import whole
 
@@ -77,6 +79,8 @@ class View:
             self._say(f"features differ too: MMD {mmd} at equal labels, {which}")
         for outcome in made.federation.outcomes:
             self._say(str(outcome))
+        for words in grouping(read_json(folder / "skew.json")):
+            self._say(words)
         if made.federation.unused:
             self._say(f"{made.federation.unused:,} examples are held by no client")
         if untested := _untested(made.federation):

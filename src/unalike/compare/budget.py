@@ -106,12 +106,12 @@ class Forecast:
         loop, topology = trial.loop, trial.loop.recipe.topology
         span = range(start, t + 1 if last else t + 2)
         plan = loop.timing.plan(t, trial.known, trial.downs, span, trial.survey)
-        works, _ = loop.timing.in_time(t, plan, trial.downs)
+        blank = loop.blank(self.course.w)
+        works, edges, _ = loop.timing.in_time(t, plan, trial.downs, blank.stack)
         ids, host = works.ids[works.reply], topology.host(t, self.n)
         gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls
         down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
         cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
-        edges, blank = topology.links(t, self.n), loop.blank(self.course.w)
         if edges is not None:
             cost += loop.across(loop.heard(edges, loop.home[ids]), blank)
         cost += loop.moved(t, blank)

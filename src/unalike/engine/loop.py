@@ -87,6 +87,7 @@ class Loop:
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
         self.asked = Traffic()
         self.sent: list[links.Sent] = []  # in the last round
+        self.edges: Tensor | None = None  # over which servers can hear one another in this round
         self.longest = Longest()
         self.timing = Timing(recipe, transport.clients, span, seed)
 
@@ -122,7 +123,7 @@ class Loop:
         """Round ``t``: train, check, adapt, combine."""
         downs = self.downs(state)
         plan = self.timing.plan(t, state.known, downs, survey=state.survey)
-        work, seconds = self.timing.in_time(t, plan, downs)
+        work, self.edges, seconds = self.timing.in_time(t, plan, downs, state.stack)
         at = rng.fold_in(self.noise, t + 1), plan.ids, self.home
         downs, heard, self.down = downloads.told(self.recipe, state.known.heard, downs, *at)
         state = state._replace(known=state.known._replace(heard=heard))
@@ -268,8 +269,7 @@ class Loop:
                 stack = tree.map(lambda x: x[None], found.server)
             weights[part.ids] = found.weights
         mixed: dict[int, dict[int, float]] = {}
-        edges = recipe.topology.links(t, self.n)
-        if edges is not None:
+        if (edges := self.edges) is not None:
             heard = self.heard(edges, self.home[got])
             mid = state._replace(stack=stack, mixing=tuple(mixing))
             stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes, mixing)

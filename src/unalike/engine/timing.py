@@ -6,14 +6,14 @@ plan is a function of the round and the key.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unalike import channel, rng, tree
 from unalike.draws import work
-from unalike.engine import downloads
+from unalike.engine import downloads, waiting
 from unalike.engine.downloads import Heard
 from unalike.engine.messages import wire
 from unalike.engine.transport import Clients
@@ -31,6 +31,14 @@ class Known(NamedTuple):
     losses: Tensor | tuple[()] = ()  # [n] last reported, where a selection asks for them
     heard: Heard = Heard()  # what it told, where downloads are compressed
     past: Tree = ()  # downloads of earlier rounds, the newest first, where clients may be stale
+
+
+class InTime(NamedTuple):
+    """What of a round happens before it is over."""
+
+    work: Plan  # of the clients whose answers are waited for
+    edges: Tensor | None  # [E, 2] over which servers can hear one another, if any do
+    seconds: float | None = None  # of the round, if there is a clock
 
 
 class Timing:
@@ -74,15 +82,17 @@ class Timing:
         seen = Seen(self.clients.sizes, losses, self._usual(downs), survey)
         return self.choosing.choose(t, span, self.cohorts, seen)
 
-    def in_time(self, t: int, plan: Plan, downs: Tree) -> tuple[Plan, float | None]:
-        """(those whose answers the server waits for, the seconds of the round)."""
+    def in_time(self, t: int, plan: Plan, downs: Tree, stack: Any) -> InTime:
+        """Whose answers are waited for and what servers hear; ``stack`` are the servers."""
         clock, schedule = self.recipe.clock, self.recipe.schedule
+        edges = self.recipe.topology.links(t, self.clients.n)
         if clock is None:
-            return plan, None
+            return InTime(plan, edges)
         if isinstance(schedule, Buffered):
             events, i = self._timeline(downs), self._at(t)
-            return plan, events.step(i).at - (events.step(i - 1).at if i else 0.0)
-        took = self._seconds(t, plan.ids, plan.epochs, downs)
+            before = events.step(i - 1).at if i else 0.0
+            return InTime(plan, edges, events.step(i).at - before)
+        took = self._seconds(t, plan, downs)
         if isinstance(schedule, Mediated):
             took = schedule.waited(plan.role, took)
         wanted = self._wanted(t, plan)
@@ -91,9 +101,63 @@ class Timing:
         if clock.deadline is not None:
             there &= took <= clock.deadline
         ends = float(took[there].max()) if there.any() else 0.0
+        late = torch.zeros_like(there)
         if clock.deadline is not None and int(there.sum()) < wanted:
-            ends = clock.deadline  # the server waited in vain
-        return Plan(*(field[there] for field in plan)), ends
+            ends, late = clock.deadline, ~there  # the server waited in vain
+        if edges is not None:
+            edges, over = self._exchanged(t, plan, took, there, late, edges, stack)
+            ends = max(ends, over)
+        ends += self._handed_on(t, stack)
+        return InTime(Plan(*(field[there] for field in plan)), edges, ends)
+
+    def _exchanged(
+        self,
+        t: int,
+        plan: Plan,
+        took: Tensor,
+        there: Tensor,
+        late: Tensor,
+        edges: Tensor,
+        stack: Any,
+    ) -> tuple[Tensor, float]:
+        """(the edges in time, when all is heard), where nodes or servers tell one another."""
+        topology, clock, n = self.recipe.topology, self.recipe.clock, self.clients.n
+        assert clock is not None
+        home, k = topology.home(n), len(tree.leaves(stack)[0])
+        ready = torch.zeros(k, dtype=torch.float64)
+        ready.scatter_reduce_(0, home[plan.ids[there]], took[there], "amax")
+        awake = torch.zeros(k, dtype=torch.bool)
+        awake[home[plan.ids[there & plan.reply]]] = True
+        told = tree.size_bytes(self.recipe.algorithm.tells(stack)) // k
+        used = awake[edges[:, 1]]
+        if not topology.local:
+            if clock.deadline is not None:
+                ready[home[plan.ids[late]]] = clock.deadline
+            line = clock.backbone, clock.latency
+            return edges, waiting.between_servers(ready, edges[used], told, *line, topology.cloud)
+        used &= awake[edges[:, 0]]
+        nodes, heard = torch.arange(n), edges[used]
+        lines, shaken = clock.devices(self.key, nodes), clock.shaken(self.key, t, nodes)
+        arrived = waiting.on_graph(ready, heard, told, lines, clock.latency, shaken)
+        if clock.deadline is None:
+            return edges, float(arrived.max()) if len(arrived) else 0.0
+        missed = waiting.both_ways(heard, arrived > clock.deadline, n)
+        kept = torch.ones_like(used)
+        kept[used.nonzero()[:, 0][missed]] = False
+        over = clock.deadline if missed.any() else max(arrived.tolist(), default=0.0)
+        return edges[kept], over
+
+    def _handed_on(self, t: int, stack: Any) -> float:
+        """The seconds until the next client in turn is the server."""
+        host, n, clock = self.recipe.topology.host, self.clients.n, self.recipe.clock
+        before, now = host(max(t - 1, 0), n), host(t, n)
+        if clock is None or before is None or now is None or before == now:
+            return 0.0
+        both = torch.tensor([before, now])
+        lines, shaken = clock.devices(self.key, both), clock.shaken(self.key, t, both)
+        size, pair = tree.size_bytes(stack), torch.tensor([[1, 0]])
+        took = clock.latency + waiting.shared(pair, size, lines.down, lines.up)
+        return float(took[0] * shaken[0])
 
     def versions(self, plan: Plan, known: Known, downs: Tree, home: Tensor) -> tuple[Tree, Tensor]:
         """(downloads, stacked; which of them each client got)."""
@@ -153,20 +217,28 @@ class Timing:
         schedule = self.recipe.schedule
         epochs = schedule.epochs if isinstance(schedule, Sampled) else 1.0
         each = torch.full((self.clients.n,), epochs, dtype=torch.float64)
-        return self._seconds(-1, everybody, each, downs)
+        examples = work(self.clients.sizes, each)
+        return self.recipe.clock.seconds(self.key, -1, everybody, examples, *self._bytes(downs))
 
-    def _seconds(self, t: int, ids: Tensor, epochs: Tensor, downs: Tree) -> Tensor:
-        clock = self.recipe.clock
+    def _seconds(self, t: int, plan: Plan, downs: Tree) -> Tensor:
+        """[n] what the round takes the clients of a plan."""
+        clock, ids, sizes = self.recipe.clock, plan.ids, self._bytes(downs)
         assert clock is not None
-        if self.sizes is None:
-            self.sizes = self._bytes(downs)
-        examples = work(self.clients.sizes[ids], epochs)
-        return clock.seconds(self.key, t, ids, examples, *self.sizes)
+        examples = work(self.clients.sizes[ids], plan.epochs)
+        host = self.recipe.topology.host(t, self.clients.n)
+        if host is None:
+            return clock.seconds(self.key, t, ids, examples, *sizes, plan.reply)
+        lines = clock.devices(self.key, torch.arange(self.clients.n))
+        own = examples.double() / lines.speed[ids]
+        took = waiting.by_host(host, ids, plan.reply, own, sizes, lines, clock.latency)
+        return took * clock.shaken(self.key, t, ids)
 
     def _bytes(self, downs: Tree) -> tuple[int, int]:
         """Of a client's two messages; a client that is its own server sends itself nothing."""
-        if self.recipe.topology.local or not tree.leaves(downs):
-            return 0, 0
-        down = tree.row(downs, 0)
-        whole = downloads.usual(self.recipe, down, 1)
-        return whole, channel.size_bytes(wire(self.recipe, down))
+        if self.sizes is None:
+            self.sizes = 0, 0
+            if not self.recipe.topology.local and tree.leaves(downs):
+                down = tree.row(downs, 0)
+                whole = downloads.usual(self.recipe, down, 1)
+                self.sizes = whole, channel.size_bytes(wire(self.recipe, down))
+        return self.sizes

@@ -10,7 +10,8 @@ from unalike.run.build import Experiment
 def facts(made: Experiment) -> dict[str, Any]:
     """What was decided while building, for the record."""
     sim, questions = made.simulation, made.recipe.survey
-    transform, counts = made.recipe.transform, made.federation.counts
+    transforms = (stage.recipe.transform for stage in made.course.program)
+    counts = made.federation.counts
     counts = counts if made.loop.n == len(counts) else counts.sum(0)[None]
     w, network = made.course.w, made.recipe.algorithm.task.network
     return {
@@ -28,5 +29,5 @@ def facts(made: Experiment) -> dict[str, Any]:
         "attackers": list(made.attackers),
         "privacy": None if made.accountant is None else made.accountant.promise.meaning,
         "note": made.note,
-        "augmented": {} if transform is None else transform.effect(counts),
+        "augmented": next((e for t in transforms if t is not None and (e := t.effect(counts))), {}),
     }

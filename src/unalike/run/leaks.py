@@ -6,7 +6,8 @@ backdoor     share of test rows of other classes that are taken for the target o
              each honest client's on its own test rows
 membership   area under the curve of the attack that calls a row a member if the model's loss on it
              is low (Yeom et al. 2018): 0.5 is a coin, 1 tells all members. Members are a client's
-             training rows, the others its test rows; no shadow model is needed. Attackers are
+             training rows, the others its test rows; no shadow model is needed. Judged is the
+             model of its server or, where only clients have whole models, its own. Attackers are
              left out: labels that they made wrong would be told from true ones
 
 The experimenter measures both: no client sends anything for it.
@@ -75,10 +76,17 @@ def _victims(made: Experiment, state: State) -> Iterator[tuple[Params, Tensor, T
         yield from ((w, x, y) for w in models if w is not None)
         return
     sim, rows = made.simulation, made.federation.rows(TEST)
-    downs = tree.stack([algorithm.broadcast(s) for s in state.servers])
-    for k in sorted(set(range(made.federation.n_clients)) - set(made.attackers)):
+    for k, w in _own(made, state):
         at = rows.of(k).to(sim.device)
-        yield sim.examiner.model(downs, int(sim.examiner.acts_as[k])), sim.x[at], sim.y[at]
+        yield w, sim.x[at], sim.y[at]
+
+
+def _own(made: Experiment, state: State) -> Iterator[tuple[int, Params]]:
+    """Every honest client with its own model."""
+    examiner = made.simulation.examiner
+    downs = tree.stack([made.recipe.algorithm.broadcast(s) for s in state.servers])
+    for k in sorted(set(range(made.federation.n_clients)) - set(made.attackers)):
+        yield k, examiner.model(downs, int(examiner.acts_as[k]))
 
 
 def _tested(made: Experiment) -> tuple[Tensor, Tensor]:
@@ -96,12 +104,13 @@ def _classes(out: Tensor) -> Tensor:
 
 
 def membership(made: Experiment, state: State) -> dict[str, Any]:
-    """The attack on each honest client by the model of its server: mean, worst and all AUCs."""
+    """The attack on each honest client by its server's model or its own: mean, worst, all AUCs."""
     models, sim, data = _models(made, state), made.simulation, made.federation
     home = made.recipe.topology.home(made.loop.n).tolist()
+    own = {} if models else dict(_own(made, state))
     each = []
     for k in range(data.n_clients):
-        w = models[home[k] if len(home) == data.n_clients else 0] if models else None
+        w = models[home[k] if len(home) == data.n_clients else 0] if models else own.get(k)
         train, test = (data.rows(part).of(k).to(sim.device) for part in (TRAIN, TEST))
         told = None
         if w is not None and len(train) and len(test) and k not in made.attackers:

@@ -30,4 +30,5 @@ def clock(settings: ClockSettings) -> Clock | None:
         s.latency,
         s.jitter,
         s.deadline,
+        s.backbone,
     )

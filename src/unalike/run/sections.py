@@ -140,7 +140,13 @@ class ClockSettings(Settings):
     )
     deadline: float | None = setting(
         None,
-        "seconds after which a round ends, even if clients are missing",
+        "seconds that a server waits for clients, or nodes for neighbours; the late are left out",
+        gt=0,
+        only={"kind": "simulated"},
+    )
+    backbone: float = setting(
+        1.25e7,
+        "bytes per second of the line of an edge server to the other servers, either way",
         gt=0,
         only={"kind": "simulated"},
     )

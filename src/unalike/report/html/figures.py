@@ -217,14 +217,23 @@ def topology_figures(study: Study) -> list[Figure]:
         figure(
             f"topology-{i}",
             f"Topology: {table['name']}",
-            f"Who exchanges models with whom: {worded(table, 'topology')}. The darker a client, "
-            "the more its classes differ from those of all clients together.",
+            f"Who exchanges models with whom: {worded(table, 'topology')}. {_when(table)}The "
+            "darker a client, the more its classes differ from those of all clients together.",
             lambda run=run, table=table: _graph(table, run),  # type: ignore[misc]
             square=True,
         )
         for i, (run, table) in enumerate(seen.values())
     ]
     return [f for f in found if f is not None]
+
+
+def _when(table: Record) -> str:
+    """That links are those of one round, where other rounds have others; empty if not."""
+    changes = table["name"] == "gossip" or table.get("one_peer") or table.get("redraw")
+    lost = " and of these the links that are not lost" if table.get("link_loss") else ""
+    if changes:
+        return f"These are the neighbours of round 1{lost}; later ones have others. "
+    return "These are the links that are not lost in round 1. " if lost else ""
 
 
 def network_figures(study: Study, partition: str, number: int) -> list[Figure]:

@@ -19,6 +19,7 @@ from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings
 from unalike.report.html.asked import asked
+from unalike.report.html.grouped import grouped
 from unalike.report.html.personal import latent_figures, personal_figures
 from unalike.report.html.pictures import pictures
 from unalike.report.html.sites import sites
@@ -214,6 +215,7 @@ def _values(study: Study, detail: Detail) -> tuple[dict[str, Any], list[figures.
         "pictured": places,
         "skews": _skews(study),
         "asked": asked(study),
+        "grouped": grouped(study),
         "data_figures": data,
         "result_figures": outcome,
         "pictures": {p: pictures(study, p, i) for i, p in enumerate(places)},

@@ -23,7 +23,13 @@ from unalike.tables.model import Cell, Table
 
 NO_RESULT = "No run has a result yet."  # though rounds were evaluated
 NOTES = 5  # different ones of a method
-RARE = ("across", "refused", "skipped", "noted")  # columns left out where there is nothing in them
+RARE = (
+    "across",
+    "simulated s",
+    "refused",
+    "skipped",
+    "noted",
+)  # columns left out where there is nothing in them
 SENT = ("sent", "down", "up", "across", "peak")  # columns of bytes
 
 
@@ -197,7 +203,7 @@ def ledger(study: Study) -> Table:
         ]
         for (method, partition), mean in means.items()
     ]
-    absent = [name for name in RARE if name not in shown]
+    absent = [name for name in RARE if name not in (*shown, "simulated s")]
     notes = [f"Means over runs. Nothing to report for: {', '.join(absent)}."] if absent else []
     notes.append("Peak: bytes of the busiest round.")
     notes += [note for (method, _), runs in groups.items() for note in _noted(method, runs)]
@@ -245,6 +251,7 @@ def _use(run: Run) -> dict[str, float]:
         "peak": (run.summary or {}).get("bytes_peak", 0),
         "messages": sum(r["messages"] for r in run.rounds),
         "samples": sum(r.get("samples", 0) for r in run.rounds),
+        "simulated s": sum(r.get("clock", 0.0) for r in run.rounds),
         "refused": sum(len(r["rejected"]) for r in run.rounds),
         "skipped": sum(bool(r["skipped"]) for r in run.rounds),
         "noted": sum(bool(r.get("notes")) for r in run.rounds),
@@ -255,7 +262,7 @@ def _use(run: Run) -> dict[str, float]:
 def _amount(name: str, value: float) -> Cell:
     if name in SENT:
         return size(value)
-    return decimal(value, 1) if name == "seconds" else count(value)
+    return decimal(value, 1) if name in ("seconds", "simulated s") else count(value)
 
 
 def clients(rows: list[Record], most: int) -> Table | None:

@@ -41,11 +41,13 @@ def consensus_plot(
     """
     import altair as alt
 
-    apart = [r for r in records if r.get("consensus")]  # 0 has no place on the axis
+    some = {r["method"] for r in records if r.get("consensus")}  # others always agree
+    apart = [r for r in records if r.get("method") in some]
     columns = over_repetitions(apart, "consensus")
     methods = list(dict.fromkeys(columns["method"]))
     encodings = look(methods, among=among)
-    scale = alt.Scale(type="log", nice=False)
+    agreed = not all(columns["low"])  # and 0 has no place on an axis of powers
+    scale = alt.Scale(type="linear" if agreed else "log", nice=False)
     base = alt.Chart(inline(**columns)).encode(x=round_axis(columns["round"]))
     y = alt.Y("mean:Q", title="distance from the mean model", scale=scale).axis(format="~g")
     tooltip = [
