@@ -59,7 +59,7 @@ class _Leaving(Silent):
 
 def methods_in(file: str) -> list[str]:
     """The classes of a file that are methods and made there."""
-    code = own_code.run("method", file)
+    code = own_code.run("method.file", file)
     found = [
         name
         for name, value in vars(code).items()

@@ -12,7 +12,7 @@ from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb, format_list
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from unalike.errors import ConfigError, OwnCodeError, UnalikeError
 
@@ -22,36 +22,48 @@ _NOT_OWN = (  # folders in which no code of the user's lies
 )
 
 
-def load(key: str, file: str, attribute: str) -> Any:
-    """Run the file and take what it defines; ``key`` is the table that names both."""
-    if not callable(found := getattr(run(key, file), attribute, None)):
+class Named(NamedTuple):
+    """The settings in which a file and what it defines are named, which may be the same one."""
+
+    file: str
+    attribute: str
+
+
+def table(key: str) -> Named:
+    """Those of a table with a key for each."""
+    return Named(f"{key}.file", f"{key}.attribute")
+
+
+def load(keys: Named, file: str, attribute: str) -> Any:
+    """Run the file and take what it defines."""
+    if not callable(found := getattr(run(keys.file, file), attribute, None)):
         raise ConfigError(
-            f"'{Path(file)}' has no function or class '{attribute}'; set {key}.attribute to its "
-            "name."
+            f"'{Path(file)}' has no function or class '{attribute}'; name one that it has in "
+            f"{keys.attribute}."
         )
     return found
 
 
 def run(key: str, file: str) -> ModuleType:
-    """Run the file, as a module of its own."""
+    """Run the file, which the setting ``key`` names, as a module of its own."""
     path = Path(file)
     if not path.is_file():
-        raise ConfigError(f"{key}.file names '{path}', which does not exist in '{Path.cwd()}'.")
+        raise ConfigError(f"{key} names '{path}', which does not exist in '{Path.cwd()}'.")
     # Under a name of its own, since a file may be called like a module that others import.
     spec = spec_from_file_location(f"_own_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"{key}.file '{path}' is not a Python file (.py).")
+        raise ConfigError(f"{key} '{path}' is not a Python file (.py).")
     code = module_from_spec(spec)
     sys.modules[spec.name] = code  # where dataclasses look up annotations
     try:
         with staying():  # paths of a configuration count from where it was started
             spec.loader.exec_module(code)
         if sys.stdout is not None and sys.stdout.closed:
-            raise ConfigError(f"{key}.file '{path}' closes the standard output; leave it open.")
+            raise ConfigError(f"{key} '{path}' closes the standard output; leave it open.")
     except (UnalikeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit is no way to end somebody else's program
-        raise ConfigError(f"{key}.file '{path}' fails when it is run: {reason(error)}.") from error
+        raise ConfigError(f"{key} '{path}' fails when it is run: {reason(error)}.") from error
     return code
 
 

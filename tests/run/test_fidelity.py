@@ -180,13 +180,21 @@ def test_an_extractor_of_ones_own(tmp_path):
                 "evaluation": {"fidelity": True, "extractor": "nowhere.py:f"},
                 "method": {"name": "fedcvae"},
             },
-            "names 'nowhere.py', which does not exist",
+            "evaluation.extractor names 'nowhere.py', which does not exist",
         ),
     ],
 )
 def test_what_cannot_be_measured(raw, message):
     with pytest.raises(ConfigError, match=message):
         records(**raw)
+
+
+def test_a_function_that_a_file_does_not_have(tmp_path):
+    (tmp_path / "own.py").write_text("def moments(x):\n    return x\n")
+    with pytest.raises(
+        ConfigError, match=r"'means'; name one that it has in evaluation\.extractor\."
+    ):
+        extractor(f"{tmp_path / 'own.py'}:means")
 
 
 def test_a_name_without_a_function():

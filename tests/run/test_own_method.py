@@ -94,7 +94,7 @@ def test_it_is_compared(place: Path, unalike: Unalike):
     ("changes", "named"),
     [
         ("method.file=none.py", "method.file names 'none.py', which does not exist"),
-        ("method.attribute=Power2", "has no function or class 'Power2'; set method.attribute"),
+        ("method.attribute=Power2", "'Power2'; name one that it has in method.attribute."),
         ("method.attribute=NoMethod", "must be a class made from unalike.extend.Method"),
         ("method.settings={exponent=-1.0}", "'method.settings.exponent' must be"),
         ("method.settings={power=2}", "unknown PowerMethod setting 'power': valid names are"),

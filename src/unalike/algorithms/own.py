@@ -20,7 +20,7 @@ class OwnMethod(Method):
 
     def load(self) -> type[Method]:
         """Run the file and take the class."""
-        found = own_code.load("method", self.file, self.attribute)
+        found = own_code.load(own_code.table("method"), self.file, self.attribute)
         if not (isinstance(found, type) and issubclass(found, Method)):
             raise ConfigError(
                 f"'{self.attribute}' of '{self.file}' must be a class made from "

@@ -29,7 +29,8 @@ class OwnModel(Model):
         """Run the file and call what it defines."""
         from torch import nn
 
-        make, path = own_code.load("model", self.file, self.attribute), Path(self.file)
+        make = own_code.load(own_code.table("model"), self.file, self.attribute)
+        path = Path(self.file)
         try:
             made = make(shape, classes)
         except TypeError as error:

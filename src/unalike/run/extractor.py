@@ -25,7 +25,8 @@ def extractor(named: str) -> Extractor:
     file, attribute = apart(named)
     if file == INCEPTION:
         return Inception(Path(attribute).expanduser())
-    found: Extractor = own_code.load("evaluation.extractor", file, attribute)
+    keys = own_code.Named("evaluation.extractor", "evaluation.extractor")
+    found: Extractor = own_code.load(keys, file, attribute)
     return found
 
 
