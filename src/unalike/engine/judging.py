@@ -1,13 +1,12 @@
 """What both sides of an evaluation do: outputs of a model on many rows, verdicts put together."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unalike.engine.pooling import Pooling
+from unalike.engine.quick import quick
 from unalike.metrics.calibration import Reliability, pool
 from unalike.network import Network
 from unalike.tasks import Judged, Task
@@ -65,12 +64,11 @@ def outputs(
     within a layer.
     """
     size, cpu = at_once(task.network, x.device), x.device.type == "cpu"
-    quick = Pooling if cpu and not task.network.dense else nullcontext
     if cpu and not task.network.batch_dependent:
         size = min(size, SOME)
 
     def said(piece: slice | Tensor) -> Tensor:
-        with torch.no_grad(), quick():  # a thread says so for itself
+        with torch.no_grad(), quick(x.device):  # a thread says so for itself
             if isinstance(piece, slice):
                 return task.outputs(w, x[piece], noise[piece])
             return task.outputs(w, x.index_select(0, piece), noise.index_select(0, piece))
