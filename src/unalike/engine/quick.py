@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 WIDE = 4  # channels from which copies pay
+MAXIMA = (torch.max_pool2d, F.max_pool2d)  # modules call the second
 
 
 class Quick(TorchFunctionMode):
@@ -33,7 +34,7 @@ class Quick(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Any call of PyTorch; two are computed in another way if they fit."""
-        if func is torch.max_pool2d and args and _wide(args[0]):
+        if func in MAXIMA and args and _wide(args[0]):
             last = args[0].contiguous(memory_format=torch.channels_last)
             return func(last, *args[1:], **(kwargs or {})).contiguous()
         if func is F.linear and not kwargs and products() and _plain(*args[:2]):

@@ -58,7 +58,7 @@ def summarise_all(
     for name, v in named.items():
         _check(v, m)
         alike.setdefault(np.isnan(v).tobytes(), []).append(name)
-    found = {}
+    found: dict[str, Spread] = {}
     for names in alike.values():
         defined = ~np.isnan(named[names[0]])
         rows = np.stack([named[name][defined] for name in names])
