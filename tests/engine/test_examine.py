@@ -319,7 +319,8 @@ def test_neither_side_reaches_into_the_other() -> None:
     pure = {"judging", "line", "landscape"}  # which know neither rows nor transports
     assert imports("evaluate") <= {"loop", "course", "transport", *pure}
     assert imports("examine") <= {*pure, "probe"}
-    assert set().union(*map(imports, pure)) == set()
+    assert set().union(*map(imports, pure)) <= {"quick"}  # how a processor computes
+    assert imports("quick") == set()
 
 
 def test_only_verdicts_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,3 +354,35 @@ NAN_ROW = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, float("nan"), 0], [0, 0, flo
 def test_bad_rows_are_named(changes, message):
     with pytest.raises(DataError, match=message):
         per_client(**rows_with(**changes))
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+@pytest.mark.parametrize("seed", range(4))
+def test_areas_are_counted_pair_by_pair(monkeypatch, seed, most):
+    """All pairs of a positive and a negative, halves for ties: integers, so the same bits."""
+    monkeypatch.setattr(auroc_module, "MANY", most)
+    monkeypatch.setattr(auroc_module, "PAIRS_AT_ONCE", 500)
+    logits, labels, owner, clients = draw(seed, n=300, ties=True, dtype=torch.float32)
+    logits = logits - logits.logsumexp(1, keepdim=True)  # a class is scored by its probability
+    zero = torch.zeros(len(logits), dtype=torch.float64)
+    for order in (torch.arange(300), torch.argsort(owner, stable=True)):
+        given = logits[order], zero, labels[order], owner[order]
+        found = auroc_module.one_vs_rest_auroc(*given, clients)
+        for k in range(clients):
+            rows, areas = owner == k, []
+            for c in range(logits.shape[1]):
+                score, positive = logits[rows, c], labels[rows] == c
+                gap = score[positive][:, None] - score[~positive]
+                if gap.numel():
+                    areas.append(float(2 * (gap > 0).sum() + (gap == 0).sum()) / (2 * gap.numel()))
+            assert found[k] == sum(areas) / len(areas) if areas else found[k].isnan()
+
+
+def test_binary_areas_are_counted_pair_by_pair():
+    score = torch.tensor([0.5, 0.5, 0.5, -1.0, 2.0, 0.5, 3.0, 3.0])
+    positive = torch.tensor([1, 0, 1, 0, 0, 1, 1, 1])
+    owner = torch.tensor([0, 0, 0, 0, 0, 1, 1, 3])
+    found = auroc_module.binary_auroc(score, positive, owner, 5)
+    # client 0: positives 0.5 and 0.5 against 0.5 (tie), -1 (win) and 2 (loss)
+    assert found[0] == 0.5
+    assert found[1:].isnan().all()  # no negatives, no rows, no negatives, no rows

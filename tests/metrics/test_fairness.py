@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from unalike.errors import DataError
-from unalike.metrics.fairness import gini, summarise
+from unalike.metrics.fairness import gini, summarise, summarise_all
 
 VALUES = np.array([0.9, 0.5, 0.8, 0.7, 0.6])
 
@@ -120,3 +120,46 @@ def test_groups_bound_the_mean(clients):
 def test_bad_input_is_named(values, sizes, message):
     with pytest.raises(DataError, match=message):
         summarise(values, sizes)
+
+
+def alone(v, m, higher):
+    """One metric by NumPy's own functions."""
+    undefined, (v, m) = int(np.isnan(v).sum()), (a[~np.isnan(v)] for a in (v, m))
+    if not len(v):
+        return {"clients": 0, "undefined": undefined}
+    k, order = max(1, len(v) // 10), np.lexsort((m, v))
+    groups = [np.average(v[g], weights=m[g]) for g in (order[:k], order[-k:])]
+    worst, best = groups if higher else groups[::-1]
+    return {
+        "clients": len(v),
+        "undefined": undefined,
+        "mean": v.mean(),
+        "weighted_mean": np.average(v, weights=m),
+        "std": v.std(),
+        "median": np.median(v),
+        "min": v.min(),
+        "max": v.max(),
+        "worst10": worst,
+        "best10": best,
+        "parity_gap": groups[1] - groups[0],
+        "gini": gini(v),
+    }
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 20, 137, 1000])
+def test_many_metrics_at_once_are_each_to_the_last_bit(n):
+    drawn = np.random.default_rng(n)
+    sizes = drawn.integers(1, 50, n)
+    metrics = {name: drawn.random(n) for name in ("accuracy", "loss", "f1")}
+    metrics["auroc"] = np.where(drawn.random(n) < 0.3, np.nan, drawn.random(n))
+    metrics["ece"] = np.where(np.isnan(metrics["auroc"]), np.nan, np.round(drawn.random(n), 1))
+    metrics["mce"] = np.full(n, np.nan)
+    metrics["top5"] = np.ones(n)
+    found = summarise_all(metrics, sizes, lambda name: name != "loss")
+    assert list(found) == list(metrics)
+    for name, values in metrics.items():
+        wanted = alone(values, sizes, name != "loss")
+        got = found[name].as_dict()
+        assert {k: got[k] for k in wanted} == wanted
+        assert all(type(v) in (int, float) for v in got.values())
+        assert summarise(values, sizes, name != "loss").as_dict() == pytest.approx(got, nan_ok=True)

@@ -32,21 +32,47 @@ def built(*changes: dict[str, Any]) -> Experiment:
 
 
 @pytest.mark.parametrize(
-    ("trained", "tested", "every"),
+    ("trained", "tested", "weights", "every"),
     [
-        (100, 100, 1),  # a round trains as many rows as an evaluation tests
-        (100, 101, 3),  # 202 of 1102 passes: less than a fifth
-        (4_200, 28_000, 18),
-        (100, 7_500, 200),  # 15,000 passes beside 60,000
-        (0, 50, 400),  # less than a row a round
+        (400, 100, 54_000, 1),  # a row costs 1.4 * 164 / 110 = 2.09 passes: 209 beside 1,200
+        (700, 300, 199_210, 1),  # everybody on an ordinary split: 509 beside 2,100 is 19.5 %
+        (700, 300, 7_850, 2),  # the same of a small model: 775 beside 2,100 would be 27 %
+        (4_201, 27_990, 199_210, 16),
+        (4_201, 27_990, 7_850, 23),
+        (100, 7_500, 54_000, 209),  # 15,655 passes beside 62,700
+        (0, 50, 54_000, 418),  # less than a row a round
     ],
 )
-def test_a_fifth_of_both(trained: float, tested: float, every: int) -> None:
-    assert Work(trained, tested).every == every
+def test_a_fifth_of_both(trained: float, tested: float, weights: int, every: int) -> None:
+    work = Work(trained, tested, weights)
+    assert work.every == every
+    spent = tested * work.cost / max(3 * trained, 1)  # in rounds
+    assert spent / (spent + every) <= 0.2 + 1e-9
+    assert every == 1 or spent / (spent + every - 1) > 0.2
+
+
+def test_small_models_pay_for_what_is_not_products() -> None:
+    costs = [Work(1, 1, weights).cost for weights in (0, 8_000, 50_000, 200_000, 10**9)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] == pytest.approx(2.75)
+    assert costs[-1] == pytest.approx(1.4, rel=1e-3)
+
+
+def test_five_or_more_and_no_more_than_are_paid_for() -> None:
+    for rounds in range(1, 300):
+        for every in (1, 2, 3, 7, 16, 18, 40, 500):
+            found = within(every, rounds)
+            judged = -(-rounds // found)
+            assert judged >= min(rounds, 5)
+            if found > every:
+                assert -(-rounds // every) > 1.1 * rounds / every
+            if rounds // every > 5 and found >= every:
+                assert judged <= 1.1 * rounds / every
 
 
 @pytest.mark.parametrize(
-    ("every", "rounds", "found"), [(9, 1000, 9), (9, 41, 8), (9, 10, 2), (9, 9, 1), (1, 100, 1)]
+    ("every", "rounds", "found"),
+    [(9, 1000, 9), (9, 41, 9), (16, 41, 9), (9, 10, 2), (9, 9, 2), (9, 8, 1), (16, 100, 17)],
 )
 def test_never_fewer_than_five(every: int, rounds: int, found: int) -> None:
     assert within(every, rounds) == found
@@ -57,12 +83,12 @@ def test_counted_by_hand() -> None:
     made = built()
     sizes = {k: int(made.federation.sizes(k)[:20].sum()) for k in range(3)}
     assert sum(sizes.values()) == 1797
-    assert made.cadence.every == 4  # 12 would leave 23 rounds with two evaluations
+    assert made.cadence.every == 5  # 16 would leave 23 rounds with two evaluations
     assert made.cadence.why == (
         "an evaluation tests 540 rows and a round trains 126; a run has 5 evaluations or more"
     )
     long = built({"rounds": 100})
-    assert long.cadence == Cadence(12, "an evaluation tests 540 rows and a round trains 126")
+    assert long.cadence == Cadence(17, "an evaluation tests 540 rows and a round trains 126")
 
 
 @pytest.mark.parametrize(
@@ -84,10 +110,13 @@ def test_models_are_counted(change: dict[str, Any], tested: int) -> None:
     assert made.cadence.why.startswith(said), made.cadence.why
 
 
-def test_everybody_on_ordinary_splits_means_every_round() -> None:
-    assert experiment(parse(ALL)).cadence.every == 1
+def test_everybody_on_ordinary_splits() -> None:
+    """A fifth for products; what else a tested row costs is more for a small model."""
+    assert experiment(parse(ALL)).cadence.every == 2
+    large = {"model": {"name": "mlp", "hidden": [400, 400]}, "participation": {"fraction": 1.0}}
+    assert built(large).cadence.every == 1
     pooled = {"method": {"name": "pooled"}}
-    assert built(pooled).cadence.every == 1  # all rows train, whoever takes part
+    assert built(pooled).cadence.every == 2  # all rows train, whoever takes part
 
 
 def test_a_number_stays() -> None:
@@ -107,7 +136,7 @@ def test_what_it_may_be(wrong: Any) -> None:
 def test_compared_runs_share_one() -> None:
     auto, own = parse({"rounds": 40}), parse({"rounds": 40, "evaluation": {"every": 3}})
     assert spaced(auto, 5).evaluation.every == 5
-    assert spaced(auto, 30).evaluation.every == 8
+    assert spaced(auto, 30).evaluation.every == 8  # of 40
     assert spaced(auto, 0) is auto
     assert spaced(own, 5) is own
 
@@ -115,9 +144,9 @@ def test_compared_runs_share_one() -> None:
 def test_the_run_says_so_and_a_resumed_one_does_the_same(tmp_path: Path) -> None:
     whole = start(parse({**FEW, "run": {"folder": str(tmp_path / "whole")}}))
     judged = [r["round"] for r in read_lines(whole / "rounds.jsonl") if r["metrics"]]
-    assert judged == [4, 8, 12, 16, 20, 23]
+    assert judged == [5, 10, 15, 20, 23]
     facts = read_json(whole / "skew.json")
-    assert facts["evaluated_every"] == 4
+    assert facts["evaluated_every"] == 5
     assert "tests 540 rows" in facts["evaluated_because"]
     assert read_json(whole / "config.json")["evaluation"]["every"] == "auto"
 
@@ -171,3 +200,27 @@ def test_what_is_counted_goes_through_models(
     monkeypatch.setattr(Classification, "outputs", outputs)
     made.evaluator(progress.state)
     assert f"an evaluation tests {sum(seen):,} rows" in made.cadence.why
+
+
+def test_an_evaluation_goes_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have the cores; helpers of the main thread would be waited for within operations."""
+    import torch
+
+    from unalike.run.rounds import rounds
+
+    made = built({"rounds": 2}, {"engine": {"kind": "sequential", "workers": 2}})
+    seen, real = list[int](), Classification.measure
+
+    def measure(self: Any, *args: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return real(self, *args)
+
+    monkeypatch.setattr(Classification, "measure", measure)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert [step.judged is not None for step in rounds(made)] == [True, True]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {1}

@@ -21,7 +21,7 @@ from unalike.engine.line import chosen
 from unalike.engine.loop import State
 from unalike.metrics.calibration import Reliability
 from unalike.metrics.catalogue import SECTIONS, higher
-from unalike.metrics.fairness import summarise
+from unalike.metrics.fairness import summarise_all
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
@@ -182,9 +182,6 @@ def _bins(diagram: Reliability) -> dict[str, list[float]]:
 
 
 def _spread(metrics: dict[str, Tensor]) -> dict[str, dict[str, float]]:
-    sizes = metrics["n"].numpy()
-    return {
-        name: summarise(values.numpy(), sizes, higher_is_better=higher(name)).as_dict()
-        for name, values in metrics.items()
-        if name != "n"
-    }
+    values = {name: v.numpy() for name, v in metrics.items() if name != "n"}
+    spreads = summarise_all(values, metrics["n"].numpy(), higher)
+    return {name: spread.as_dict() for name, spread in spreads.items()}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unalike.engine.quick import quick
 from unalike.metrics.calibration import Reliability, pool
 from unalike.network import Network
 from unalike.tasks import Judged, Task
@@ -67,8 +68,10 @@ def outputs(
         size = min(size, SOME)
 
     def said(piece: slice | Tensor) -> Tensor:
-        with torch.no_grad():  # which a thread says for itself
-            return task.outputs(w, x[piece], noise[piece])
+        with torch.no_grad(), quick(x.device):  # a thread says so for itself
+            if isinstance(piece, slice):
+                return task.outputs(w, x[piece], noise[piece])
+            return task.outputs(w, x.index_select(0, piece), noise.index_select(0, piece))
 
     pieces: list[Any] = [slice(i, i + size) for i in range(0, max(len(x), 1), size)]
     if rows is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unalike.metrics.segments import segment_mean, segment_sum
 
+MANY = 1 << 20  # (client, class) pairs up to which all are counted, those without rows as well
 PAIRS_AT_ONCE = 1 << 21  # (row, class) pairs sorted together: about 250 MB of temporary arrays
 
 
@@ -33,21 +34,28 @@ def one_vs_rest_auroc(
     """
     classes = logits.shape[1]
     rows = torch.bincount(owner, minlength=n_clients)
-    by_owner = torch.argsort(owner)
-    first = rows.cumsum(0) - rows
+    by_owner = None if bool((owner[1:] >= owner[:-1]).all()) else torch.argsort(owner)
+    first, flat = rows.cumsum(0) - rows, logits.reshape(-1)
 
-    cell, positives = torch.unique(owner * classes + labels, return_counts=True)
+    positives = torch.bincount(owner * classes + labels) if n_clients * classes <= MANY else None
+    if positives is None:
+        cell, positives = torch.unique(owner * classes + labels, return_counts=True)
+    else:
+        cell = positives.nonzero()[:, 0]
+        positives = positives[cell]
     cell = cell[positives < rows[cell // classes]]
     areas = []
     for part in _chunks(cell, rows[cell // classes]):
-        client = part // classes
-        segment = torch.repeat_interleave(rows[client])
-        ends = rows[client].cumsum(0)
-        offset = torch.arange(len(segment), device=cell.device) - (ends - rows[client])[segment]
-        row = by_owner[first[client][segment] + offset]
-        wanted = (part % classes)[segment]
-        score = logits[row, wanted].double() - normaliser[row]
-        areas.append(_areas(segment, _ordinal(score), labels[row] == wanted, len(part)))
+        client, size = part // classes, rows[part // classes]
+        segment = torch.repeat_interleave(size)
+        row = torch.arange(len(segment), device=cell.device)
+        row += (first[client] - size.cumsum(0) + size).index_select(0, segment)
+        row = row if by_owner is None else by_owner.index_select(0, row)
+        wanted = (part % classes).index_select(0, segment)
+        score = flat.index_select(0, row * classes + wanted).double()
+        score -= normaliser.index_select(0, row)
+        positive = labels.index_select(0, row) == wanted
+        areas.append(_areas(segment, _ordinal(score), positive, len(part)))
     if not areas:
         return torch.full((n_clients,), torch.nan, dtype=torch.float64, device=logits.device)
     return segment_mean(torch.cat(areas), cell // classes, n_clients)
@@ -77,16 +85,30 @@ def _ascending(key: Tensor) -> Tensor:
 
 
 def _areas(segment: Tensor, rank: Tensor, positive: Tensor, n_segments: int) -> Tensor:
-    """The area of each segment; segment, rank and label share one integer, so one sort does all."""
-    key = _ascending((segment << 33) + (rank << 1) + positive)
-    tied, size = torch.unique_consecutive(key >> 1, return_counts=True)
-    segment = tied >> 32
-    reached = torch.cumsum(key & 1, 0)[size.cumsum(0) - 1]
-    pos = torch.diff(reached, prepend=reached.new_zeros(1))
-    neg = size - pos
+    """The area of each segment; segment, rank and label share one integer, so one sort does all.
 
-    all_pos = segment_sum(pos, segment, n_segments)
-    all_neg = segment_sum(neg, segment, n_segments)
-    below = neg.cumsum(0) - neg - (all_neg.cumsum(0) - all_neg)[segment]
-    twice_wins = segment_sum(pos * (2 * below + neg), segment, n_segments)
+    Of equal scores negatives come first, so before a positive are all negatives that it beats or
+    ties with. Those that it ties with are looked for only where a positive follows on an equal one.
+    """
+    key = _ascending((segment << 33) + (rank << 1) + positive)
+    place = (key & 1).nonzero()[:, 0]
+    own = key[place]
+    reached = place - torch.arange(len(place), device=place.device)  # negatives up to here, of all
+    rows, all_pos = (torch.bincount(i, minlength=n_segments) for i in (segment, own >> 33))
+    all_neg = rows - all_pos
+    before = all_neg.cumsum(0) - all_neg
+    twice_wins = 2 * (_sums(reached, all_pos) - all_pos * before)
+
+    ahead = key[(place - 1).clamp(min=0)]
+    tied = own[ahead == own - 1]  # one of each score that positives and negatives share
+    if len(tied):
+        first, middle, last = (torch.searchsorted(key, tied + i) for i in (-1, 0, 1))
+        ties = (middle - first) * (last - middle)
+        twice_wins -= segment_sum(ties, tied >> 33, n_segments)
     return twice_wins.double() / (2 * all_pos * all_neg)
+
+
+def _sums(values: Tensor, sizes: Tensor) -> Tensor:
+    """The sum of as many values as each size says, one after the other."""
+    total, end = values.cumsum(0), sizes.cumsum(0)
+    return torch.diff(torch.cat([total.new_zeros(1), total])[end], prepend=total.new_zeros(1))

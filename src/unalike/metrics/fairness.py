@@ -1,6 +1,7 @@
 """How evenly a metric is spread over the clients."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +28,7 @@ class Spread:
 
     def as_dict(self) -> dict[str, float]:
         """The fields by name, as a run's record stores them."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def summarise(values: ArrayLike, sizes: ArrayLike, higher_is_better: bool = True) -> Spread:
@@ -41,32 +42,57 @@ def summarise(values: ArrayLike, sizes: ArrayLike, higher_is_better: bool = True
         sizes: Test examples of each client.
         higher_is_better: False for a loss, whose worst clients have the largest values.
     """
-    v, m = np.asarray(values, float), np.asarray(sizes, float)
-    _check(v, m)
-    defined = ~np.isnan(v)
-    undefined = int(np.count_nonzero(~defined))
-    v, m = v[defined], m[defined]
-    n = len(v)
-    if n == 0:
-        return Spread(0, undefined, *[float("nan")] * 10)
+    return summarise_all({"": values}, sizes, lambda _: higher_is_better)[""]
 
+
+def summarise_all(
+    metrics: Mapping[str, ArrayLike], sizes: ArrayLike, higher: Callable[[str], bool]
+) -> dict[str, Spread]:
+    """``summarise`` of many metrics of the same clients, in a few calls for all of them.
+
+    ``higher`` says of each name whether a large value is a good one.
+    """
+    m = np.asarray(sizes, float)
+    named = {name: np.asarray(values, float) for name, values in metrics.items()}
+    alike: dict[bytes, list[str]] = {}  # metrics that are defined for the same clients
+    for name, v in named.items():
+        _check(v, m)
+        alike.setdefault(np.isnan(v).tobytes(), []).append(name)
+    found: dict[str, Spread] = {}
+    for names in alike.values():
+        defined = ~np.isnan(named[names[0]])
+        rows = np.stack([named[name][defined] for name in names])
+        spreads = _spreads(rows, m[defined], len(m) - rows.shape[1], [*map(higher, names)])
+        found |= dict(zip(names, spreads, strict=True))
+    return {name: found[name] for name in named}
+
+
+def _spreads(
+    v: NDArray[np.float64], m: NDArray[np.float64], undefined: int, higher: list[bool]
+) -> Iterator[Spread]:
+    """Of each row of values, one for each client."""
+    n = v.shape[1]
+    if n == 0:
+        yield from [Spread(0, undefined, *[float("nan")] * 10)] * len(v)
+        return
     k = max(1, n // 10)
-    order = np.lexsort((m, v))
-    low, high = (float(np.average(v[g], weights=m[g])) for g in (order[:k], order[-k:]))
-    return Spread(
-        clients=n,
-        undefined=undefined,
-        mean=float(v.mean()),
-        weighted_mean=float(np.average(v, weights=m)),
-        std=float(v.std()),
-        median=float(np.median(v)),
-        min=float(v.min()),
-        max=float(v.max()),
-        worst10=low if higher_is_better else high,
-        best10=high if higher_is_better else low,
-        parity_gap=high - low,
-        gini=gini(v),
+    sizes = np.broadcast_to(m, v.shape)
+    order = np.lexsort((sizes, v))
+    ascending, weights = (np.take_along_axis(a, order, 1) for a in (v, sizes))
+    low, high = (_weighted(ascending[:, g], weights[:, g]) for g in (slice(k), slice(-k, None)))
+    columns = (
+        *(v.mean(1), _weighted(v, sizes), v.std(1), np.median(v, 1), v.min(1), v.max(1)),
+        *(np.where(higher, low, high), np.where(higher, high, low), high - low),
+        [_gini(row) for row in ascending],
     )
+    for row in zip(*columns, strict=True):
+        yield Spread(n, undefined, *map(float, row))
+
+
+def _weighted(v: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weighted mean of each row."""
+    mean: NDArray[np.float64] = (v * weights).sum(1) / weights.sum(1)
+    return mean
 
 
 def gini(values: ArrayLike) -> float:
@@ -75,7 +101,11 @@ def gini(values: ArrayLike) -> float:
     G = sum_i (2i - N - 1) v_(i) / (N sum v), the v_(i) ascending. All zeros are equal, hence 0;
     with negative values the coefficient has no meaning and is NaN.
     """
-    v = np.sort(np.asarray(values, float))
+    return _gini(np.sort(np.asarray(values, float)))
+
+
+def _gini(v: NDArray[np.float64]) -> float:
+    """Of ascending values."""
     n = len(v)
     if n == 0 or v[0] < 0:
         return float("nan")

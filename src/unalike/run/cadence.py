@@ -13,9 +13,13 @@ from unalike.run.config import Config
 
 AUTO = "auto"
 PASSES = 3  # forward passes that a step on a row costs: one, and a backward pass worth two
-COST = 2.0  # forward passes that testing a row costs, its metrics included; measured, see 0080
+# How many forward passes of a compiled step testing a row costs, its metrics included: LARGE where
+# products are all there is, and what else is done to a row is worth the products of so many weights
+# when it is TESTED or TRAINED. Measured, see 0091.
+LARGE, TESTED, TRAINED = 1.4, 110_000, 56_000
 SHARE = 4  # times as much as on evaluation is spent on training: a fifth of both
 FEWEST = 5  # evaluations of a run that has so many rounds
+SPARE = 0.1  # evaluations beyond what is paid for
 
 
 class Cadence(NamedTuple):
@@ -33,27 +37,35 @@ class Work(NamedTuple):
 
     trained: float  # rows of a round, as often as its epochs go over them
     tested: float  # rows that go through a model, as often as they do
+    weights: int = 0  # of a model
+
+    @property
+    def cost(self) -> float:
+        """How many forward passes of training a tested row is worth; more for small models."""
+        return LARGE * (self.weights + TESTED) / (self.weights + TRAINED)
 
     @property
     def every(self) -> int:
-        """Rounds that pay for an evaluation, however few a run has.
-
-        One is due in every round that trains as many rows as it tests: with all clients on ordinary
-        splits, where it takes a fifth to a third of the time.
-        """
-        if self.tested <= self.trained:
-            return 1
-        due = SHARE * COST * self.tested / max(PASSES * self.trained, 1.0)
+        """Rounds that pay for an evaluation, however few a run has."""
+        due = SHARE * self.cost * self.tested / max(PASSES * self.trained, 1.0)
         return max(1, math.ceil(due - 1e-9))
 
 
 def within(every: int, rounds: int) -> int:
     """As often, but so that a run of so many rounds has five evaluations.
 
-    >>> within(9, 100), within(9, 41), within(9, 8)
-    (9, 8, 1)
+    The one after the last round comes beside the others. Where these are few, so that it would be
+    more than a tenth beyond what is paid for, there is one less, and they are spread evenly.
+
+    >>> within(9, 100), within(16, 100), within(16, 41), within(9, 8)
+    (9, 17, 9, 1)
     """
-    return min(every, max(1, rounds // FEWEST))
+    sparsest = max(1, (rounds - 1) // (FEWEST - 1))
+    every = min(every, sparsest)
+    judged = math.ceil(rounds / every)
+    if judged * every <= (1 + SPARE) * rounds:
+        return every
+    return min(math.ceil(rounds / max(judged - 1, FEWEST)), sparsest)
 
 
 def spaced(config: Config, every: int) -> Config:

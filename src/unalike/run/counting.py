@@ -16,7 +16,8 @@ def work(config: Config, data: Federation, draft: Draft, last: Recipe, w: Params
     n = draft.n_clients
     every = float(data.sizes(TRAIN)[: data.n_clients].sum())
     trained = every * draft.epochs * draft.participation.invited(n) / n
-    return Work(trained, _tested(config, data, draft, last, w))
+    weights = sum(x.numel() for x in tree.leaves(last.algorithm.task.weights(w)))
+    return Work(trained, _tested(config, data, draft, last, w), weights)
 
 
 def _tested(config: Config, data: Federation, draft: Draft, last: Recipe, w: Params) -> float:

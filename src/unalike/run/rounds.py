@@ -60,7 +60,7 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
         judged, trained = None, time.perf_counter()
         if (t + 1) % every == 0 or t + 1 in last:
             when, drawn = f"the evaluation of round {t + 1}", states()
-            with blamed(named(made.config), when):
+            with blamed(named(made.config), when), made.simulation.lone():
                 judged = made.evaluator(progress.state)
             if made.engine != DEPLOYED:  # there others judge, and a network's threads may draw
                 refuse_draws(drawn, made.recipe.algorithm.task.network.seeds_global, when)
