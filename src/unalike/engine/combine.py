@@ -32,7 +32,8 @@ def exchanged(
     """
     told = recipe.algorithm.tells(servers)
     if recipe.copies is None:
-        means = combine(spared(told, servers.x), heard, weights)
+        told = spared(told, servers.x)
+        means = combine(told, heard, weights)
         return recipe.algorithm.hears(servers, means), copies, None
     copies, sizes = recipe.copies.told(told, copies, at, key)
     means = combine(tree.map(torch.clone, copies), heard, weights)

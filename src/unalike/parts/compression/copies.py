@@ -57,8 +57,11 @@ class Copies:
 
     def size(self, told: Tree) -> int:
         """The bytes of a usual message: one of random numbers, in the form of one node's."""
-        like = tree.map(lambda x: rng.uniform(rng.key(0), x.numel()).reshape(x.shape).to(x), told)
-        return channel.size_bytes(channel.wire_like(self.members, like))
+
+        def drawn(x: Tensor) -> Tensor:
+            return rng.uniform(rng.key(0), x.numel()).reshape(x.shape).to(x.dtype)
+
+        return channel.size_bytes(channel.wire_like(self.members, tree.map(drawn, told)))
 
     def _message(self, missing: Tree, key: Key) -> tuple[Tree, Tree]:
         """(a node's message, what its neighbours read in it)."""
