@@ -11,7 +11,6 @@ from federations import (
     Played,
     composed,
     distance,
-    kept_by,
     network_task,
     play,
     same,
@@ -378,37 +377,7 @@ def test_on_a_large_sparse_graph() -> None:
     np.testing.assert_allclose(models(found), x, rtol=1e-6, atol=1e-9)
 
 
-# -- with others ---------------------------------------------------------------------------------
-
-BESIDE: dict[str, dict[str, Any]] = {
-    "fedprox": {"mu": 2.0},
-    "scaffold": {},
-    "fedadam": {},
-    "aaggff_s": {},
-    "superfed_mm": {"start": 0.0},
-    "superfed_lm": {"start": 0.0},
-    "lg_fedavg": {},
-    "feddisco": {},
-}
-
-
-@pytest.mark.parametrize("name", ["topk", "eight_bit"])
-@pytest.mark.parametrize("beside", BESIDE)
-def test_each_part_acts(beside: str, name: str) -> None:
-    """Whatever is left out, the result is another one."""
-    task, data = network_task("still", torch.float64)
-
-    def run(*methods: Any) -> tuple[Any, Any]:
-        played = play(composed(task, data, *methods, topology=Ring(), opt=Sgd(0.2)), data, 3)
-        return played.states[-1].stack.x, kept_by(played.simulation)
-
-    other = (beside, BESIDE[beside])
-    both, alone, plain = run(other, named(name)), run(named(name)), run(other)
-    assert all(bool(v.isfinite().all()) for v in tree.leaves(both))
-    assert distance(both[0], plain[0]) > 1e-6
-    if both[0].keys() == alone[0].keys():  # or the other one shares less
-        assert distance(both[0], alone[0]) > 1e-6
-
+# -- refusals --------------------------------------------------------------------------------------
 
 SOME = "none may be missed; "
 
