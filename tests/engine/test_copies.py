@@ -33,7 +33,7 @@ from unalike.parts.compression.copies import Copies
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Late
-from unalike.parts.topology import Complete, Decentralized, Exponential, Ring, Topology
+from unalike.parts.topology import Complete, Exponential, Ring, Topology
 from unalike.recipe import Decay
 from unalike.run.build import experiment
 from unalike.run.config import parse
@@ -41,6 +41,7 @@ from unalike.tree import Params
 
 N = 188  # weights of the perceptron, in six leaves
 KITE = Given(((0, 1), (1, 2), (2, 3), (3, 1), (3, 4)), weights="metropolis")  # degrees 1 3 2 3 1
+LARGE = Random("regular", degree=4, weights="metropolis")
 ETA = 0.25
 METHODS = ["topk", "random_mask", "stc", "eight_bit", "sign"]
 SETTINGS: dict[str, dict[str, Any]] = {"topk": {"share": 0.1}, "stc": {"share": 0.05}}
@@ -109,15 +110,16 @@ def to_bytes(v: np.ndarray) -> np.ndarray:
         (("eight_bit", {"rounding": "nearest", "consensus_step": 0.7}), to_bytes, 0.7),
     ],
 )
-def test_oracle_on_an_irregular_graph(method: Any, code: Any, gamma: float) -> None:
-    """Five nodes, twenty numbers, six rounds of the equations at the head of the file."""
-    minima, w = centres(5, 20), matrix(KITE, 5)
-    x, y = np.zeros((5, 20)), np.zeros((5, 20))
+@pytest.mark.parametrize(("graph", "n"), [(KITE, 5), (LARGE, 30)])
+def test_oracle_on_a_graph(method: Any, code: Any, gamma: float, graph: Topology, n: int) -> None:
+    """An irregular one, and one so large that models are summed in their own places: six rounds."""
+    minima, w = centres(n, 20), matrix(graph, n)
+    x, y = np.zeros((n, 20)), np.zeros((n, 20))
     for _ in range(6):
         x = x - ETA * (x - minima)
         y = y + np.stack([code(v) for v in x - y])
         x = x + gamma * (w @ y - y)
-    found = descended(5, 20, 6, method, topology=KITE)
+    found = descended(n, 20, 6, method, topology=graph)
     np.testing.assert_allclose(models(found), x, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.states[-1].copies["w"].numpy(), y, rtol=1e-6, atol=1e-9)
 
@@ -361,22 +363,6 @@ def test_nodes_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(all_.states[-1], play(recipe, DATA).states[-1])
 
 
-def test_on_a_large_sparse_graph() -> None:
-    """Where models are summed in their own places, copies must not be."""
-    n, graph = 30, Random("regular", degree=4, weights="metropolis")
-    minima, x, y = centres(n, 20), np.zeros((n, 20)), np.zeros((n, 20))
-    edges = graph.links(0, n)
-    w = np.zeros((n, n))
-    w[tuple(edges.T.numpy())] = metropolis(edges, n)
-    for _ in range(5):
-        x = x - ETA * (x - minima)
-        y = y + np.stack([largest(v, 2) for v in x - y])
-        x = x + 0.2 * (w @ y - y)
-    method = ("topk", {"share": 0.1, "consensus_step": 0.2})
-    found = descended(n, 20, 5, method, topology=graph)
-    np.testing.assert_allclose(models(found), x, rtol=1e-6, atol=1e-9)
-
-
 # -- refusals --------------------------------------------------------------------------------------
 
 SOME = "none may be missed; "
@@ -404,7 +390,6 @@ def test_what_is_refused(methods: Any, parts: dict[str, Any], words: str) -> Non
 
 def test_scaffold_needs_no_feedback_there() -> None:
     """Nothing is lost, since copies are the memory."""
-    assert isinstance(KITE, Decentralized)
     composed(TASK, DATA, "scaffold", "eight_bit", topology=Ring())
     with pytest.raises(ConfigError, match="set feedback = true"):
         composed(TASK, DATA, "scaffold", "eight_bit")
