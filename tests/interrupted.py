@@ -38,6 +38,7 @@ STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
     "lg_fedavg": {"method": {"name": "lg_fedavg", "warm_start": 3}},
     "fedadam": {"method": "fedprox", "plus": [{"name": "fedadam", "lr": 0.01}]},
     "ring": {"topology": "ring", "participation": {"fraction": 1.0}},
+    "copies": {"method": {"name": "topk", "share": 0.1}, "plus": ["eight_bit"], "topology": "ring"},
     "late": {  # messages between neighbours, some of which miss the deadline
         "topology": {"name": "random", "redraw": 1},
         "participation": {"fraction": 1.0},

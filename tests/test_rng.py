@@ -140,6 +140,7 @@ def test_numbers_of_the_streams() -> None:
         "LATENTS": 11,
         "RELEASE": 12,
         "DOWNLOAD": 13,
+        "NEIGHBOURS": 14,
         "PRETEXT": 21,
     }
     assert {s.name: int(s) for s in rng.ClientStream} == {"BATCHES": -1, "MODEL": 7, "CHANNEL": 11}

@@ -19,6 +19,7 @@ from unalike.batches import Batches, average
 from unalike.channel import Channel, encode, keys
 from unalike.cohort import Cohort
 from unalike.parts.clock import Clock
+from unalike.parts.compression.copies import Copies
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.mixing.questions import Question
@@ -86,6 +87,7 @@ class Recipe:
     fits: tuple[Callable[[Tensor], str], ...] = ()
     clock: Clock | None = None
     download: Channel = ()  # what a server's messages go through
+    copies: Copies | None = None  # what nodes tell one another, if it is compressed
 
     @cached_property
     def needs(self) -> frozenset[str]:

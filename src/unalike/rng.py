@@ -47,6 +47,7 @@ class Stream(IntEnum):
     LATENTS = 11  # and while they are measured
     RELEASE = 12  # noise that a server adds
     DOWNLOAD = 13  # and while a server compresses what it sends
+    NEIGHBOURS = 14  # or a node what it tells its neighbours
     PRETEXT = 21  # the labels of a pretext task
 
 

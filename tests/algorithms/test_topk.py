@@ -216,7 +216,7 @@ def test_privacy_comes_before_compression() -> None:
         (("fedevg", "topk"), {}, "no update of a model"),
         (("local_only", "topk"), {}, "trains alone"),
         (("pooled", "sign"), {}, "in one place"),
-        (("topk",), {"topology": Ring()}, "models to their neighbours"),
+        ((("topk", {"direction": "both"}),), {"topology": Ring()}, "neighbours have one kind"),
     ],
 )
 def test_what_is_refused(methods: tuple[str, ...], parts: dict[str, Any], words: str) -> None:

@@ -140,3 +140,10 @@ def test_real_sites_are_sent_whole_models() -> None:
     config = parse({"method": {"name": "stc", "direction": "both"}})
     with pytest.raises(ConfigError, match="compresses downloads, which is for simulations"):
         refuse_simulated(config)
+
+
+def test_real_neighbours_are_told_whole_models() -> None:
+    config = parse({"method": "scaffold", "plus": ["topk"], "topology": "ring"})
+    with pytest.raises(ConfigError, match="'topk' without a server is for simulations"):
+        refuse_simulated(config)
+    refuse_simulated(parse({"method": "topk", "topology": "rotating"}))

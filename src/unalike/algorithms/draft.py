@@ -18,6 +18,7 @@ from unalike.channel import Channel
 from unalike.errors import ConfigError
 from unalike.parts.clock import Clock
 from unalike.parts.compression.codec import NONE, Compression
+from unalike.parts.compression.copies import Copies
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Nothing, Term
@@ -95,6 +96,7 @@ class Draft:
     transform: Transform | None = None
     channel: Channel = ()
     compression: Compression = NONE  # of what the channel made of an upload
+    consensus_step: float | None = None  # and how far nodes go then, if there is no server
     download: Compression = NONE  # of what the server sends, which never forgets
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
@@ -158,15 +160,27 @@ class Draft:
             schedule,
             self.topology,
             self.transform,
-            (*self.channel, *self.compression.codecs(self.task.network.buffers)),
+            (*self.channel, *(() if self.topology.local else self._codecs(self.compression))),
             self.filters,
             self.guarantee,
             self.batch_size,
             self.decay,
             self.fits,
             self.clock,
-            replace(self.download, feedback=True).codecs(self.task.network.buffers),
+            self._codecs(replace(self.download, feedback=True)),
+            self.copies,
         )
+
+    @property
+    def copies(self) -> Copies | None:
+        """What neighbours tell one another is compressed where there is no server."""
+        if not self.topology.local or self.consensus_step is None:
+            return None
+        codecs = self._codecs(replace(self.compression, feedback=True))
+        return Copies(codecs, self.consensus_step) if codecs or self.consensus_step < 1 else None
+
+    def _codecs(self, compression: Compression) -> Channel:
+        return compression.codecs(self.task.network.buffers)
 
     def program(self) -> Program:
         """All stages.

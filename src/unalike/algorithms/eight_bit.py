@@ -5,7 +5,7 @@ sent for each leaf of u_k: s = max |u| / 127, and u / s rounded up or down by ch
 
 from typing import ClassVar, Literal
 
-from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.compressing import REMEMBERED, Compressing, consensus_step
 from unalike.algorithms.method import Slot
 from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.values import EightBit
@@ -23,6 +23,10 @@ class EightBitMethod(Compressing):
     )
     feedback: bool = setting(
         False, REMEMBERED, source="text: random rounding has no bias to make up for"
+    )
+    consensus_step: float = consensus_step(
+        1.0,
+        "our choice: rounding to eight bits leaves almost nothing out",
     )
 
     def part(self, compression: Compression) -> Compression:

@@ -58,6 +58,13 @@ class Up(NamedTuple):
     z: Params
 
 
+class Told(NamedTuple):
+    """What neighbours hear, in two fields: they are compressed one by one."""
+
+    x: Params
+    z: Params
+
+
 @dataclass(frozen=True)
 class GradientTracking(Corrected):
     """A model and a direction go to every neighbour; the correction stays."""
@@ -103,11 +110,11 @@ class GradientTracking(Corrected):
         x, _ = self.stepped(server.x, up.delta, p.sum())
         return Node(x, server.c, up.z)
 
-    def tells(self, servers: Node) -> tuple[Params, Params]:
+    def tells(self, servers: Node) -> Told:
         """Models and directions."""
-        return servers.x, servers.z
+        return Told(servers.x, servers.z)
 
-    def hears(self, servers: Node, means: tuple[Params, Params]) -> Node:
+    def hears(self, servers: Node, means: Told) -> Node:
         """What is left out of a correction is what the neighbours' mean direction has in it."""
         x, heard = means
         c = tree.map(lambda c, z, mean: c - z + mean, servers.c, servers.z, heard)

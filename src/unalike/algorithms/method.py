@@ -320,7 +320,7 @@ def two_steps(draft: Draft, lr: float, method: str) -> str:
 
 def forgotten(draft: Draft, method: str) -> str:
     """The objection of a method whose sums must reach the server, if only later."""
-    if not draft.compression.forgets:
+    if draft.topology.local or not draft.compression.forgets:
         return ""
     return (
         f"method '{method}' cannot lose part of what it sums; set feedback = true in the "

@@ -6,7 +6,7 @@ mean over all masks is u_k; with error feedback the entries as they are, and e_k
 
 from typing import ClassVar
 
-from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.compressing import REMEMBERED, Compressing, consensus_step
 from unalike.algorithms.method import Slot
 from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import RandomMask
@@ -28,6 +28,10 @@ class RandomMaskMethod(Compressing):
     )
     feedback: bool = setting(
         False, REMEMBERED, source="text: entries are scaled instead, so that the mean is right"
+    )
+    consensus_step: float = consensus_step(
+        0.1,
+        "our choice: the share, as the authors' code of CHOCO-SGD has for 1 %",
     )
 
     def part(self, compression: Compression) -> Compression:

@@ -5,7 +5,7 @@ v_k <- u_k + e_k;   sent for each leaf: mean |v| sign(v);   e_k <- v_k - mean |v
 
 from typing import ClassVar
 
-from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.compressing import REMEMBERED, Compressing, consensus_step
 from unalike.algorithms.method import Slot
 from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.values import Sign
@@ -22,6 +22,10 @@ class SignMethod(Compressing):
 
     feedback: bool = setting(
         True, REMEMBERED, source="text, Algorithm 1; false is signSGD with the scale of its leaves"
+    )
+    consensus_step: float = consensus_step(
+        0.3,
+        "our choice: less than the 0.34 of the authors' code of CHOCO-SGD for four bits",
     )
 
     def part(self, compression: Compression) -> Compression:

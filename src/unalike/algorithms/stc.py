@@ -7,7 +7,7 @@ e_k <- v_k - mu sign(v_k) on T, v_k elsewhere
 
 from typing import ClassVar
 
-from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.compressing import REMEMBERED, Compressing, consensus_step
 from unalike.algorithms.method import Slot
 from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import TopK
@@ -31,6 +31,10 @@ class Stc(Compressing):
         source="text: p = 1/400 in the experiments",
     )
     feedback: bool = setting(True, REMEMBERED, source="text")
+    consensus_step: float = consensus_step(
+        0.01,
+        "our choice: four times the share, as the authors' code of CHOCO-SGD has for top-k",
+    )
 
     def part(self, compression: Compression) -> Compression:
         """Choose entries, and write their signs."""

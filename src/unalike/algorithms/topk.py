@@ -7,7 +7,7 @@ The parts are in ``parts/compression``. A share of 1 is no compression.
 
 from typing import ClassVar
 
-from unalike.algorithms.compressing import REMEMBERED, Compressing
+from unalike.algorithms.compressing import REMEMBERED, Compressing, consensus_step
 from unalike.algorithms.method import Slot
 from unalike.parts.compression.codec import Compression
 from unalike.parts.compression.select import TopK
@@ -28,6 +28,10 @@ class TopKMethod(Compressing):
         source="our choice: Aji & Heafield drop 99 % of the entries",
     )
     feedback: bool = setting(True, REMEMBERED, source="text, Algorithm 1")
+    consensus_step: float = consensus_step(
+        0.04,
+        "authors' code of CHOCO-SGD for this share on a ring of 9",
+    )
 
     def part(self, compression: Compression) -> Compression:
         """Choose entries."""

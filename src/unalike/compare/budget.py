@@ -15,9 +15,9 @@ from unalike import channel, tree
 from unalike.compare.settings import Budget
 from unalike.draws import work
 from unalike.engine.downloads import usual
-from unalike.engine.ledger import Traffic, opening, traffic
+from unalike.engine.ledger import Traffic, across, opening, traffic
 from unalike.engine.loop import Loop, State
-from unalike.engine.messages import Messages, left_like
+from unalike.engine.messages import Messages, left_like, told_bytes
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
@@ -113,7 +113,9 @@ class Forecast:
         down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
         cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
         if edges is not None:
-            cost += loop.across(loop.heard(edges, loop.home[ids]), blank)
+            cost += across(
+                topology, loop.said(edges, loop.home[ids]), told_bytes(loop.recipe, blank.stack)
+            )
         cost += loop.moved(t, blank)
         if t == start:
             cost += trial.before

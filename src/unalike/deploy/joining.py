@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unalike.algorithms.compressing import Compressing
+from unalike.algorithms.method import Method
+from unalike.algorithms.table import METHODS
 from unalike.deploy.messages import Message, MessageError, digest
 from unalike.deploy.release import release
 from unalike.errors import ConfigError, DataError
@@ -17,6 +20,7 @@ from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.kinds import CLASSES, Kind, of_classes
 from unalike.run.config import Config, parse
+from unalike.run.topologies import TOPOLOGIES, GraphSettings
 
 # How rows were read: what others need to read new ones in the same way.
 READING = ("form", "label", "layout", "size", "gaps", "whole")
@@ -92,6 +96,12 @@ def refuse_simulated(config: Config) -> None:
             raise ConfigError(
                 f"'{section.name}' compresses downloads, which is for simulations; set its "
                 "direction = 'up'."
+            )
+        compresses = issubclass(METHODS.get(section.name, Method), Compressing)
+        if compresses and issubclass(TOPOLOGIES[config.topology.name], GraphSettings):
+            raise ConfigError(
+                f"'{section.name}' without a server is for simulations, since a peer would have to "
+                "keep a copy of every neighbour and miss none of its messages; leave it out."
             )
     for section in (config.model, config.method, *config.plus):
         if section.name in OWN_CODE:

@@ -1,15 +1,43 @@
 """Servers hear their neighbours: each takes a weighted sum of models along the edges of a graph."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from unalike import tree
 from unalike.engine import threads
+from unalike.recipe import Recipe
+from unalike.rng import Key
 from unalike.tree import Tree
 
 COLUMNS = 1024  # of a thousand servers, 4 MB
 DENSE = 4  # from a quarter of all possible edges on, one matrix product is faster
+
+
+def exchanged(
+    recipe: Recipe,
+    servers: Any,
+    copies: Tree,
+    heard: Tensor,
+    weights: Tensor,
+    at: Tensor,
+    key: Key,
+) -> tuple[Any, Tree, Tensor | None]:
+    """(servers that heard their neighbours, the copies, the bytes that each said).
+
+    The last is None if all say equally much. Those numbered ``at`` speak, whose messages may be
+    compressed; ``heard`` are the edges over which they are weighed.
+    """
+    told = recipe.algorithm.tells(servers)
+    if recipe.copies is None:
+        told = spared(told, servers.x)
+        means = combine(told, heard, weights)
+        return recipe.algorithm.hears(servers, means), copies, None
+    copies, sizes = recipe.copies.told(told, copies, at, key)
+    means = combine(tree.map(torch.clone, copies), heard, weights)
+    return recipe.algorithm.hears(servers, recipe.copies.moved(told, copies, means)), copies, sizes
 
 
 def combine(x: Tree, edges: Tensor, weights: Tensor) -> Tree:

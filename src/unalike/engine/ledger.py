@@ -84,6 +84,20 @@ def between(counted: dict[str, float], messages: int, told: Tree, servers: int) 
     return {rule: n + messages * each for rule, n in counted.items()}
 
 
+def across(topology: Topology, edges: Tensor, size: int | Tensor) -> Traffic:
+    """Messages of a ``size``, or each of its own, along edges; nobody sends to itself.
+
+    A cloud hears and answers each.
+    """
+    others = edges[:, 0] != edges[:, 1]
+    hops = int(others.sum())
+    if isinstance(size, Tensor):
+        return Traffic(across=int(size[others].sum()), messages=hops)
+    if topology.cloud:
+        hops = len(edges[:, 0].unique()) + len(edges[:, 1].unique())
+    return Traffic(across=hops * size, messages=hops)
+
+
 def opening(topology: Topology, n: int, handed: int) -> Traffic:
     """What all clients are sent when a later stage begins, beside the downloads."""
     if topology.local or not handed:
@@ -111,3 +125,12 @@ def survey_traffic(
         # There is no server: the payload goes from client to client until all have it.
         return Traffic(0, 0, across + (n - 1) * payload, hops + (n - 1) * bool(payload))
     return Traffic(n * payload, n * each, across, n * (1 + bool(payload)) + hops)
+
+
+def asked(
+    topology: Topology, n: int, span: range, answers: dict[str, Tensor], payload: int
+) -> Traffic:
+    """What the survey costs, on the links of the first round of ``span`` that has any."""
+    graphs = (topology.links(t, n) for t in span)
+    first = next((found for found in graphs if found is not None), None)
+    return survey_traffic(topology, n, answers, payload, first)

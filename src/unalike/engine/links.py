@@ -57,7 +57,7 @@ def of_clients(
     return [sent(server(planned), planned, down), sent(answered, server(answered), up)]
 
 
-def of_servers(topology: Topology, n: int, heard: Tensor, size: int) -> list[Sent]:
+def of_servers(topology: Topology, n: int, heard: Tensor, size: int | Tensor) -> list[Sent]:
     """What servers tell one another, or a cloud and it them."""
     number = heard if topology.local else heard + n
     receivers, senders = number[:, 0], number[:, 1]

@@ -13,12 +13,12 @@ from unalike.cohort import Cohort
 from unalike.engine import downloads, links
 from unalike.engine.adapt import MEASURED, adapt, log
 from unalike.engine.alone import adapted
-from unalike.engine.combine import combine, spared
+from unalike.engine.combine import exchanged
 from unalike.engine.gather import Gathered, Held, Running, Unseen
 from unalike.engine.guard import Guard, Longest, refuse_insane
 from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.ledger import STATISTIC, Traffic, between, parameters, survey_traffic, traffic
-from unalike.engine.messages import Messages, messages_of
+from unalike.engine.ledger import STATISTIC, Traffic, across, asked, between, parameters, traffic
+from unalike.engine.messages import Messages, messages_of, told_bytes
 from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
 from unalike.engine.population import Population
 from unalike.engine.relay import Relayed
@@ -27,7 +27,6 @@ from unalike.engine.transport import Replies, Summing, Transport
 from unalike.errors import RunError
 from unalike.parts.mediators import Mediated
 from unalike.parts.mixing.base import Proportional
-from unalike.parts.mixing.questions import Question
 from unalike.parts.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
@@ -43,6 +42,7 @@ class State(NamedTuple):
     mixing: tuple[Any, ...]  # what the rule of each server remembers
     survey: dict[str, Tensor]  # every client's answers
     known: Known = Known()
+    copies: Tree = ()  # what everybody knows of each node, where messages are compressed
 
     @property
     def servers(self) -> tuple[Any, ...]:
@@ -95,7 +95,9 @@ class Loop:
         """Every server with the same initial model; the survey is asked."""
         questions = self.recipe.survey
         survey = self.transport.survey(questions) if questions else {}
-        self.asked = self._asked(questions, survey) if questions else Traffic()
+        payload = sum(tree.size_bytes(q.payload) for q in questions)
+        at = self.recipe.topology, self.n, self.span
+        self.asked = asked(*at, survey, payload) if questions else Traffic()
         return self.blank(w)._replace(survey=survey)
 
     def blank(self, w: Params) -> State:
@@ -106,7 +108,8 @@ class Loop:
         stack = tree.map(lambda x: x.expand(k, *x.shape), server)
         circle = self.circles.get
         state = State(stack, tuple(memory(self.recipe, self.n, circle(j)) for j in range(k)), {})
-        return state._replace(known=self.timing.blank(self.downs(state)))
+        copies = () if self.recipe.copies is None else self.recipe.algorithm.tells(stack)
+        return state._replace(known=self.timing.blank(self.downs(state)), copies=copies)
 
     def messages(self, w: Params) -> Messages:
         """One of each."""
@@ -153,18 +156,18 @@ class Loop:
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
         lost, usual = self.timing.in_vain(t, downs)  # who was told, and answered, for nothing
-        asked, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
+        invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
         sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
-        cost = traffic(topology, host, asked, came, down, sizes, len(stats))
+        cost = traffic(topology, host, invited, came, down, sizes, len(stats))
         nobody = -1 if host is None else host  # whose messages to itself are none
-        reached, back = (int((some != nobody).sum()) for some in (asked, came))
+        reached, back = (int((some != nobody).sum()) for some in (invited, came))
         those = reached * bool(cost.down), self.n - (host is not None), back
         self.counted = parameters(self.recipe.algorithm, downs, *those)
         cost += (handed := self.moved(t, state))
         self.counted = between(self.counted, handed.messages, state.stack, 1)
         self.sent = links.handed_on(topology, t, self.n, tree.size_bytes(state.stack))
         up = sizes + STATISTIC * len(stats)
-        self.sent += links.of_clients(topology, t, self.n, asked, came, down, up)
+        self.sent += links.of_clients(topology, t, self.n, invited, came, down, up)
         least = max(self.guard.min_replies, gathered.fewest)
         if len(got) >= least:
             self.transport.refuse(list(rejected))
@@ -268,21 +271,22 @@ class Loop:
             else:
                 stack = tree.map(lambda x: x[None], found.server)
             weights[part.ids] = found.weights
-        mixed: dict[int, dict[int, float]] = {}
+        mixed, copies = dict[int, dict[int, float]](), state.copies
         if (edges := self.edges) is not None:
-            heard = self.heard(edges, self.home[got])
             mid = state._replace(stack=stack, mixing=tuple(mixing))
-            stack, mixed = self._combined(mid, t, edges, heard, got, stats, notes, mixing)
-            cost += (more := self.across(heard, state))
+            stack, copies, sizes, mixed = self._combined(mid, t, edges, got, stats, notes, mixing)
+            along = self.said(edges, self.home[got])
+            size = told_bytes(recipe, state.stack) if sizes is None else sizes[along[:, 1]]
+            cost += (more := across(recipe.topology, along, size))
             told = recipe.algorithm.tells(state.stack)
             self.counted = between(self.counted, more.messages, told, len(mixing))
-            self.sent += links.of_servers(recipe.topology, self.n, heard, self._told(state))
+            self.sent += links.of_servers(recipe.topology, self.n, along, size)
         refuse_insane(t, self.longest(state.stack.x), self.longest(stack.x))
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
         seen = {k: v[got] if isinstance(v, Tensor) else v for k, v in logged.items()}
         done = Round(got, weights[got], rejected, "", cost, worked, said, seen, stats, mixed)
-        return State(stack, tuple(mixing), state.survey), done
+        return State(stack, tuple(mixing), state.survey, copies=copies), done
 
     @property
     def _alone(self) -> bool:
@@ -290,6 +294,12 @@ class Loop:
         recipe = self.recipe
         plain = isinstance(recipe.mixing, Proportional) and recipe.algorithm.separable
         return recipe.topology.local and plain and not self.holds
+
+    def said(self, edges: Tensor, at: Tensor) -> Tensor:
+        """The edges that messages go along: copies are kept up by those that sit a round out."""
+        if self.recipe.copies is None:
+            return self.heard(edges, at)
+        return edges[torch.isin(edges[:, 1], at)]
 
     def heard(self, edges: Tensor, at: Tensor) -> Tensor:
         """The edges in use: a server whose clients all stayed silent says nothing."""
@@ -305,20 +315,21 @@ class Loop:
         state: State,
         t: int,
         edges: Tensor,
-        heard: Tensor,
         got: Tensor,
         stats: dict[str, Tensor],
         notes: list[str],
         mixing: list[Any],
-    ) -> tuple[Any, dict[int, dict[int, float]]]:
-        """Servers hear their neighbours, who count as much as the mixing rule says."""
-        algorithm = self.recipe.algorithm
+    ) -> tuple[Any, Tree, Tensor | None, dict[int, dict[int, float]]]:
+        """Servers hear their neighbours, who count as much as the mixing rule says.
+
+        (servers, copies, the bytes of each message unless all are alike, who counts how much).
+        """
+        heard = self.heard(edges, self.home[got])
         if not len(heard):
-            return state.stack, {}
+            return state.stack, state.copies, None, {}
         weights = self._heeded(state, t, edges, heard, got, stats, notes, mixing)
-        told = spared(algorithm.tells(state.stack), state.stack.x)
-        means = combine(told, heard, weights)
-        return algorithm.hears(state.stack, means), table(heard, weights)
+        key, given = rng.fold_in(self.noise, t + 1), (state.stack, state.copies, heard, weights)
+        return *exchanged(self.recipe, *given, got, key), table(heard, weights)
 
     def _heeded(
         self,
@@ -378,22 +389,3 @@ class Loop:
         if before == now:
             return Traffic()
         return Traffic(across=tree.size_bytes(state.stack), messages=1)
-
-    def across(self, heard: Tensor, state: State) -> Traffic:
-        """Models between servers; nobody sends to itself, and a cloud hears and answers each."""
-        hops = int((heard[:, 0] != heard[:, 1]).sum())
-        if self.recipe.topology.cloud:
-            hops = len(heard[:, 0].unique()) + len(heard[:, 1].unique())
-        return Traffic(across=hops * self._told(state), messages=hops)
-
-    def _told(self, state: State) -> int:
-        """The bytes of what one server tells another."""
-        return tree.size_bytes(self.recipe.algorithm.tells(state.stack)) // len(state.mixing)
-
-    def _asked(self, questions: tuple[Question, ...], survey: dict[str, Tensor]) -> Traffic:
-        """What the survey cost, on the links of the first round that has any."""
-        topology = self.recipe.topology
-        graphs = (topology.links(t, self.n) for t in self.span)
-        payload = sum(tree.size_bytes(q.payload) for q in questions)
-        first = next((found for found in graphs if found is not None), None)
-        return survey_traffic(topology, self.n, survey, payload, first)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from unalike import channel, rng
+from unalike import channel, rng, tree
 from unalike.algorithm import Algorithm
 from unalike.recipe import Recipe, Start
 from unalike.rng import Key
@@ -48,3 +48,11 @@ def wire(recipe: Recipe, down: Tree) -> Tree:
     """An answer to a download, as it travels."""
     up = recipe.algorithm.upload_like(down)
     return channel.wire_like(recipe.channel, up) if recipe.channel else up
+
+
+def told_bytes(recipe: Recipe, servers: Tree) -> int:
+    """The bytes of what one of some stacked servers usually tells another."""
+    told = recipe.algorithm.tells(servers)
+    if recipe.copies is not None:
+        return recipe.copies.size(tree.row(told, 0))
+    return tree.size_bytes(told) // len(tree.leaves(servers)[0])

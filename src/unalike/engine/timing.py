@@ -15,7 +15,7 @@ from unalike import channel, rng, tree
 from unalike.draws import work
 from unalike.engine import downloads, waiting
 from unalike.engine.downloads import Heard
-from unalike.engine.messages import wire
+from unalike.engine.messages import told_bytes, wire
 from unalike.engine.transport import Clients
 from unalike.parts.asynchronous import Buffered, Timeline
 from unalike.parts.mediators import Mediated
@@ -52,6 +52,7 @@ class Timing:
         self.cohorts, self.key = rng.stream(seed, "cohort"), rng.stream(seed, "clock")
         self.events: Timeline | None = None
         self.sizes: tuple[int, int] | None = None  # bytes of a download and an upload
+        self.told: int | None = None  # and of what servers tell one another
 
     def blank(self, downs: Tree) -> Known:
         """Before the first round; ``downs`` is what clients would get, stacked over servers."""
@@ -128,14 +129,15 @@ class Timing:
         ready.scatter_reduce_(0, home[plan.ids[there]], took[there], "amax")
         awake = torch.zeros(k, dtype=torch.bool)
         awake[home[plan.ids[there & plan.reply]]] = True
-        told = tree.size_bytes(self.recipe.algorithm.tells(stack)) // k
+        told = self._told(stack)
         used = awake[edges[:, 1]]
         if not topology.local:
             if clock.deadline is not None:
                 ready[home[plan.ids[late]]] = clock.deadline
             line = clock.backbone, clock.latency
             return edges, waiting.between_servers(ready, edges[used], told, *line, topology.cloud)
-        used &= awake[edges[:, 0]]
+        if self.recipe.copies is None:
+            used &= awake[edges[:, 0]]
         nodes, heard = torch.arange(n), edges[used]
         lines, shaken = clock.devices(self.key, nodes), clock.shaken(self.key, t, nodes)
         arrived = waiting.on_graph(ready, heard, told, lines, clock.latency, shaken)
@@ -146,6 +148,12 @@ class Timing:
         kept[used.nonzero()[:, 0][missed]] = False
         over = clock.deadline if missed.any() else max(arrived.tolist(), default=0.0)
         return edges[kept], over
+
+    def _told(self, stack: Any) -> int:
+        """The bytes of what one server tells another."""
+        if self.told is None:
+            self.told = told_bytes(self.recipe, stack)
+        return self.told
 
     def _handed_on(self, t: int, stack: Any) -> float:
         """The seconds until the next client in turn is the server."""
