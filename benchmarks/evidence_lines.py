@@ -17,6 +17,26 @@ def digits(value: Any, places: int = 5) -> Any:
     return [digits(v, places) for v in value] if isinstance(value, list) else value
 
 
+def objective(records: list[dict[str, Any]]) -> dict[str, float]:
+    """Losses of the received models, weighed and added up over rounds: sum over t of <p, F(w_t)>.
+
+    ``decided``: p is what was decided before these losses were seen, at first the same for all;
+    ``used``: the weights of the same round, which follow them; ``mean``: the same for all.
+    Empty if the server does not hear every client's loss in every round.
+    """
+    everybody, found = records[0]["clients"], {"decided": 0.0, "used": 0.0, "mean": 0.0}
+    same_for_all = [1 / max(len(everybody), 1)] * len(everybody)
+    before = same_for_all
+    for r in records:
+        losses, weights = r.get("losses", []), r["weights"]
+        if r["clients"] != everybody or not 0 < len(losses) == len(weights):
+            return {}
+        for name, p in {"decided": before, "used": weights, "mean": same_for_all}.items():
+            found[name] += sum(a * b for a, b in zip(p, losses, strict=True))
+        before = weights
+    return found
+
+
 def line(records: list[dict[str, Any]], last: dict[str, Any], clients: dict[str, Any]) -> dict:
     """What is kept of a run: curves of the mean, everything of the last round, the ledger."""
     judged = [r for r in records if r["metrics"]]
@@ -42,6 +62,7 @@ def line(records: list[dict[str, Any]], last: dict[str, Any], clients: dict[str,
         "weights": digits(records[-1]["weights"]) if len(records[-1]["weights"]) <= 20 else None,
         "clients": digits(clients, 4),
         **{k: digits(judged[-1][k]) for k in ("fid", "coverage", "consensus") if k in judged[-1]},
+        **({"objective": digits(summed)} if (summed := objective(records)) else {}),
     }
 
 
@@ -72,7 +93,7 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
     }
     if about["file"].startswith("fedep"):
         about["clients"] = {k: v for k, v in whole["clients"].items() if k in ("local", "marks")}
-    about |= {k: whole[k] for k in ("fid", "coverage", "steps") if k in whole}
+    about |= {k: whole[k] for k in ("fid", "coverage", "steps", "objective") if k in whole}
     if about["file"] not in measures:  # whose tables have no curves
         about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
     return {**about, "last": last}

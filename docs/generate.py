@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import alarms, earlier, fair, fedep, fedevg, lg, results, skew, speed, superfed
+from writer import alarms, earlier, fair, fedep, fedevg, lg, rate, results, skew, speed, superfed
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -73,7 +73,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table emd dense": skew.emd_dense,
     "table epochs": skew.epochs,
     "table phase-shift": skew.phase_shift,
+    "table phase-shift rate": rate.along,
+    "table phase-shift target": rate.until,
     "table fedaug": skew.fedaug,
+    "table fedaug emd": skew.fedaug_dense,
     "table divergence": skew.divergence,
     "table compression": results.compression,
     "table speed cpu": speed.cpu,
@@ -93,6 +96,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table fedep mixed skewed": earlier.fedep_mixed_skewed,
     "table berka": lambda: fair.fair("berka"),
     "table berka responses": fair.responses,
+    "table berka objective": fair.objective,
     "table heart": lambda: fair.fair("heart"),
     "table plug-in": fair.plug_in,
     "table writers": fair.writers,

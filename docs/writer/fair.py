@@ -45,13 +45,37 @@ def fair(
     return table(head, rows)
 
 
-def _claim(found: Paired, p: float) -> list[str]:
-    return [difference(found), chance(p)]
+def _claim(found: Paired, p: float, scale: float = 100.0) -> list[str]:
+    return [difference(found, scale=scale), chance(p)]
 
 
 def responses() -> str:
     """What turns losses into responses, against the source's choice."""
     return fair("berka-cdf", baseline="normal")
+
+
+def objective() -> str:
+    """Losses of the received models, weighed and added up over rounds, by distribution function.
+
+    By the weights that were decided before, and by the same for all regions.
+    """
+    labels = [n for n in dict.fromkeys(x["label"] for x in runs("berka-cdf")) if n != "FedAvg"]
+    order = ["normal", *(n for n in labels if n != "normal")]
+    rows, base = [[label] for label in order], whole("berka-cdf", "normal")
+    for name in ("decided", "mean"):
+        of = partial(_summed, name)
+        found = together(
+            {n: partial(against, whole("berka-cdf", n), base, of, resplit(0.2)) for n in order[1:]}
+        )
+        for row in rows:
+            row.append(spread([of(x) for x in whole("berka-cdf", row[0])], 2, 1.0))
+            row += ["–", "–"] if row[0] == "normal" else _claim(*found[row[0]], scale=1.0)
+    both = [[title, "difference to normal", "p"] for title in ("summed objective", "equal weights")]
+    return table(["function", *both[0], *both[1]], rows)
+
+
+def _summed(name: str, run: Line) -> float:
+    return float(run["objective"][name])
 
 
 def writers() -> str:

@@ -95,6 +95,21 @@ def fedaug() -> str:
     return table([*head, "in print", "seeds"], rows, left=2)
 
 
+def fedaug_dense() -> str:
+    """FedAug over the EMD of the partition."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for x in [*runs("fedaug-dense-low"), *runs("fedaug-dense")]:
+        target = x["label"].removeprefix("FedAug ").replace("FedAvg", "–")
+        found.setdefault((x["condition"], target), []).append(x)
+    rows = []
+    for emd, target in sorted(found, key=lambda key: (key[0], key[1] != "–", key[1])):
+        some = found[emd, target]
+        leads = ["–", "–"] if target == "–" else both(some, found[emd, "–"])
+        rows.append([emd, target, spread([ACCURACY(x) for x in some]), *leads, str(len(some))])
+    head = ["EMD", "FedAug to", "accuracy", "difference to FedAvg", "for fresh rows", "seeds"]
+    return table(head, rows, left=2)
+
+
 def divergence() -> str:
     """How far FedAvg's weights are from those of pooled training."""
     found = lines("divergence.jsonl")
