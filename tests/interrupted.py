@@ -39,6 +39,10 @@ STATEFUL: dict[str, dict[str, Any]] = {  # each keeps another kind of state
     "fedadam": {"method": "fedprox", "plus": [{"name": "fedadam", "lr": 0.01}]},
     "ring": {"topology": "ring", "participation": {"fraction": 1.0}},
     "copies": {"method": {"name": "topk", "share": 0.1}, "plus": ["eight_bit"], "topology": "ring"},
+    "codes": {  # whose length depends on what is sent, on a clock that is known beforehand
+        "method": {"name": "stc", "share": 0.05},
+        "clock": {"kind": "simulated", "up": 1e3, "down": 1e5, "network_spread": 1.0},
+    },
     "late": {  # messages between neighbours, some of which miss the deadline
         "topology": {"name": "random", "redraw": 1},
         "participation": {"fraction": 1.0},

@@ -99,6 +99,19 @@ def wire_like(channel: Channel, up: Tree) -> Tree:
     return encode(channel, up, begin(channel, up), keys)[0]
 
 
+def usual_bytes(channel: Channel, up: Tree) -> int:
+    """What an upload of this form usually takes, whatever the numbers in ``up`` are.
+
+    A code may be shorter for some numbers than for others; here they are drawn, so that what is
+    planned with is the same before a run and in the middle of it.
+    """
+
+    def drawn(x: Tensor) -> Tensor:
+        return rng.uniform(rng.key(0), x.numel()).reshape(x.shape).to(x)
+
+    return size_bytes(wire_like(channel, tree.map(drawn, up)) if channel else up)
+
+
 def sizes(wire: Tree, n: int) -> Tensor:
     """[n] the bytes of each of ``n`` stacked messages, as they travel."""
     parts = tree.leaves(wire, lambda x: isinstance(x, Ragged))

@@ -78,4 +78,4 @@ def usual(recipe: Recipe, down: Tree, gap: float | None) -> int:
     whole = tree.size_bytes(down)
     if not recipe.download or gap is None:
         return whole
-    return min(whole, round(gap * channel.size_bytes(channel.wire_like(recipe.download, down))))
+    return min(whole, round(gap * channel.usual_bytes(recipe.download, down)))

@@ -15,7 +15,7 @@ from unalike import channel, rng, tree
 from unalike.draws import work
 from unalike.engine import downloads, waiting
 from unalike.engine.downloads import Heard
-from unalike.engine.messages import told_bytes, wire
+from unalike.engine.messages import told_bytes
 from unalike.engine.transport import Clients
 from unalike.parts.asynchronous import Buffered, Timeline
 from unalike.parts.mediators import Mediated
@@ -248,5 +248,6 @@ class Timing:
             if not self.recipe.topology.local and tree.leaves(downs):
                 down = tree.row(downs, 0)
                 whole = downloads.usual(self.recipe, down, 1)
-                self.sizes = whole, channel.size_bytes(wire(self.recipe, down))
+                up = self.recipe.algorithm.upload_like(down)
+                self.sizes = whole, channel.usual_bytes(self.recipe.channel, up)
         return self.sizes

@@ -12,10 +12,13 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import channel, rng, tree
+from unalike.engine.timing import Timing
 from unalike.parts.compression import bits, golomb
 from unalike.parts.compression.codec import Compressed, Compression
 from unalike.parts.compression.select import RandomMask, TopK
 from unalike.parts.compression.values import EightBit, Sign
+from unalike.run.build import experiment
+from unalike.run.config import parse
 
 
 class Two(NamedTuple):
@@ -187,3 +190,23 @@ def test_the_order_of_methods_is_of_no_account() -> None:
     assert one == Compression().writing(EightBit(), False).choosing(TopK(0.1), True)
     assert one.codecs(()) == (Compressed(TopK(0.1), EightBit(), True),)
     assert Compression().codecs(()) == ()
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_what_a_clock_plans_with_does_not_hang_on_the_model(direction: str) -> None:
+    """A code for places is shorter for some models; a resumed run begins with another one."""
+    stc = {"name": "stc", "share": 0.05, "direction": direction}
+    clock = {"kind": "simulated"}
+    made = experiment(parse({"rounds": 1, "data": "digits", "method": stc, "clock": clock}))
+    algorithm, found = made.recipe.algorithm, set()
+    for k in range(5):
+        w = tree.map(lambda x, k=k: x + k * rng.normal(rng.key(k), *x.shape), made.simulation.w)
+        down = algorithm.broadcast(algorithm.server_init(w, rng.key(0)))
+        members = made.recipe.channel or made.recipe.download
+        real = channel.size_bytes(channel.wire_like(members, down))
+        timing = Timing(made.recipe, made.simulation, range(1), 0)
+        found.add((real, *timing._bytes(tree.map(lambda x: x[None], down))))
+    assert len({real for real, *_ in found}) > 1
+    ((down, up),) = {tuple(planned) for _, *planned in found}
+    planned = up if direction == "up" else down
+    assert all(abs(real - planned) < 0.05 * real for real, *_ in found)

@@ -55,12 +55,8 @@ class Copies:
         return tree.map(one, models, copies, means)
 
     def size(self, told: Tree) -> int:
-        """The bytes of a usual message: one of random numbers, in the form of one node's."""
-
-        def drawn(x: Tensor) -> Tensor:
-            return rng.uniform(rng.key(0), x.numel()).reshape(x.shape).to(x.dtype)
-
-        return channel.size_bytes(channel.wire_like(self.members, tree.map(drawn, told)))
+        """The bytes of a usual message, in the form of one node's."""
+        return channel.usual_bytes(self.members, told)
 
     def _message(self, missing: Tree, key: Key) -> tuple[Tree, Tree]:
         """(a node's message, what its neighbours read in it)."""
