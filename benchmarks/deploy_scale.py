@@ -78,7 +78,7 @@ def measured(case: Case) -> str:
     size, seconds, invited = tree.size_bytes(downs), list[float](), 0
     for t in range(ROUNDS):
         plan = loop.timing.plan(t, state.known, downs)
-        answering, took = loop.timing.in_time(t, plan, downs)
+        answering, _, took = loop.timing.in_time(t, plan, downs, state.stack)
         assert took is not None
         seconds.append(took)
         invited = max(invited, len(plan.ids))

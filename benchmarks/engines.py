@@ -33,7 +33,7 @@ from torch.nn.functional import cross_entropy
 from unalike import rng
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.table import METHODS
-from unalike.engine import loop as loops
+from unalike.engine import combine as combining
 from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
 from unalike.engine.simulate import Simulation
@@ -204,7 +204,7 @@ def ours(engine: Any, fast: bool, native: bool, work: Work, options: Options) ->
     )
     loop = Loop(recipe, simulation, range(10**6), 0, Guard())
     state = loop.begin(simulation.w)
-    combine, took = loops.combine, dict[str, float]()
+    combine, took = combining.combine, dict[str, float]()
 
     def timed(*args: Any) -> Any:
         begun = time.perf_counter()
@@ -212,7 +212,7 @@ def ours(engine: Any, fast: bool, native: bool, work: Work, options: Options) ->
         took["combine"] = time.perf_counter() - begun
         return out
 
-    loops.combine = timed
+    combining.combine = timed
     train = simulation.train
 
     def watched(*args: Any) -> Iterator[Any]:
@@ -266,22 +266,30 @@ def serve(side: str, work: str, options: Options, door: Connection) -> None:
     door.send((torch.cuda.max_memory_allocated() if cuda else rss) / 2**20)
 
 
+def hear(door: Connection, side: str, work: str) -> Any:
+    try:
+        return door.recv()
+    except EOFError:
+        sys.exit(f"The process of {side!r} on {work!r} ended early; its error is above.")
+
+
 def measure(work: str, sides: list[str], options: Options, rounds: int) -> dict[str, Any]:
     """All sides of one kind of work, in turns."""
     context, doors = multiprocessing.get_context("spawn"), dict[str, Any]()
     for side in sides:
         doors[side], theirs = context.Pipe()
         context.Process(target=serve, args=(side, work, options, theirs), daemon=True).start()
-    for door in doors.values():
-        door.recv()
+        theirs.close()  # the last end but its own: a process that dies is heard of, not waited for
+    for side in sides:
+        hear(doors[side], side, work)
     times = {side: list[dict[str, float]]() for side in sides}
     for t in range(rounds + 1):
         for side, door in doors.items():
             door.send(t)
-            times[side].append(door.recv())
+            times[side].append(hear(door, side, work))
     for door in doors.values():
         door.send(None)
-    peak = {side: round(door.recv()) for side, door in doors.items()}
+    peak = {side: round(hear(door, side, work)) for side, door in doors.items()}
 
     def median(side: str, name: str) -> float:
         return statistics.median(took[name] for took in times[side][1:])
