@@ -242,7 +242,8 @@ def vaes(job: dict[str, Any], device: str, watch: Watch) -> list[dict[str, Any]]
         method = weights() if job["alpha"] else {"name": "fedavg"}
         config = vae_niid2.settings(chosen, seed, method)
         dealt = federation(config, "")
-        return assemble(config, dealt, task(config, dealt.examples))
+        made = assemble(config, dealt, task(config, dealt.examples))
+        return vae_niid2.heard(made, chosen, job["alpha"]) if job["alpha"] else made
 
     def play(made: Any, i: int) -> dict[str, Any]:
         def see(step: Any) -> None:

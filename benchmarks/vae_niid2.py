@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 
 from unalike.engine.course import Course
 from unalike.engine.evaluate import Evaluator
-from unalike.parts.schedule import Plan
+from unalike.parts.schedule import Plan, Schedule
 from unalike.recipe import Stage
 from unalike.run.build import Experiment, assemble, federation, task, tests
 from unalike.run.config import Config, parse
@@ -68,29 +68,28 @@ def weights(chosen: argparse.Namespace, alpha: float, encoder: Path) -> dict:
 
 
 @dataclass(frozen=True)
-class One:
-    """A schedule in which one client works."""
+class Heard:
+    """A schedule in which clients without a weight answer with what they were sent."""
 
-    client: int
-    epochs: float
+    schedule: Schedule
+    weighted: tuple[bool, ...]
 
     def plan(self, t: int, span: range, n: int, key: torch.Tensor) -> Plan:
-        """The same in every round."""
-        one = torch.tensor([self.client])
-        return Plan(one, one * 0, one >= 0, torch.tensor([self.epochs], dtype=torch.float64))
+        """As the schedule has it, but for their epochs."""
+        plan = self.schedule.plan(t, span, n, key)
+        return plan._replace(epochs=plan.epochs * torch.tensor(self.weighted)[plan.ids])
 
 
-def alone(made: Experiment, chosen: argparse.Namespace, alpha: float) -> Experiment:
-    """Only the one client with a weight works, if it is one: the others' work would count zero."""
+def heard(made: Experiment, chosen: argparse.Namespace, alpha: float) -> Experiment:
+    """Only clients with a weight compute: what the others find would be multiplied by zero."""
     recipe, sizes = made.recipe, made.simulation.clients.sizes
     distances = made.simulation.survey(recipe.mixing.survey)["latent"][:, 0]
-    left = sizes / sizes.sum() - alpha * distances + chosen.b
-    ids = (left > 0).nonzero().flatten().tolist()
-    if len(ids) != 1:
-        sys.exit(f"--alone: {len(ids)} clients have a weight at alpha {alpha:g}")
-    recipe = replace(recipe, schedule=One(ids[0], chosen.epochs))
+    weighted = sizes / sizes.sum() - alpha * distances + chosen.b > 0
+    if not weighted.any():  # then sizes decide
+        return made
+    schedule = Heard(recipe.schedule, tuple(weighted.tolist()))
     before, seed = made.course, made.config.seed
-    stages = (Stage(recipe, before.rounds),)
+    stages = (Stage(replace(recipe, schedule=schedule), before.rounds),)
     course = Course(stages, before.transport, seed, before.guard, before.w)
     judge = Evaluator(course, tests(made.federation, made.simulation.device), seed)
     return replace(made, course=course, evaluator=judge)
@@ -152,7 +151,7 @@ def options() -> argparse.ArgumentParser:
     options.add_argument("--embed", default="sample", choices=["sample", "mean"])
     options.add_argument("--on-all-zero", default="size", choices=["size", "one_hot_min_d"])
     options.add_argument(
-        "--alone", action="store_true", help="compute only the client that has all the weight"
+        "--heard", action="store_true", help="compute only the clients that have a weight"
     )
     options.add_argument("--keep", help="folder for encoders of stage one, used again if there")
     options.add_argument("--init", default="torch", choices=["torch", "glorot"])
@@ -177,7 +176,7 @@ def main() -> None:
                 if alpha > 0:
                     config = settings(chosen, seed, weights(chosen, alpha, encoder))
                     made = assemble(config, data, learned)
-                    again, _ = run(alone(made, chosen, alpha) if chosen.alone else made)
+                    again, _ = run(heard(made, chosen, alpha) if chosen.heard else made)
                 stages = first["bytes"] * (alpha > 0) + again["bytes"]
                 about = {"data": chosen.data, "partition": chosen.partition, "beta": chosen.beta}
                 line = {**about, "seed": seed, "alpha": alpha, **again, "bytes_of_stages": stages}

@@ -370,9 +370,9 @@ def small_vae(monkeypatch):
     small = {
         "rounds": 3,
         "data": {"name": "digits"},
-        "partition": {"name": "iid", "clients": 2},
+        "partition": {"name": "niid2"},
         "split": {"validation": 0.0, "test": 0.2},
-        "model": {"name": "vae"},
+        "model": {"name": "vae", "hidden": [16]},
         "local": {"epochs": 0.2, "lr": 0.001},
     }
     monkeypatch.setattr(
@@ -411,3 +411,21 @@ def test_seeds_of_the_vae_side_by_side_are_those_alone(tmp_path, small_vae):
             pytest.approx(one, rel=1e-4),
             pytest.approx(other, rel=1e-4),
         ]
+
+
+def test_clients_without_a_weight_need_not_compute(tmp_path, small_vae, monkeypatch):
+    vae = importlib.import_module("vae_niid2")
+    first = {**small_vae, "seeds": [0], "encoders": [str(tmp_path / "encoder")]}
+    last = {**first, "alpha": 0.5}
+    found = []
+    for job in (first, last):
+        watch = Asked(stop={})
+        watch.begin(1)
+        found.append(jobs.vaes(job, "cpu", watch)[0])
+    monkeypatch.setattr(vae, "heard", lambda made, chosen, alpha: made)
+    watch = Asked(stop={})
+    watch.begin(1)
+    [whole] = jobs.vaes(last, "cpu", watch)
+    assert 0 < whole["nonzero"] < 6
+    assert found[1]["weights"] == whole["weights"]
+    assert found[1]["loss"] == pytest.approx(whole["loss"], rel=1e-6)
