@@ -121,6 +121,7 @@ def test_a_coordinators_noise_is_its_own_too(tmp_path: Path) -> None:
 
 
 def test_noise_is_normal_and_bound_to_what_it_hides(tmp_path: Path) -> None:
+    (tmp_path / "noise.key").write_bytes(bytes(range(32)))  # the same draws each time
     source = Source(tmp_path / "noise.key")
     up = {"a": torch.zeros(100_001), "b": torch.zeros(())}
     x, again = (source.noisy(up, 1.0, "update")["a"].numpy() for _ in range(2))
