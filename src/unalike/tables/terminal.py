@@ -20,6 +20,8 @@ def terminal(tables: Sequence[Table], width: int) -> RenderableType:
     said: set[str] = set()
     for table in tables:
         for i, some in enumerate(_fitting(table, width)):
+            if i:
+                parts.append(Text())
             if table.title:
                 title = table.title if i == 0 else f"{table.title} (continued)"
                 parts.append(Text(title, "bold"))
