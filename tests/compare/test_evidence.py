@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from watched import BENCHMARKS, Asked, jobs
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-evidence, jobs, queue, state = (
-    importlib.import_module(name)
-    for name in ("evidence", "evidence_jobs", "evidence_queue", "evidence_state")
+evidence, queue, state = (
+    importlib.import_module(name) for name in ("evidence", "evidence_queue", "evidence_state")
 )
 
 SETTINGS = """
@@ -50,21 +48,6 @@ def configs(path):
     from unalike.compare.spec import load
 
     return [jobs.replace_engine(cell.config, "cpu") for cell in load(path).cells]
-
-
-class Asked(jobs.Watch):
-    """Asks a run to stop after a round, or ends it there as a crash would; counts rounds."""
-
-    def __init__(self, stop=None, crash=None, every=1e9):
-        super().__init__(lambda told: None, every)
-        self.asked, self.crash, self.seen = stop or {}, crash, []
-
-    def see(self, run, done, rounds, before):
-        super().see(run, done, rounds, before)
-        self.seen.append((run, done))
-        self.stop |= done == self.asked.get(run)
-        if done == self.crash:
-            raise MemoryError
 
 
 def play(path, folder=None, runs=(0, 1), **how):
@@ -359,73 +342,3 @@ def test_a_second_signal_ends_at_once(tmp_path):
         running.communicate(timeout=20)
         assert running.returncode == 1
     gone(worker)
-
-
-@pytest.fixture
-def small_vae(monkeypatch):
-    """The VAE's benchmark on few examples."""
-    from unalike.run.config import parse
-
-    vae = importlib.import_module("vae_niid2")
-    small = {
-        "rounds": 3,
-        "data": {"name": "digits"},
-        "partition": {"name": "niid2"},
-        "split": {"validation": 0.0, "test": 0.2},
-        "model": {"name": "vae", "hidden": [16]},
-        "local": {"epochs": 0.2, "lr": 0.001},
-    }
-    monkeypatch.setattr(
-        vae,
-        "settings",
-        lambda chosen, seed, method: parse({**small, "seed": seed, "method": method}),
-    )
-    return {"data": "digits", "partition": "niid2", "init": "torch", "alpha": 0.0}
-
-
-def test_the_vae_is_stopped_between_rounds_and_begins_again(tmp_path, small_vae):
-    encoder = tmp_path / "encoders" / "one"
-    job = {**small_vae, "seeds": [0], "encoders": [str(encoder)]}
-    for stop, expected in ((2, {"stopped": 2}), (None, None)):
-        watch = Asked(stop={0: stop})
-        watch.begin(1)
-        [found] = jobs.vaes(job, "cpu", watch)
-        assert expected is None or found == expected
-        assert encoder.exists() == (expected is None)
-        assert [done for _, done in watch.seen] == list(range(1, (stop or 3) + 1))
-    assert len(found["loss"]) == 3
-
-
-def test_seeds_of_the_vae_side_by_side_are_those_alone(tmp_path, small_vae):
-    def losses(place, alpha, *seeds):
-        watch = Asked(stop={})
-        watch.begin(len(seeds))
-        encoders = [str(tmp_path / place / f"{seed}") for seed in seeds]
-        job = {**small_vae, "alpha": alpha, "seeds": seeds, "encoders": encoders}
-        return [found["loss"] for found in jobs.vaes(job, "cpu", watch)]
-
-    for alpha in (0.0, 0.5):  # the weights come from the encoders that the first leave behind
-        [one], [other] = losses("alone", alpha, 0), losses("alone", alpha, 1)
-        assert one != other
-        assert losses("beside", alpha, 0, 1) == [
-            pytest.approx(one, rel=1e-4),
-            pytest.approx(other, rel=1e-4),
-        ]
-
-
-def test_clients_without_a_weight_need_not_compute(tmp_path, small_vae, monkeypatch):
-    vae = importlib.import_module("vae_niid2")
-    first = {**small_vae, "seeds": [0], "encoders": [str(tmp_path / "encoder")]}
-    last = {**first, "alpha": 0.5}
-    found = []
-    for job in (first, last):
-        watch = Asked(stop={})
-        watch.begin(1)
-        found.append(jobs.vaes(job, "cpu", watch)[0])
-    monkeypatch.setattr(vae, "heard", lambda made, chosen, alpha: made)
-    watch = Asked(stop={})
-    watch.begin(1)
-    [whole] = jobs.vaes(last, "cpu", watch)
-    assert 0 < whole["nonzero"] < 6
-    assert found[1]["weights"] == whole["weights"]
-    assert found[1]["loss"] == pytest.approx(whole["loss"], rel=1e-6)
