@@ -131,7 +131,7 @@ def test_a_wrong_type_is_named_with_what_is_allowed(
         parse(raw(kind, name, {field: wrong}))
     said = str(caught.value)
     assert said.startswith(f"'{key(kind)}.{field}' must be ")
-    assert allowed(cls.model_fields[field]) in said
+    assert allowed(cls.model_fields[field]) in said.replace(" or a list", " or list")
     assert said.endswith(f"got {wrong}.")
 
 
@@ -174,6 +174,10 @@ def test_an_unknown_setting_of_anything_is_named(kind: str, name: str):
         ({"method": "FedProxx"}, "unknown method 'FedProxx': did you mean 'fedprox'?"),
         ({"plus": [{"mu": 1}]}, "'plus.0' needs a name: one of aaggff_d"),
         ({"method": {"name": 3}}, "'method.name' must be text, got 3."),
+        (
+            {"method": {"name": "fedper", "personal": 1}},
+            "'method.personal' must be \"head\" or a list of texts, got 1.",
+        ),
         ({"method": ["fedprox", "fedadam"]}, "combine it with others by [[plus]] tables."),
         ({"rounds": True}, "'rounds' must be a whole number from 1 to 1,000,000,000, got True."),
         ({"local": {"lr": "0.1"}}, "'local.lr' must be a number > 0, got '0.1'."),

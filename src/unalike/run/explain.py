@@ -1,5 +1,6 @@
 """A validation error in one sentence: the key, what is wrong, what is allowed."""
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -78,4 +79,5 @@ def _sentence(
 
 
 def _a(words: str) -> str:
-    return f"a {words}" if words.startswith(("number", "whole", "list")) else words
+    """With articles."""
+    return re.sub(r"(^|\bor )(?=number|whole|list)", r"\1a ", words)
