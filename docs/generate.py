@@ -76,6 +76,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table phase-shift rate": rate.along,
     "table phase-shift target": rate.until,
     "table fedaug": skew.fedaug,
+    "table fedaug combined": skew.fedaug_combined,
     "table fedaug emd": skew.fedaug_dense,
     "table divergence": skew.divergence,
     "table compression": results.compression,

@@ -95,19 +95,44 @@ def fedaug() -> str:
     return table([*head, "in print", "seeds"], rows, left=2)
 
 
+def fedaug_combined() -> str:
+    """FedAug, phase-shift and FedProx with a perceptron, and the best of them against each."""
+    rows = []
+    best = "2P-FedAug 0.8"
+    for data in ("Fashion-MNIST", "MNIST"):
+        found = {
+            label: runs("fedaug-combined-dense", condition=data, label=label)
+            for label in ("FedAvg", "FedProx", "FedAug 0.8", "2P", best)
+        }
+        for label, some in found.items():
+            leads = both(some, found["FedAvg"]) if label != "FedAvg" else ["–", "–"]
+            ahead = both(found[best], some)[0] if label != best else "–"
+            told = [spread([ACCURACY(x) for x in some]), *leads, ahead, str(len(some))]
+            rows.append([data, label, *told])
+    head = ["data", "method", "accuracy", "difference to FedAvg", "for fresh rows"]
+    return table([*head, "2P-FedAug's lead", "seeds"], rows, left=2)
+
+
 def fedaug_dense() -> str:
     """FedAug over the EMD of the partition."""
-    found: dict[tuple[str, str], list[Line]] = {}
-    for x in [*runs("fedaug-dense-low"), *runs("fedaug-dense")]:
-        target = x["label"].removeprefix("FedAug ").replace("FedAvg", "–")
-        found.setdefault((x["condition"], target), []).append(x)
+    files = {
+        "Fashion-MNIST": ("fedaug-dense-low", "fedaug-dense"),
+        "MNIST": ("fedaug-dense-mnist",),
+    }
+    found: dict[tuple[str, str, str], list[Line]] = {}
+    for data, names in files.items():
+        for x in [x for name in names for x in runs(name)]:
+            target = x["label"].removeprefix("FedAug ").replace("FedAvg", "–")
+            found.setdefault((data, x["condition"], target), []).append(x)
     rows = []
-    for emd, target in sorted(found, key=lambda key: (key[0], key[1] != "–", key[1])):
-        some = found[emd, target]
-        leads = ["–", "–"] if target == "–" else both(some, found[emd, "–"])
-        rows.append([emd, target, spread([ACCURACY(x) for x in some]), *leads, str(len(some))])
-    head = ["EMD", "FedAug to", "accuracy", "difference to FedAvg", "for fresh rows", "seeds"]
-    return table(head, rows, left=2)
+    for data, emd, target in sorted(found, key=lambda key: (*key[:2], key[2] != "–", key[2])):
+        some = found[data, emd, target]
+        base = found[data, emd, "–"]
+        leads = ["–", "–"] if target == "–" else both(some, base)
+        told = [spread([ACCURACY(x) for x in some]), *leads, str(len(some))]
+        rows.append([data, emd, target, *told])
+    head = ["data", "EMD", "FedAug to", "accuracy", "difference to FedAvg", "for fresh rows"]
+    return table([*head, "seeds"], rows, left=2)
 
 
 def divergence() -> str:
