@@ -131,7 +131,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         raise ConfigError(f"'track' {SETTLED['track']}; leave it out.")
     reading = settings.pop("data", {})
     if not isinstance(reading, Mapping):
-        raise ConfigError("'data' is set by what is trained; it may only say how that is read.")
+        raise ConfigError("'data' comes from what you train on; it may only say how that is read.")
     given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
     if isinstance(data, str):

@@ -170,7 +170,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         "does not hold the state",
     ),
     "checkpoint of other data": (tensors(same, data="0"), "the data changed"),
-    "checkpoint of other code": (tensors(same, code="0"), "was made by other code"),
+    "checkpoint of other code": (tensors(same, code="0"), "was made by different code"),
     "checkpoint of no round": (tensors(same, round="0"), "does not hold the state"),
     "checkpoint of a round too many": (tensors(same, round="999"), "does not hold the state"),
     "a round that was edited": (altered(same, round="1"), "(its digest is another)"),

@@ -371,9 +371,9 @@ SOME = "none may be missed; "
 @pytest.mark.parametrize(
     ("methods", "parts", "words"),
     [
-        (("topk",), {"topology": Gossip()}, SOME + "use a graph that stays"),
-        (("topk",), {"topology": Random(redraw=2)}, SOME + "use a graph that stays"),
-        (("topk",), {"topology": Exponential(one_peer=True)}, SOME + "use a graph that stays"),
+        (("topk",), {"topology": Gossip()}, SOME + "use a graph that does not"),
+        (("topk",), {"topology": Random(redraw=2)}, SOME + "use a graph that does not"),
+        (("topk",), {"topology": Exponential(one_peer=True)}, SOME + "use a graph that does not"),
         (("sign",), {"topology": Ring(link_loss=0.1)}, SOME + "set topology.link_loss = 0"),
         (("stc",), {"clock": Clock(Rate(1.0), Rate(1.0), Rate(1.0), deadline=9.0)}, "deadline out"),
         (("topk",), {"late": Late(1, 2)}, SOME + "set participation.late = 0"),

@@ -30,7 +30,7 @@ def test_long_runs_of_dense_networks_are_compiled() -> None:
     """By the configuration: short ones would not get back the seconds that compiling takes."""
     native, why = chosen(LONG)
     assert native
-    assert "compiled where they can be" in why
+    assert "compiled where possible" in why
     assert not chosen({"rounds": 60})[0]
     assert not chosen({**LONG, "engine": {"compiled": False}})[0]
     assert not chosen({**LONG, "engine": {"traced": False}})[0]

@@ -41,7 +41,7 @@ class AAggFFS(Method):
     low: float = setting(0.0, "least response (C1)", ge=0, source="text: C1 = 0")
     high: float | None = setting(
         None,
-        "largest response (C2); one over the clients if left out",
+        "largest response (C2); unset: one over the number of clients",
         gt=0,
         source="text: C2 = 1/K",
     )

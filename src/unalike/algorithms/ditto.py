@@ -122,6 +122,6 @@ def too_long(epochs: int | None, draft: Draft, name: str) -> str:
     if epochs is None or epochs < draft.epochs + 1:
         return ""
     return (
-        f"method '{name}' is to train {epochs} of a round's epochs, but local.epochs is "
+        f"method '{name}' would train for {epochs} epochs of a round, but local.epochs is "
         f"{draft.epochs:g}; lower its epochs or raise local.epochs."
     )

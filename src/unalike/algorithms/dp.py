@@ -50,7 +50,7 @@ class CentralDp(Method):
         1.0,
         "noise on the sum of updates, in units of C (z)",
         ge=0,
-        source="our choice, to be set: noise as large as one client's update",
+        source="our choice, to be adjusted: noise as large as one client's update",
     )
     delta: float = setting(1e-5, "chance that the promise fails", gt=0, lt=1, source=CUSTOMARY)
     adjacency: Adjacency = setting(

@@ -52,16 +52,16 @@ class FedBuff(Method):
     }
     paper: ClassVar[str] = "Nguyen et al. 2022, arXiv 2106.06639"
 
-    buffer: int = setting(10, "answers K in a step of the server", ge=1, source="text: K = 10")
+    buffer: int = setting(10, "answers per step of the server (K)", ge=1, source="text: K = 10")
     concurrency: int = setting(
-        20, "clients that are working at any time", ge=1, source="our choice: twice the buffer"
+        20, "clients working at the same time", ge=1, source="our choice: twice the buffer"
     )
     power: float = setting(
         0.5, "a in the weight (1 + tau)^(-a); 0: age does not matter", ge=0, source="text: 1/2"
     )
     max_staleness: int = setting(
         20,
-        "answers that are more steps old are discarded",
+        "answers older than this many steps are discarded",
         ge=0,
         source="our choice: twice the buffer; the server keeps as many downloads",
     )
@@ -80,7 +80,7 @@ class FedBuff(Method):
                     "lower it."
                 )
         if draft.clock is not None and draft.clock.deadline is not None:
-            return "method 'fedbuff' waits for nobody in particular; leave clock.deadline out."
+            return "method 'fedbuff' takes the first answers to arrive; leave clock.deadline out."
         if draft.participation != Participation():
             return (
                 "concurrency of 'fedbuff' already says how many take part; leave participation out."

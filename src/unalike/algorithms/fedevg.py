@@ -151,7 +151,7 @@ class FedEvgMethod(Method):
     )
     clip_gradient: float = setting(
         3.0,
-        "clip of every energy gradient",
+        "bound at which every energy gradient is clipped",
         gt=0,
         source="authors' code; without it the first step diverges",
     )

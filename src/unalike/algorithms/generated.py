@@ -129,7 +129,7 @@ class Generating(Method):
         10,
         "drawn examples of each class",
         ge=1,
-        source="our choice: as FedEvg's, to be compared with",
+        source="our choice: as in FedEvg, so that the two can be compared",
     )
     latent: int = setting(128, "latent variables, or noise", ge=1, source="authors' code")
     lr: float = setting(1e-3, "Adam's rate", gt=0, source="authors' code")
@@ -137,7 +137,7 @@ class Generating(Method):
         100,
         "epochs of the evaluating classifier",
         ge=1,
-        source="our choice: as FedEvg's, to be compared with",
+        source="our choice: as in FedEvg, so that the two can be compared",
     )
 
     def change(self, draft: Draft) -> Draft:

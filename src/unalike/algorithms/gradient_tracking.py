@@ -37,8 +37,8 @@ def serverless(draft: Draft, by_size: bool, method: str) -> str:
     if step_of(draft) is None:
         return ""
     return (
-        f"method '{method}' without a server is gradient tracking, whose plain mean of all models "
-        "another step on every node would move; drop the method that sets the server, or set "
+        f"method '{method}' without a server is gradient tracking, and another step on every node "
+        "would move the plain mean of all models; drop the method that sets the server, or set "
         "topology.name = 'star'."
     )
 

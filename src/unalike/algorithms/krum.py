@@ -32,7 +32,7 @@ class Krum(Method):
         1,
         "how many answers of a round may be false",
         ge=0,
-        source="our choice, to be set: the fewest that need a defence",
+        source="our choice, to be adjusted: the fewest that need a defence",
     )
     select: int = setting(
         1, "updates averaged: 1 is Krum, more is Multi-Krum", ge=1, source="text: Krum itself"

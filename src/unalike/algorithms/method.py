@@ -115,7 +115,7 @@ BETWEEN_CLIENTS = (
     Trait.MOVING_SERVER,
 )
 NO_NOISE = "our choice: as published, without noise"
-TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
+TO_BE_SET = "our choice, to be adjusted: what is tolerable depends on the data"
 AVERAGING: Literal["size", "uniform"] = setting(
     "size",
     "the mean by examples, or plain (text); another method's weights take precedence",
@@ -133,7 +133,7 @@ def new_neighbours(draft: Draft) -> str:
     if isinstance(draft.topology, Decentralized) and not draft.topology.stays:
         return (
             "weights that are learned from round to round need the same neighbours in every round, "
-            "and those of this graph change; use one that stays, such as topology.name = 'ring'."
+            "and those of this graph change; use a fixed one, such as topology.name = 'ring'."
         )
     return ""
 
@@ -313,7 +313,7 @@ def two_steps(draft: Draft, lr: float, method: str) -> str:
     if lr == 1 or draft.server_opt == WHOLE_STEP:
         return ""
     return (
-        f"method.server_lr of '{method}' is the step of a server without a method of its own, but "
+        f"method.server_lr of '{method}' is the step of the plain server, but "
         "another method sets the server; leave server_lr out and set lr there."
     )
 
@@ -323,8 +323,8 @@ def forgotten(draft: Draft, method: str) -> str:
     if draft.topology.local or not draft.compression.forgets:
         return ""
     return (
-        f"method '{method}' cannot lose part of what it sums; set feedback = true in the "
-        "compression method."
+        f"method '{method}' must not lose any part of what it sums; set feedback = true in "
+        "the compression method."
     )
 
 

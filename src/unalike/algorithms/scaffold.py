@@ -106,8 +106,8 @@ class ScaffoldMethod(Method):
     traits = frozenset({Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE, Trait.FEDAVG_SERVER})
     refuses = {
         **OWN_MEAN,
-        Trait.PULLS: "its control variates are gradients of the loss, read from the way that a "
-        "client goes, and a pull would change that way",
+        Trait.PULLS: "its control variates are gradients of the loss, computed from a client's "
+        "path, and a pull would change that path",
         Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates "
         "but only hears its own clients",
     }

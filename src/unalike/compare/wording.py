@@ -253,7 +253,7 @@ def speed(made: Comparison) -> str:
         "is faster. A run that missed the target counts with all that it spent, so that a ratio is "
         "a bound (≥; ≤ where the baseline missed it; ≈ where both did) and its interval open on "
         "that side; a method that missed it under any seed is never called faster. Speeds are "
-        "corrected over methods and conditions by themselves, apart from scores."
+        "corrected over methods and conditions, separately from scores."
     )
 
 

@@ -217,10 +217,10 @@ def _classed(examples: Examples, classes: int, names: tuple[str, ...]) -> Exampl
     if names:
         missing = sorted(set(examples.class_names) - set(names))
         if missing or not examples.class_names:
-            raise MessageError("the coordinator's classes do not hold all of this site's.")
+            raise MessageError("the coordinator's classes do not include all of this site's.")
         at = torch.tensor([names.index(name) for name in examples.class_names])
         examples = replace(examples, y=at[examples.y])
     elif examples.classes > classes:
-        raise MessageError("the coordinator's classes do not hold all of this site's.")
+        raise MessageError("the coordinator's classes do not include all of this site's.")
     kind = kind_of(examples.kind, names)
     return replace(examples, classes=classes, class_names=names, kind=kind)

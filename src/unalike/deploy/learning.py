@@ -51,7 +51,7 @@ def _counted(found: Tree) -> Tree:
     """An answer, unless it counts below zero."""
     for name in COUNTS & found.keys():
         if bool((found[name] < 0).any()):
-            raise MessageError(f"an answer tells '{name}' below zero.")
+            raise MessageError(f"an answer gives a negative '{name}'.")
     return found
 
 

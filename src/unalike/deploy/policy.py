@@ -48,7 +48,7 @@ class Policy(Settings):
         """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
         if self.min_noise and deploy.noise == "seed":
             raise MessageError(
-                "this site's policy wants noise (min_noise), and the recipe draws it from its "
+                "this site's policy requires noise (min_noise), but the recipe draws it from its "
                 "seed, which everybody knows (deploy.noise)."
             )
         if self.secure_aggregation and not deploy.secure_aggregation:

@@ -58,7 +58,7 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
             of = {"seed": "the seed, which all know", "secret": "a secret of this site's own"}
             yield f"  with noise from {of[config.deploy.noise]}"
         if recipe.topology.host(0, sites) is not None:
-            yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
+            yield f"to the next server, every {sites} rounds, {tree.size_bytes(told):,} bytes"
         yield f"  and numbers: {', '.join(numbers)}, and how much was computed"
     if config.topology.name != "star":
         yield "test results: to nobody; they stay in this peer's own records"

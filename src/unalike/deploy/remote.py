@@ -347,5 +347,5 @@ class Remote:
 def surveyed(m: Message, questions: Sequence[Question]) -> None:
     """Raise MessageError unless a site answers the questions of a survey, with finite numbers."""
     if m.tensors.keys() != {f"['{q.name}']" for q in questions}:
-        raise MessageError("its answers are not to the questions of the recipe.")
+        raise MessageError("its answers do not belong to the questions of the recipe.")
     fitted(m.tensors, {q.name: m.tensors[f"['{q.name}']"] for q in questions}, "its answer")

@@ -174,7 +174,7 @@ def _arrived(
             f"{desk.fewest} are needed to continue."
         )
     if missing := sorted(set(names) - set(here)):
-        say(f"going on without {', '.join(missing)}, until they are back")
+        say(f"continuing without {', '.join(missing)} until they are back")
     return before.hellos
 
 

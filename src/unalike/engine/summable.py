@@ -19,7 +19,7 @@ def needs_more(recipe: Recipe, w: Params, key: Key) -> str:
     """Why a sum is not enough; empty if it is."""
     algorithm = recipe.algorithm
     if isinstance(recipe.schedule, Mediated):
-        return "clients start where single other clients ended"
+        return "clients start from models of other single clients"
     if recipe.filters:
         return f"{type(recipe.filters[0]).__name__} looks at every single update"
     if measured := sorted(recipe.needs & MEASURED.keys()):

@@ -43,7 +43,7 @@ class Images(Augmentation):
     """Images are shifted, mirrored and, if asked for, recoloured."""
 
     crop: int = Field(
-        default=4, ge=0, description="most pixels that an image moves; the border is filled with 0"
+        default=4, ge=0, description="largest shift in pixels; the border is filled with 0"
     )
     flip: bool = Field(default=True, description="mirror half of the images, at random")
     jitter: float = Field(
@@ -95,7 +95,7 @@ class Audio(Augmentation):
     """Sounds start earlier or later, become louder or softer, and get noise."""
 
     shift: float = Field(
-        default=0.1, ge=0, lt=1, description="most that a sound moves, as a share of its length"
+        default=0.1, ge=0, lt=1, description="largest shift in time, as a share of the length"
     )
     gain: float = Field(default=0.1, ge=0, lt=1, description="loudness: a factor within 1 ± gain")
     noise: float = Field(default=0.005, ge=0, description="standard deviation of added noise")

@@ -157,8 +157,8 @@ class Checkpoint:
             )
         if notes.get("code") != self._origins["code"] and not self.changed_code:
             raise RunError(
-                f"'{path}' was made by other code, which is unalike {notes.get('version')} and "
-                "your own files as they were; restore it, or resume with --changed-code to "
+                f"'{path}' was made by different code (unalike {notes.get('version')} and your "
+                "own files as they were then); restore that, or resume with --changed-code to "
                 "continue with the code as it is now."
             )
 

@@ -48,7 +48,7 @@ def engine(config: Config, made: Task, data: Federation, on: torch.device) -> Ch
         return chosen
     if compiler() is None:
         return chosen._replace(why=f"{chosen.why}; there is no C++ compiler to compile them")
-    return chosen._replace(native=True, why=f"{chosen.why}; they are compiled where they can be")
+    return chosen._replace(native=True, why=f"{chosen.why}; steps are compiled where possible")
 
 
 def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Choice:

@@ -81,7 +81,7 @@ def put(folder: Path, origin: Manifest, name: str, raw: bytes) -> None:
     """Write a file; one that a finished run wrote is replaced by the same bytes or not at all."""
     if origin.finished and digest_of(raw) != origin.files.get(name):
         raise RunError(
-            f"'{folder / name}' was changed, and the checkpoint does not give back what the run "
+            f"'{folder / name}' was changed, and the checkpoint does not reproduce what the run "
             "wrote; restore it from a copy."
         )
     write(folder / name, raw)

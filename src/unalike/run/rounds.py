@@ -101,8 +101,8 @@ def _diverged(t: int, report: Round) -> str:
     """What to say when nobody sends anything that can be used."""
     client, why = next(iter(report.rejected.items()))
     return (
-        f"round {t + 1} is the last of {HOPELESS} or all rounds in which every update was refused "
-        f"(client {client} sent {why}), so training has diverged; lower local.lr."
+        f"every update was refused for {HOPELESS} rounds in a row, or in all rounds, up to round "
+        f"{t + 1} (client {client} sent {why}), so training has diverged; lower local.lr."
     )
 
 

@@ -146,7 +146,7 @@ class ClockSettings(Settings):
     )
     backbone: float = setting(
         1.25e7,
-        "bytes per second of the line of an edge server to the other servers, either way",
+        "bytes per second between an edge server and the other servers, in either direction",
         gt=0,
         only={"kind": "simulated"},
     )
@@ -189,8 +189,8 @@ class EvaluationSettings(Settings):
 
     every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
-        description="rounds between evaluations; auto: as often as about a fifth of the work pays "
-        "for, counted in rows, but at least five times; the last round always is evaluated",
+        description="rounds between evaluations; auto: evaluation takes about a fifth of the work, "
+        "counted in rows, but is made at least five times; the last round is always evaluated",
     )
     clients: int = Field(
         default=10_000,
@@ -293,11 +293,11 @@ class EngineSettings(Settings):
         "runs on a CPU, if a short measurement says that it is faster",
     )
     measure: bool = Field(
-        default=True, description="whether auto measures, in a second or two; else a rule decides"
+        default=True, description="let auto measure for a second or two; otherwise a rule decides"
     )
     because: str = Field(
         default="",
-        description="why kind is what it is, for the record; a run that measured sets it",
+        description="the reason for kind, for the record; set by a run that has measured",
     )
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     workers: int = Field(
@@ -320,7 +320,7 @@ class EngineSettings(Settings):
         default=True,
         description="compile the local steps of long runs, which changes the last digits: on a "
         "CPU, vectorized, those of dense networks by the machine's C++ compiler; on a "
-        "GPU, vectorized, those that go over the weights often by PyTorch's",
+        "GPU, vectorized, those that pass over the weights often, by PyTorch's",
     )
     traced: bool = Field(
         default=True,
@@ -370,8 +370,8 @@ class DeploySettings(Settings):
     )
     noise: Literal["secret", "seed"] = Field(
         default="secret",
-        description="what noise for privacy is drawn from: secrets of those who draw it, or as in "
-        "a simulation the seed, which everybody knows",
+        description="where noise for privacy comes from: secrets of whoever adds it or, as in a "
+        "simulation, the seed, which everybody knows",
     )
 
 

@@ -50,7 +50,7 @@ class GraphSettings(TopologySettings):
         default=0.0,
         ge=0,
         lt=1,
-        description="probability that a link is lost for a round, both ways",
+        description="probability that a link is lost for a round, in both directions",
     )
     seed: int = Field(
         default=0,

@@ -159,7 +159,7 @@ def leak_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"membership-{number}",
             "Whose rows were trained on",
             f"{partition}. Area under the curve of an attack that tells a client's training rows "
-            "from its test rows by their losses, mean over clients; in grey a coin.",
+            "from its test rows by their losses, mean over clients; in grey a coin flip.",
             lambda: plots.leak_plot(told, "area under the curve", among=study.methods),
         ),
     ]
