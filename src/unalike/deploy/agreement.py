@@ -1,4 +1,4 @@
-"""What sites say of their data, put together: who has which number, which classes there are."""
+"""What sites say about their data, put together: each site's number, and the classes of all."""
 
 from collections.abc import Mapping
 from itertools import accumulate

@@ -1,4 +1,4 @@
-"""The other peers, dialled directly: an answer comes back on the line of its question."""
+"""The other peers, connected directly: an answer comes back on the connection of its question."""
 
 import time
 import tomllib

@@ -1,7 +1,7 @@
 """The coordinator's desk: one question at a time for each site, and the answers that come back.
 
-Sites fetch their questions, so that they only ever dial out. An answer counts once, and only if it
-is to the question that the site has now: whatever is late, doubled or made up is turned away.
+Sites fetch their questions, so they only ever make outgoing connections. An answer counts once, and
+only if it belongs to the site's current question: late, duplicate or invented answers are refused.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""What a site writes down for its own people: a run folder with itself as the only client.
+"""What a site records for its own people: a run folder in which it is the only client.
 
-Rounds, verdicts on its own rows, models and how rows become theirs: ``unalike report``, ``watch``
-and ``predict`` read it as they read any run. Nothing of it is sent.
+Rounds, results on its own rows, models and how rows are prepared for them: ``unalike report``,
+``watch`` and ``predict`` read it like any run. Nothing in it is sent.
 """
 
 import shutil

@@ -1,7 +1,7 @@
-"""How a peer gets what others have ready, and how it notices that they are gone or further on.
+"""How a peer fetches what others have ready, and how it notices that they are gone or ahead.
 
-A neighbour that answered nothing for a whole round's time counts as gone: in later rounds it is
-asked once and not waited for, until it is in the same round again or the one before.
+A neighbour that gave no answer for the time of a whole round counts as gone: in later rounds it is
+asked once without waiting, until it is in the same round again or the one before.
 """
 
 import time

@@ -1,10 +1,10 @@
 """Rounds of peers that are servers: each uses its own clients, then hears its neighbours.
 
 Every peer is its own server in a graph, or some are the edge servers of the others. A neighbour
-that is gone is left out, and what the others count is made to sum to one again, as where a link is
-lost in a simulation; Metropolis weights go to the peer itself instead, which keeps them symmetric.
-A peer that finds its neighbours rounds ahead takes back the round it was in, as if it had not been
-there, and continues in theirs with the model that it has.
+that is gone is left out, and the weights of the others are rescaled to sum to one, as if a link
+were lost in a simulation; with Metropolis weights the peer itself gets the missing weight, which
+keeps them symmetric. A peer that finds its neighbours rounds ahead discards the round it was in, as
+if it had been absent, and continues in theirs with the model that it has.
 """
 
 from collections.abc import Mapping

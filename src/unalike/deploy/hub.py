@@ -1,4 +1,4 @@
-"""Flower as the carrier: questions wait at the desk as ever, and Flower brings them to sites.
+"""Flower as the carrier: questions wait at the desk as always, and Flower takes them to the sites.
 
 Only public objects of Flower are used (``Grid.push_messages``, ``pull_messages``, ``Message``), and
 it sees bytes. Its control interface takes code from anyone who reaches it, whatever certificates

@@ -1,7 +1,7 @@
 """Certificates of a consortium: one authority, one server, one for each site.
 
-A site's name is the common name of its certificate, so a coordinator knows who speaks. Private keys
-are made where the command runs, and are readable by their owner alone.
+A site's name is the common name of its certificate, so a coordinator knows whom it is talking to.
+Private keys are made where the command runs, and are readable by their owner alone.
 """
 
 import ipaddress

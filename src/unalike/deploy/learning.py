@@ -1,4 +1,4 @@
-"""What sites are asked once, before the first round: sums for scaling, how many rows train."""
+"""Questions to sites before the first round: sums for scaling, and how many rows train."""
 
 from itertools import count
 

@@ -1,8 +1,8 @@
 """gRPC between a coordinator and its sites, with certificates on both ends.
 
-The coordinator listens on one address; sites dial out, say hello, fetch questions and send answers.
-Messages travel in chunks, and no more is read than the coordinator has declared. Without
-certificates it runs on a loopback address alone, for trials.
+The coordinator listens on one address; sites connect to it, say hello, fetch questions and send
+answers. Messages travel in chunks, and no more is read than the coordinator has declared. Without
+certificates only a loopback address is accepted, for trials.
 """
 
 import ipaddress

@@ -1,7 +1,8 @@
 """A peer of a run without a coordinator: what others may ask of it, and how it gets to know them.
 
-Everybody has the recipe and the list of peers, and makes the same of all hellos, so nobody has to
-decide anything for the others. A run's name is the digest of what all must have in common.
+Everybody has the recipe and the list of peers, and draws the same conclusions from all hellos, so
+nobody has to decide anything for the others. A run's name is the digest of what all must have in
+common.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""A peer at work: meets the others, plays its rounds, leaves its own model in its own folder."""
+"""A peer at work: meets the others, computes its rounds, saves its model in its own folder."""
 
 import json
 from collections.abc import Iterator

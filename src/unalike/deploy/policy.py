@@ -1,4 +1,4 @@
-"""What a site agrees to, in a file of its own; what it refuses, the coordinator hears in words."""
+"""What a site agrees to, in its own file; the coordinator is told in words what it refuses."""
 
 import hashlib
 import tomllib

@@ -1,4 +1,4 @@
-"""A site's line where another program brings the messages: a socket in the file system.
+"""A site's connection if another program brings the messages: a socket in the file system.
 
 Flower starts a process for each message; it hands the bytes in here, to a worker that stays. Only
 the user who runs the worker can open the socket.

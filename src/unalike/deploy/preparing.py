@@ -1,4 +1,4 @@
-"""Levels, fills and scales over all sites, learned from counts and sums: no row is told.
+"""Levels, fills and scales over all sites, learned from counts and sums, without sending any row.
 
 levels    how often each level occurs in a site's training rows: those that occur nowhere are left
           out, gaps get the most frequent one

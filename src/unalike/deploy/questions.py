@@ -1,4 +1,4 @@
-"""The small parts of questions to a site, by kind: what is said in another form is refused."""
+"""The small parts of questions to a site, by kind; anything in another form is refused."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""Mistakes in a recipe that show whatever the sites' data are, said before any site has come.
+"""Mistakes in a recipe that do not depend on the sites' data, found before any site connects.
 
-What the data look like is only known once all sites are there. Until then the recipe is built for
-data of several shapes; it is refused if it can be built for none of them, for one and the same
+The shape of the data is only known once all sites are there. Until then the recipe is built for
+data of several shapes; it is refused if it can be built for none of them, always for the same
 reason. A model that does not fit a shape says nothing about the rest of the recipe.
 """
 

@@ -1,4 +1,4 @@
-"""What all sites came to at the start, on disk: a run continues though some of them are away."""
+"""What all sites agreed on at the start, on disk: a run continues even if some are absent."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""The border to sites that are elsewhere: the same transport that a simulation is.
+"""The border to remote sites: the same transport interface as in a simulation.
 
-Every answer is decoded by the template that the recipe declares and checked before anything is made
-of it. A site that is silent, refuses or sends something else takes no part in the round, and why is
-written down.
+Every answer is decoded by the template that the recipe declares and checked before it is used. A
+site that is silent, refuses or sends something else takes no part in the round, and the reason is
+recorded.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

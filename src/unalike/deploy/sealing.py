@@ -1,7 +1,7 @@
-"""A site's part in secure aggregation: it holds its update back and tells its share of sums.
+"""A site's part in secure aggregation: it keeps its update and sends its masked share of sums.
 
-For each round it opens one sum and no other, which it writes down: two sums of one round that
-differ in a site would tell that site's update.
+In each round it opens a single sum, which it records: two sums of one round that differ in one site
+would reveal that site's update.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The coordinator: waits for its sites, plays the rounds, leaves a run folder as any run does."""
+"""The coordinator: waits for its sites, computes the rounds, leaves a run folder like any run."""
 
 import hashlib
 import json

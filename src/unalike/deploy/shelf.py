@@ -1,7 +1,8 @@
 """What a peer has ready for others to fetch, by kind and round.
 
-Peers fetch and nobody pushes: a peer that was killed fetches again, and nothing can come twice or
-too late. It lies on disk as well, since a neighbour may need what a peer said before it was killed.
+Peers fetch and nobody pushes: a peer that was killed fetches again, and nothing can arrive twice or
+too late. The shelf is on disk as well, since a neighbour may need what a peer sent before it was
+killed.
 """
 
 import threading

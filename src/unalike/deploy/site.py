@@ -1,8 +1,8 @@
-"""A site's side of a deployed run: its rows, its state and its verdicts stay here.
+"""A site's side of a deployed run: its rows, its state and its own results stay here.
 
-It builds the recipe for itself, from the configuration that the coordinator sends and the shape of
-the data, and answers one question at a time; every answer is a pure function of the question and
-of what the site keeps.
+It builds the recipe itself, from the configuration that the coordinator sends and the shape of the
+data, and answers one question at a time; every answer is a pure function of the question and of
+what the site keeps.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Rounds of peers that are the server in turn: each takes the state over from the one before.
 
-A round is the same as with a coordinator, asked by the peer whose turn it is. If the peer before is
-gone, its round is lost: the state of the last round that was finished is taken over instead, and
-clients take back what they did in the lost one.
+A round is the same as with a coordinator, led by the peer whose turn it is. If the previous peer is
+gone, its round is lost: the state of the last finished round is taken over instead, and clients
+discard what they did in the lost one.
 """
 
 from unalike import tree

@@ -1,4 +1,4 @@
-"""What sites tell of a model on their own rows: checked, then put side by side."""
+"""What sites report about a model on their own rows: checked, then put side by side."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""One server's own step: what its clients count, what filters leave, and the method's server half.
+"""One server's own step: its clients' weights, filters on their uploads, the method's server half.
 
 The same wherever the server is: one of many in a simulation, or at a peer of a real network.
 """

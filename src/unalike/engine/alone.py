@@ -1,7 +1,7 @@
 """Servers that each heard one client: a step of many of them in one call.
 
-With a client at every server, as where there is no server, a thousand small steps would take
-longer than all that is computed in them.
+With one client per server, as on graphs, launching a thousand small steps would take longer than
+the computation in them.
 """
 
 from collections.abc import Callable, Iterable, Iterator

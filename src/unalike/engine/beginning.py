@@ -1,4 +1,4 @@
-"""What clients keep before their first round, made for many of them in one call."""
+"""Clients' first states, made for many clients in one call."""
 
 import torch
 from torch import Tensor

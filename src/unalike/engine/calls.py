@@ -1,8 +1,8 @@
-"""Whole calls of clients by recordings, for cohorts that do the same amount of work again.
+"""Recordings of whole calls of clients, for cohorts that repeat the amount of work of earlier ones.
 
-What comes before and after the local steps of a round is a hundred small kernels more, and vmap
-takes a millisecond to begin and to end. Where a cohort is like one before it, in its shapes and in
-every client's number of steps, none of that is needed again.
+Before and after the local steps of a round come a hundred more small kernels, and vmap takes a
+millisecond to begin and to end. For a cohort with the same shapes and the same number of steps per
+client as an earlier one, all of that is replayed.
 """
 
 from collections import OrderedDict

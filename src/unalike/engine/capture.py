@@ -1,4 +1,4 @@
-"""What Python would launch on a GPU, recorded as a CUDA graph."""
+"""Records what Python launches on a GPU as a CUDA graph."""
 
 import warnings
 from collections.abc import Callable

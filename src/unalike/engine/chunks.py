@@ -1,4 +1,4 @@
-"""Which clients share one vmapped call: those of like size, so that little work is padding."""
+"""Which clients share one vmapped call: those of similar size, so that little work is padding."""
 
 from collections.abc import Iterator
 from heapq import heapify, heapreplace

@@ -1,8 +1,9 @@
 """The stages of a run, one after the other, as one sequence of rounds.
 
-A run is a program of stages (``recipe.Stage``): FedAvg and then a part of the model private, an
-autoencoder and then weights that it measured. Rounds are numbered through; a stage begins in its
-first round, with the model the one before arrived at, and what that costs is counted there.
+A run is a program of stages (``recipe.Stage``): FedAvg and then a private part of the model, or an
+autoencoder and then weights that it measures. Rounds have one numbering; a stage begins in its
+first round, with the model that the previous stage ended with, and the cost of that is counted
+there.
 """
 
 from itertools import accumulate, pairwise

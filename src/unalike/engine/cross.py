@@ -1,7 +1,7 @@
-"""Personal models on the others' data: who profits from whom.
+"""Personal models tested on other clients' data: who benefits from whom.
 
-A model of one client on the rows of another never happens in a federation, where neither leaves its
-owner: this is a measure of simulations alone.
+In a real federation neither models nor rows leave their owner, so this can be measured only in
+simulations.
 """
 
 from collections.abc import Sequence

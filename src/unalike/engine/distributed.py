@@ -1,8 +1,8 @@
-"""A simulation whose clients are computed by several processes, each its share of a round.
+"""A simulation whose clients are shared among several processes in every round.
 
-Every process holds the same servers and the same kept states: after a round it knows what all
-clients answered. Where a sum is all that the server needs and uploads are large, they stay where
-they were made, and the round costs one all-reduce of a single upload.
+Every process holds the same servers and the same client states: after a round it knows what all
+clients answered. If the server needs only a sum and uploads are large, they stay in the process
+that computed them, and the round costs one all-reduce of a single upload.
 """
 
 import json

@@ -1,12 +1,13 @@
-"""Downloads that are compressed: what clients have heard so far, and what one more costs.
+"""Compressed downloads: what clients have received so far, and what the next message costs.
 
 The server knows the model y that its messages add up to, and sends what is missing (as STC does;
 Sattler et al. 2019, and Tang et al. 2019, DoubleSqueeze):
 
 message: C(x - y);   y <- y + C(x - y);   clients train from y
 
-What a message leaves out is still in the next difference, so no error is ever forgotten. A client
-that was absent is sent all messages it missed, or all of y if that is shorter, as it is at first.
+What a message leaves out is part of the next difference, so no error is ever forgotten. A client
+that was absent is sent all messages it missed, or all of y if that is shorter, as in the first
+round.
 """
 
 from functools import partial

@@ -1,8 +1,8 @@
-"""The servers' side of evaluation: which models there are, and what comes of all verdicts.
+"""The servers' side of evaluation: which models to test, and how clients' results are put together.
 
-Clients judge on their own rows (``engine/examine.py``); a server judges on nothing but the data's
-own test set, where there is one. Several servers are averaged metric by metric, and each one's
-verdict on the common test rows is kept beside the mean.
+Clients test on their own rows (``engine/examine.py``); a server tests only on the data's own test
+set, if there is one. Several servers are averaged metric by metric, and each one's result on the
+common test rows is kept beside the mean.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,9 @@
-"""Local steps of many clients on a GPU, compiled: what comes between two products is one kernel.
+"""Local steps of many clients on a GPU, compiled: everything between two products is one kernel.
 
-A vmapped step goes over all weights of all clients once for every term of a loss and of an update.
-Its operations, the backward pass included, are written down once and handed to PyTorch's compiler,
-which merges them. Compiling takes seconds, so it is for long runs, and for calls of one size.
+A vmapped step passes over all weights of all clients once for every term of a loss and of an
+update. Its operations, the backward pass included, are recorded once and handed to PyTorch's
+compiler, which merges them. Compiling takes seconds, so it is used in long runs and for calls of
+one size.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""Answers of a round as they come in: summed at once where a sum is enough, else all held.
+"""Answers of a round as they arrive: summed at once if a sum is enough, otherwise all kept.
 
-A sum needs the memory of one upload, whatever the size of the cohort. It is made with weights that
-are known before the last answer, and an answer that looks too long is put aside until the guard
-has seen the others. Should the guard refuse one that was summed, or a rule ask for more than the
-sum, the round is played again with every answer held: clients are pure, so it is the same round.
+A sum needs the memory of one upload, whatever the size of the cohort. It uses weights that are
+known before the last answer, and an answer that looks too long is set aside until the guard has
+seen the others. If the guard refuses one that was summed, or a rule needs more than the sum, the
+round is computed again with every answer kept: clients are pure, so it is the same round.
 """
 
 from collections.abc import Callable, Iterator, Sequence

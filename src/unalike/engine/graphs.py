@@ -1,8 +1,8 @@
 """Local steps on a GPU without Python between them: recorded once, replayed in every round.
 
 A vmapped step launches hundreds of small kernels, and launching takes far longer than computing. A
-step reads nothing but its arguments, so all of them are copied into fixed places, and what was
-recorded of a step there serves every later fold of its kind.
+step reads nothing but its arguments, so these are copied to fixed addresses, and a recording made
+there serves every later fold of the same kind.
 """
 
 import warnings

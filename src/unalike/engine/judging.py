@@ -1,4 +1,4 @@
-"""What both sides of an evaluation do: outputs of a model on many rows, verdicts put together."""
+"""What both sides of an evaluation share: a model's outputs on many rows, results put together."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

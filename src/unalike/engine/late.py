@@ -1,10 +1,10 @@
-"""Local steps that are computed once it is known what is wanted of them.
+"""Local steps that run only once it is known which results are needed.
 
 Most clients send the difference between the model they end with and the one they received, and keep
-nothing. So where a compiled program takes the steps, a fold first gives stand-ins; only when the
-client's half of a round is over does the program run, and leaves the differences themselves, their
-lengths, or their sum over some clients, while each client's weights are still in a cache. A half
-that does anything else with its weights is computed as if this file did not exist.
+nothing. So where a compiled program computes the steps, a fold first returns placeholders. The
+program runs only when the client half has returned, and outputs the differences themselves, their
+lengths, or their sum over some clients, while each client's weights are still in a cache. A client
+half that does anything else with its weights is computed as if this file did not exist.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """Rules that learn weights from round to round, where every client is its own server.
 
-Each has a learner of its own, whose clients are its closed neighbourhood: itself and those it hears
-while no link is lost. It learns from what they report in a round and weighs their models by the new
-decision. Those that it does not hear in a round count as clients of a star that did not answer. On
-a complete graph every learner is that of the star.
+Each node has its own learner, whose clients are its closed neighbourhood: itself and those it hears
+while no link is lost. It learns from what they report in a round and weights their models by the
+new decision. Those that it does not hear in a round are treated like clients of a star that did not
+answer. On a complete graph every learner equals that of the star.
 """
 
 from typing import Any

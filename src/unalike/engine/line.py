@@ -1,4 +1,4 @@
-"""The line from the shared model to a client's own: judged at several points, chosen in three ways.
+"""The line from the shared model to a client's own: tested at several points, chosen in three ways.
 
 W(l) = (1 - l) w_shared + l w_own,   l = 0, ..., 1
 
@@ -6,8 +6,8 @@ local     at the point that the method is set to, or by the client's own model
 common    at the point with the best mean over clients on validation rows, the same for everybody
 oracle    each client at the point that is best on its own *test* rows: what nobody could choose,
           and what published numbers with "the best lambda" are
-Where a method has but one model for a client, the three are the same, so that it can stand beside
-others in a table of any of them. Without validation rows nobody has a ``common`` point.
+If a method has a single model per client, the three are the same, so that it can be compared with
+others in all of them. Without validation rows nobody has a ``common`` point.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Which way bytes went: over every link of a round, and at every moment of it.
+"""How bytes travelled in a round: over every link, and at every moment.
 
-A round has moments, one after the other: the server's state is handed on, downloads, uploads, what
-servers tell one another. All messages of a moment are on their way at once. Clients have their
-numbers; server j of n clients is n + j, unless a client is the server; a cloud is -1.
+A round has several moments: the server's state is handed over, downloads, uploads, messages between
+servers. All messages of a moment are in transit at the same time. Clients have their numbers;
+server j of n clients is n + j, unless a client is the server; a cloud is -1.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,9 @@
 """Several runs on one device whose clients train in the same calls: seeds as one more axis.
 
 A round of few clients leaves most of a GPU idle, and a comparison has many runs that differ in
-nothing but their seeds or their data. Each run goes its own way in a thread of its own; only where
-its clients are about to train does it wait for the others, and whoever comes last computes the
-clients of all. Runs whose clients do something else, or are in another round, train by themselves.
+nothing but their seeds or their data. Each run has its own thread and waits for the others only
+when its clients are about to train; the last one to arrive computes the clients of all. Runs whose
+clients do different work, or that are in another round, train separately.
 """
 
 import threading

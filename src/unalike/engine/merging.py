@@ -1,8 +1,8 @@
-"""Products of a recorded step together with what becomes of them.
+"""Products of a recorded step, merged with the operations that use them.
 
-A dense layer's gradient is a product that is written down only to be added to the weights, which is
-two passes over all weights more than needed. PyTorch's compiler merges everything but products, so
-this is done before it sees a step.
+A dense layer's gradient is a product that is stored only to be added to the weights, which takes
+two unnecessary passes over all weights. PyTorch's compiler merges everything but products, so this
+is done before it sees a step.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """How much each server's neighbours count, edge by edge.
 
-By the method's rule, which is asked once for every neighbourhood; where the rule is in proportion
-to a number of each client's own, all neighbourhoods are weighed in one go:
+By the method's rule, applied once to every neighbourhood; if the rule is proportional to one number
+per client, all neighbourhoods are weighted at once:
 a_ji = u_i / sum_h u_h                         over those that j hears, u_i of all clients of i
 Metropolis:  a_ji = 1 / (1 + max(d_j, d_i)),  a_jj = 1 - sum_i a_ji            (Xiao & Boyd 2004)
 which is symmetric with rows of sum one, so that the plain mean of all models stays where it is.

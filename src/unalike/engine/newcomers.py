@@ -1,9 +1,9 @@
-"""New clients after some local steps: what a client that joins at the end gets for a little work.
+"""New clients after some local steps: what a client that joins at the end gains from a little work.
 
 A new client downloads, takes k steps of the method's own client half on its own training rows, and
-judges what it then has on its test rows; nothing of it is sent. A part of the model that never
-travels (LG-FedAvg's body) begins as the mean of those of the training clients, which only a
-simulation knows; where that matters, docs/explanation-evaluation.md says so.
+tests the result on its test rows; nothing is sent. A part of the model that never travels
+(LG-FedAvg's body) begins as the mean of those of the training clients, which only a simulation can
+compute; docs/explanation-evaluation.md says so.
 """
 
 from collections.abc import Callable, Sequence

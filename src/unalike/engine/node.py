@@ -1,7 +1,7 @@
-"""One client's whole round, from what it is told and what it has to what it sends and keeps.
+"""One client's whole round: from what it receives and has, to what it sends and keeps.
 
-Minibatches and keys are drawn for as many clients at once as there are; the rest is done by each
-alone in the threads of the sequential engine, in a worker process or at a site of its own.
+Minibatches and keys are drawn for all clients at once; the rest is computed for each client alone,
+in the threads of the sequential engine, in a worker process or at a site.
 """
 
 from typing import Any, NamedTuple

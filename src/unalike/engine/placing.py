@@ -1,8 +1,8 @@
-"""Where the results of a step lie: in memory that is taken once for all steps of a call.
+"""Where the results of a step are stored: in memory that is allocated once for all steps of a call.
 
-Taking memory is a good part of a small step, and threads that take some wait for one another.
-Shapes are known, so every result is written into a place, which serves the next of that form once
-nobody reads it any more.
+Allocating memory is a large part of a small step, and threads that allocate wait for each other.
+Shapes are known, so every result is written to a reserved place, which is reused for the next
+result of the same form once nobody reads the first one any more.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What a server knows of all its clients, however many: found once, not in every round."""
+"""What a server knows about all its clients, however many: computed once, not in every round."""
 
 import torch
 from torch import Tensor

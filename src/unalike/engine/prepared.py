@@ -1,8 +1,8 @@
-"""What the clients of the next round draw, drawn while a GPU is busy with this one's.
+"""The random draws of the next round's clients, made while a GPU is busy with the current round.
 
-A plain cohort is a function of the round's number, so the next one is known, and draws are pure:
-should another cohort come after all, its own are drawn instead. They take a hundred small kernels,
-which nobody waits for on a stream of their own; before a round they would be a tenth of it.
+A plain cohort is a function of the round's number, so the next one is known, and draws are pure: if
+a different cohort follows after all, its draws are made instead. They take a hundred small kernels.
+On a separate stream nobody waits for them; before a round they would take a tenth of it.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""An adversary on a finished representation: whether protected attributes can be told from it.
+"""An adversary on a finished representation: can protected attributes be predicted from it?
 
 adversary   a fresh one, the same for every method: the network is fixed, the adversary learns from
             the representations of a client's training rows
-fooled      the one that took part in the training, where one did; published tables have this
+fooled      the one that took part in the training, if there was one; published tables have this
 
-Each is judged on the client's test rows by the area under the ROC curve, where 0.5 is a guess. The
-second says whether the representation escaped the adversary it was trained against, only the first
-whether the attributes are gone from it.
+Each is tested on the client's test rows by the area under the ROC curve, where 0.5 is a guess. The
+second only shows whether the representation deceives the adversary it was trained against; the
+first shows whether the attributes have been removed from it.
 """
 
 import torch

@@ -1,12 +1,12 @@
-"""What a CPU computes faster in another way, for modules as they are; for forward passes alone.
+"""What a CPU computes faster in another way, for unchanged modules and forward passes only.
 
-Maxima over images. PyTorch's kernel goes over one channel after the other, number by number. With
-channels last it takes many at once: half of the time or less, the copies there and back included. A
-maximum is not rounded, so the result is the same to the last bit.
+Maxima over images. PyTorch's kernel processes one channel after the other, number by number. With
+channels last it processes many at once, in half of the time or less, including the copies to that
+order and back. A maximum is not rounded, so the result is the same to the last bit.
 
-Products of dense layers. PyTorch asks MKL, which uses half of the vector units of a processor that
-is not Intel's. oneDNN, which computes convolutions anyway, uses all of them: less than half of the
-time. The sums are rounded in another order.
+Products of dense layers. PyTorch calls MKL, which uses only half of the vector units on processors
+of other makers than Intel. oneDNN, which computes convolutions anyway, uses all of them and takes
+less than half of the time. The sums are rounded in another order.
 """
 
 from collections.abc import Callable, Iterable, Mapping

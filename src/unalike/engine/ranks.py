@@ -1,4 +1,4 @@
-"""Several processes that play one run together: what each tells all the others."""
+"""Several processes that compute one run together, and what each sends to all others."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a function does to tensors, written down while it runs.
+"""Records what a function does to tensors while it runs.
 
 PyTorch's own tracer does the same and more, but loads its compiler first, which takes longer than
 a short run.

@@ -1,7 +1,7 @@
-"""Clients of a mediator train one after the other, each from where the one before it arrived.
+"""Clients of a mediator train one after the other, each starting from the previous one's model.
 
-What a server uses of each of them is the way that all of them went together: with weights that add
-up to the mediator's, that is one update of one mediator.
+For each of them the server uses the update of the whole chain: with weights that add up to the
+mediator's, that is one update of one mediator.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
-"""A traced step made cheaper: nothing is computed that is not used, or twice, or copied needlessly.
+"""Simplifies a traced step: nothing unused or twice is computed, nothing is copied needlessly.
 
-The graph computes the next carry from (carry, fixed, now), each a run of its inputs. What depends
-on what is fixed alone is the same in every step and goes into a graph of its own. An
-update ``w + s (a @ b)`` becomes one matrix product that adds to ``w``, and what the next carry
-replaces is written over.
+The graph computes the next carry from (carry, fixed, now), each a contiguous range of its inputs.
+What depends only on the fixed inputs is the same in every step and goes into a separate graph. An
+update ``w + s (a @ b)`` becomes one matrix product that adds to ``w``, and tensors that the next
+carry replaces are overwritten.
 """
 
 import operator

@@ -1,8 +1,8 @@
 """Clients' states in files: each write is a new file, so whatever an index points to stays there.
 
 A shard holds the states of some clients, stacked, as safetensors. The index says in which row of
-which shard a client's newest state is; with an index of an earlier round the states of that round
-are there again, until ``sweep`` removes what neither of the two points to.
+which shard a client's newest state is; an index of an earlier round restores the states of that
+round, until ``sweep`` removes what neither index points to.
 """
 
 import hashlib

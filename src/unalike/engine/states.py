@@ -1,10 +1,10 @@
-"""What clients keep between rounds: a cohort is taken out and put back as stacked tensors.
+"""What clients keep between rounds: a cohort's states are read and written as stacked tensors.
 
-A round costs what its cohort costs, whatever the number of registered clients: a state is made
-when it is first asked for, a new version never overwrites the one before it (so a round can be
-rolled back by forgetting), and a checkpoint writes what changed since the last one.
+A round costs what its cohort costs, whatever the number of registered clients: a state is made when
+it is first needed, a new version never overwrites the previous one (so a round can be rolled back
+by forgetting versions), and a checkpoint writes what changed since the last one.
 
-Clients are judged on all cores, so any number of threads may get at once; they do nothing else.
+Clients are evaluated on all cores, so any number of threads may read at once; they do nothing else.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""When things happen: who is asked in a round, who is in time, how long it takes.
+"""When things happen: who is invited to a round, who is in time, how long it takes.
 
-Only schedules that look at what is known, and runs with a clock, need any of this; for all others a
-plan is a function of the round and the key.
+Only schedules that depend on what the server knows, and runs with a clock, need any of this; for
+all others a plan is a function of the round and the key.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Local steps on a CPU without Python between them: one is traced, then looped over in TorchScript.
 
 A step of a small network takes longer to launch from Python than to compute. It is a pure function
-of static shape, so its tensor operations are written down once (``unalike.engine.recording``), the
-backward pass included. The graph is made cheaper (``unalike.engine.rewriting``), and a loop over
+of static shape, so its tensor operations are recorded once (``unalike.engine.recording``), the
+backward pass included. The graph is simplified (``unalike.engine.rewriting``), and a loop over
 clients and their steps runs in TorchScript's interpreter, which does not hold Python's lock: two
 threads use two cores.
 """

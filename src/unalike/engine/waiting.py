@@ -1,8 +1,8 @@
-"""How long messages between nodes and between servers are under way, and who waits for them.
+"""How long messages between nodes and between servers take, and who waits for them.
 
-Nodes of a graph, edge servers and clients that are the server in turn have lines of their own,
-which all messages share that use them at the same moment. A round is over when everybody's is:
-nobody begins the next one before the others, since a round's models are judged together.
+Nodes of a graph, edge servers and clients that act as the server in turn each have a line, shared
+by all messages that use it at the same moment. A round ends when everybody has finished it: nobody
+begins the next one before the others, since a round's models are evaluated together.
 """
 
 import torch

@@ -1,7 +1,8 @@
-"""Files that a checkpoint relies on and does not hold: the models of the selected round so far.
+"""Files that a checkpoint needs but does not contain: the models of the selected round so far.
 
 They are written before the checkpoint, so a run that was killed in between has newer ones than its
-checkpoint knows; then the rounds that are played again write them once more, or they are damaged.
+checkpoint expects. The rounds that are computed again then have to rewrite them; otherwise they are
+damaged.
 """
 
 from pathlib import Path

@@ -1,9 +1,10 @@
-"""How often a run is evaluated if that is left to it: as often as a fifth of its work pays for.
+"""How often a run is evaluated by default: so that evaluation takes about a fifth of its work.
 
-A round trains so many rows, an evaluation puts so many through a model; both follow from the
-configuration and the data. No clock is asked, so a run that is resumed or repeated is evaluated in
-the same rounds. How often a method goes over a row does not count: methods that differ in nothing
-else are evaluated alike, and one that computes more spends a smaller share on it.
+The rows that a round trains and those that an evaluation passes through a model both follow from
+the configuration and the data. No clock is involved, so a run that is resumed or repeated is
+evaluated in the same rounds. The number of times a method passes over a row does not count: methods
+that differ in nothing else are evaluated in the same rounds, and one that computes more spends a
+smaller share on it.
 """
 
 import math

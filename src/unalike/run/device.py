@@ -1,4 +1,4 @@
-"""The device of a run, set up so that the same run gives the same numbers there again."""
+"""The device of a run, set up so that repeating the run gives the same numbers."""
 
 import ctypes
 import os

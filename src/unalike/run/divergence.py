@@ -1,7 +1,7 @@
 """How far a model's weights are from those of another run: ||w - w_ref|| / ||w_ref||.
 
 With a pooled run as reference, from the same initial weights, this is the weight divergence of Zhao
-et al. (2018). Running statistics are no weights and are left out.
+et al. (2018). Running statistics are not weights and are left out.
 """
 
 from unalike import rng, tree

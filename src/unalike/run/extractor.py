@@ -1,8 +1,8 @@
 """Where features of examples come from: a function of the user's own, or Inception.
 
-FILE.py:FUNCTION names a function; inception:WEIGHTS the network whose features published FIDs are
-of (Szegedy et al. 2016), with weights from disk, those of timm or of torchvision, as safetensors: a
-file of PyTorch's own is a pickle, and nothing that comes from outside is unpickled.
+FILE.py:FUNCTION names a function; inception:WEIGHTS the network whose features published FIDs use
+(Szegedy et al. 2016), with timm's or torchvision's weights from disk as safetensors: PyTorch's own
+format is a pickle, and nothing that comes from outside is unpickled.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How like real examples made ones are: in the features of a network that has seen real ones.
+"""How similar generated examples are to real ones, in the features of a trained network.
 
 fid       ||m - m'||^2 + tr(S + S' - 2 (S S')^(1/2)), means and covariances of features of real and
           made examples                                       (Heusel et al. 2017, Frechet distance)
@@ -8,10 +8,10 @@ kid       the squared distance of the mean features under the kernel (x'y / d + 
 coverage  of each class, the share of real examples that have a made one of their class within
           their own k-th nearest real neighbour                         (Naeem et al. 2020, k = 5)
 
-The network is a small one, trained here on the clients' training rows, so that nothing need be
-downloaded; its distances compare methods on the same data and are no published FIDs. A function of
-one's own, from examples to features, or Inception takes its place (``extractor.py``). The
-experimenter measures this: no client sends anything for it.
+The network is a small one, trained here on the clients' training rows, so that nothing has to be
+downloaded; its distances compare methods on the same data and are not comparable with published
+FIDs. The user's own function from examples to features, or Inception, can take its place
+(``extractor.py``). The experimenter measures this: no client sends anything for it.
 """
 
 from math import prod

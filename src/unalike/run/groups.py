@@ -1,4 +1,4 @@
-"""Groups of clients that a method or a topology makes, and how unlike one another they are."""
+"""Groups of clients that a method or a topology makes, and how much they differ."""
 
 from typing import Any
 

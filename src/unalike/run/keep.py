@@ -1,16 +1,16 @@
-"""What a run leaves behind beside its records: models that can be used, and how rows become theirs.
+"""What a run keeps besides its records: models that can be used, and how to prepare rows for them.
 
 model.safetensors      the shared model of the last round, or that of the first server
 servers.safetensors    where there are several servers, the model of each, stacked
-personal.safetensors   where clients are judged by other weights, theirs, stacked
-frozen.safetensors     where there is no shared model, parameters that are nobody's to change
+personal.safetensors   where clients are tested with other weights, theirs, stacked
+frozen.safetensors     where there is no shared model, the frozen parameters
 models.json            the round they are of, and which of them is whose
 selected/              the same files for the round that validation rows selected; left out if that
                        is the last one
 features.json          how rows were read and what was learned about features from training rows
 rows.npz               which row of the data went to which client, and what for
 
-Models are those that were judged, so what they say of the test rows is what the records say.
+The models are those that were tested, so their results on the test rows are the recorded ones.
 """
 
 import io

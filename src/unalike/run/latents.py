@@ -1,7 +1,7 @@
-"""What clients' data look like in the latent space that a method weighs them by: histograms.
+"""Histograms of clients' data in the latent space by which a method weights them.
 
 All latent variables of a client's training examples together, against N(0, 1). Only a simulation
-has them: in a federation a client tells its distance and nothing else.
+has them: in a real federation a client sends its distance and nothing else.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an outsider could do with the servers' models: set off a backdoor, tell who was there.
+"""What an outsider could do with the servers' models: trigger a backdoor, recognise rows.
 
 backdoor     share of test rows of other classes that are taken for the target once the trigger is
              on them; and without it, which is what the model gets wrong anyway. Judged are the

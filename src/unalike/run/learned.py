@@ -1,7 +1,7 @@
 """What earlier measurements found, by processor, network and work; kept in the user's cache.
 
 engines.json: a digest of what the answer depends on -> which way was the fastest, and the seconds
-of each. Whatever is wrong with the file, a run goes on as if there were none.
+of each. If anything is wrong with the file, it is ignored.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The manifest of a run folder: what must not change, by digest.
 
-It is written when a run begins, with what goes into it (configuration, data, code), and again as
-the last thing of all, with everything that came out. A folder whose manifest says so is finished:
-nothing in it is computed or replaced any more.
+It is written when a run begins, with its inputs (configuration, data, code), and again as the very
+last step, with all outputs. A folder whose manifest says that it is finished is never computed
+again or replaced.
 """
 
 import hashlib

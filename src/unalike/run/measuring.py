@@ -1,9 +1,10 @@
-"""Which way of computing clients is the fastest on this machine, by trying them for a moment.
+"""Which way of computing clients is the fastest on this machine, found by trying them briefly.
 
-A rule from the configuration (``choice.py``) is right for the networks it was made with. A long run
-on a CPU tries it beside the other ways, on a part of a round's work, and leaves it for one that is
-clearly faster. What was chosen becomes a setting of the run like any other, so a run that is
-resumed or repeated from its own folder computes as before, whatever clocks or caches say by then.
+A rule based on the configuration (``choice.py``) is right for the networks it was derived from. A
+long run on a CPU compares it with the other ways on a part of a round's work, and departs from it
+for one that is clearly faster. The choice becomes a setting of the run like any other, so a run
+that is resumed or repeated from its own folder computes as before, whatever clocks or caches say by
+then.
 """
 
 import time

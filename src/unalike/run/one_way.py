@@ -1,7 +1,7 @@
 """Metropolis weights on graphs whose links go one way: right only while every link is in use.
 
-A client is heard by as many as it hears as long as all are there; then the weights leave the plain
-mean of all models where it is. With a link or a client missing no weights could.
+As long as all links are there, a client is heard by as many as it hears, and the weights keep the
+plain mean of all models. With a link or a client missing, no weights can do that.
 """
 
 from unalike.algorithms.draft import Draft

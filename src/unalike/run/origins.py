@@ -1,7 +1,7 @@
 """What a run is made from: its data and the user's own code, by digest, and who started it.
 
-A folder that names Python files runs them when it is resumed. A folder that this user started is
-known by a mark: a keyed digest of the code, under a key that lies in the user's own state folder.
+Resuming a folder that names Python files runs them. A folder that this user started is recognised
+by a mark: a keyed digest of the code, with a key in the user's own state folder.
 """
 
 import hashlib

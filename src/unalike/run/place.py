@@ -1,4 +1,4 @@
-"""Where a run lives: a folder of its own, made only when everything else is known to be right."""
+"""The folder of a run, made only when everything else has been checked."""
 
 from collections.abc import Mapping
 from pathlib import Path, PurePath

@@ -1,7 +1,7 @@
-"""What a method has made beside the model: arrays in a file, and examples that are images seen.
+"""What a method produces besides the model: arrays in a file, and pictures of image examples.
 
-How such examples came about is seen as well: every evaluated round leaves a small picture in its
-record, and in the end all of them are one moving picture.
+The development of such examples is shown as well: every evaluated round leaves a small picture in
+its record, and at the end all of them become one animation.
 """
 
 import base64

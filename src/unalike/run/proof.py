@@ -1,8 +1,8 @@
-"""Checkpoint files that prove themselves: a digest over every tensor and every note is one of them.
+"""Checkpoint files that carry a digest of all their tensors and notes.
 
 A file is safetensors with its notes in order, so that equal states are equal bytes. The digest is
-BLAKE2b over the notes and over the name, kind and bytes of each tensor; whoever changes anything
-without it has a file that is refused.
+BLAKE2b over the notes and over the name, kind and bytes of each tensor; a file in which anything
+was changed without it is refused.
 """
 
 import hashlib

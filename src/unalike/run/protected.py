@@ -1,4 +1,4 @@
-"""Networks that do not see protected attributes, which adversaries must know."""
+"""Hides protected attributes from networks; only adversaries see them."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a recipe must know of the data: their shapes, and nothing of anybody's examples."""
+"""What a recipe must know about the data: shapes, and nothing about anybody's examples."""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,8 @@
-"""A run that several processes play together: the first keeps the folder, the others follow it.
+"""A run computed by several processes together: the first owns the folder, the others follow it.
 
-All see one file system. Whoever is lost ends the others; started again, all continue from the last
-checkpoint, so that a restart by ``torchrun`` needs no other command than the first start.
+All see the same file system. If one process is lost, the others end; when restarted, all continue
+from the last checkpoint, so that a restart by ``torchrun`` uses the same command as the first
+start.
 """
 
 import signal
