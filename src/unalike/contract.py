@@ -5,7 +5,7 @@ trains     three rounds on a small federation end with finite numbers
 repeats    the same seed gives the same bytes, and no global generator is drawn from
 engines    one client after the other gives what many in one call give
 shapes     uploads have the structure, shapes and types that ``upload_like`` announces
-resumes    a run that was stopped after its second round ends as one that was not
+resumes    a run that was stopped after its second round ends like one that was not
 few        it works if only some of the clients take part
 """
 

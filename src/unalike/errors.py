@@ -1,4 +1,4 @@
-"""What a user can get wrong, said in one sentence that names the thing and the fix."""
+"""Users' mistakes, each reported in one sentence that names the thing and the fix."""
 
 import warnings
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 """The learning rate of each method, since the best method at a bad rate is a bad method.
 
-From the rate it has, a method tries one step up, and as long as that helps another; if the first
-did not help, the same downwards. A step is a factor of the square root of ten. What diverges or
-fails is worse than anything else.
+Starting from its current rate, a method tries one step up, and further ones as long as they help;
+if the first did not help, it tries steps down in the same way. A step is a factor of the square
+root of ten. A run that diverges or fails is worse than any other.
 """
 
 from collections.abc import Callable

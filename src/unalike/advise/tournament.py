@@ -3,10 +3,10 @@
 The baseline's learning rate is tuned first, and all methods begin with it; before the last rung
 each finalist tunes its own, the baseline too (``rates.py``). Every rung starts its runs again,
 since schedules depend on the number of rounds. All methods of a rung get the same rounds, and every
-decision is made on validation rows, of which each counts the same, so that a client with a single
-one has hardly a say; test rows are only read afterwards, by ``advice.py``. Methods that share one
-model and methods that make personal ones are halved apart, so that neither kind can push the other
-out.
+decision is made on validation rows. Each row counts the same, so that a client with a single one
+has hardly any influence; test rows are only read afterwards, by ``advice.py``. Methods that share
+one model and methods that make personal ones are halved separately, so that neither kind can
+eliminate the other.
 """
 
 import time

@@ -6,7 +6,7 @@ p <- argmin over the simplex of  sum <g, p> + alpha/2 ||p||^2 + beta/2 sum <g, p
      alpha = 4 K L,  beta = 1 / (4 L)                          (online Newton step, lazy form)
   =  argmin 1/2 p'Ap + b'p,   A = alpha I + beta sum g g',   b = sum (1 - beta <g, p_then>) g
 
-The new p weighs the updates of the same round. The number of examples plays no part. The response
+The new p weights the updates of the same round. The number of examples plays no part. The response
 is in ``parts/mixing/response.py``, the regret in ``parts/mixing/regret.py``.
 """
 

@@ -1,7 +1,7 @@
 """A round before all others, in which every client sends means of its examples (MAFL's first half).
 
-Nobody trains. What the round leaves for the stage after it is the pool of all clients' means, as
-``parts/mixup.py`` takes it; the model is the initial one still.
+Nobody trains. The result of the round, for the next stage, is the pool of all clients' means, as
+``parts/mixup.py`` expects it; the model is still the initial one.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
-"""What methods that compress messages share: which way, how far, and what stands against it.
+"""What methods that compress messages share: direction, consensus step, and reasons to refuse.
 
-Over a server updates are compressed, models on their way down, or both. Without one nodes tell
-their neighbours how their models differ from what these know of them, compressed, and step towards
-what they know of their neighbours (CHOCO-SGD, Koloskova et al. 2019; ``compression/copies.py``).
+With a server, updates are compressed, models on their way down, or both. Without one, nodes send
+their neighbours the compressed difference between their model and what the neighbours know of it,
+and step towards what they know of their neighbours (CHOCO-SGD, Koloskova et al. 2019;
+``compression/copies.py``).
 """
 
 from abc import abstractmethod

@@ -2,7 +2,7 @@
 
 K times: y <- y - eta (g(y) + shift);   z = (x - y) / (K eta), the mean of the steps' directions
 
-Where leaves of the model are private, x, shift and z are of the others. Private leaves take plain
+If leaves of the model are private, x, shift and z cover the other leaves. Private leaves take plain
 steps, together with the others or in turn, as FedAvg's clients do.
 """
 

@@ -1,7 +1,7 @@
-"""A round before all others, in which clients tell how often they have each class.
+"""A round before all others, in which clients report how many examples of each class they have.
 
-Nobody trains. The server takes the mean by examples, so that a sum of all answers is all it needs,
-and leaves it for the stage after: the shares of the classes among all clients.
+Nobody trains. The server takes the mean by examples, so it needs only a sum of all answers, and
+passes the result to the next stage: the shares of the classes among all clients.
 """
 
 from dataclasses import dataclass

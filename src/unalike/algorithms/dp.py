@@ -2,9 +2,9 @@
 
 u = (sum_k clip(u_k, C) + z C xi) / n,          xi ~ N(0, I), drawn by the server
 
-Clients clip their updates to length C, the server adds noise once to the plain mean: who sees the
-models learns little of any client. The clipping is in ``parts/privacy/gaussian.py``, the meaning
-and count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
+Clients clip their updates to length C, and the server adds noise once to the plain mean: whoever
+sees the models learns little about any client. The clipping is in ``parts/privacy/gaussian.py``,
+the meaning and count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
 """
 
 from dataclasses import replace

@@ -4,7 +4,7 @@ clients train from the model they started with, version s;   tau = versions sinc
 with K answers:  x <- x + server_opt(1/K sum_k s(tau_k) u_k),   s(tau) = (1 + tau)^(-a)
 
 Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a round is a step of
-the server. An update is the difference from the model its client was given, however old. If all
+the server. An update is the difference from the model that its client received, however old. If all
 clients are equally fast and all answers fill the buffer, nobody is stale, and it is FedAvg.
 """
 

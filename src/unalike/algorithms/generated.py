@@ -1,4 +1,4 @@
-"""A generator that is trained by FedAvg; a classifier that has seen its examples alone judges it.
+"""A generator trained by FedAvg, tested with a classifier that has seen only its examples.
 
 w <- w + sum_k p_k (w_k - w),   w_k after fitting the generator to client k's data
 the classifier is trained outside the rounds, on ``per_class`` drawn examples of each class

@@ -1,4 +1,4 @@
-"""Krum and Multi-Krum (Blanchard et al. 2017, section 4): trust those who have close company.
+"""Krum and Multi-Krum (Blanchard et al. 2017, section 4): trust updates with close neighbours.
 
 s_i = sum of |u_i - u_j|^2 over the n - f - 2 nearest j;   the m least s_i are averaged
 

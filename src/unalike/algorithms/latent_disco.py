@@ -1,4 +1,4 @@
-"""Latent-space weights: clients whose data look unlike a VAE's prior weigh less.
+"""Latent-space weights: clients whose data differ more from a VAE's prior count less.
 
 d_k = mean over latent dimensions of W1(z_k, N(0, 1));   p_k ~ max(0, n_k / n - a d_k + b)
 

@@ -1,8 +1,8 @@
-"""A named method: its settings, what it changes in a draft, and what it cannot live with.
+"""A named method: its settings, what it changes in a draft, and what it cannot be combined with.
 
-All methods of a run are applied in the order they are named. Then everybody is asked once, about
-the finished draft, whether anything stands in the way: two methods that fill the same slot, one
-that refuses a trait which another one or the topology has, or one whose settings do not fit.
+All methods of a run are applied in the order they are named. Then the finished draft is checked
+once for conflicts: two methods that fill the same slot, one that refuses a trait of another one or
+of the topology, or one whose settings do not fit.
 """
 
 from abc import abstractmethod

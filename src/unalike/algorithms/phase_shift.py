@@ -4,7 +4,7 @@ position 0:       w_k <- w
 position 1..n-1:  w_k <- (N w + n_k w_k) / (N + n_k)            (drift correction)
 all train; position n-1 uploads;   N <- sum n_k,  w <- sum n_k w_k / N
 in the last round everybody uploads
-between uploads w stems from one group; judged instead may be the mean of all models in flight,
+between uploads w comes from one group; the mean of all clients' current models can be tested,
 sum_k n_k w_k / sum_k n_k over every client that trained, which nobody sends
 
 Downloads stay, uploads fall to one n-th; groups of clients are drawn, and some have one more where

@@ -1,4 +1,4 @@
-"""SuPerFed (Hahn et al. 2022, Alg. 1): the client trains what lies between two models.
+"""SuPerFed (Hahn et al. 2022, Alg. 1): the client trains the points between two models.
 
 lambda ~ U(0, 1) per minibatch;   W = (1 - lambda) w_f + lambda w_l
 minimise F(W) + mu/2 ||w_f - x||^2 + nu cos^2(w_f, w_l)               (eq. 3; both ends move)

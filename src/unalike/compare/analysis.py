@@ -1,9 +1,9 @@
-"""From finished cells to the numbers that may be claimed: one line a method and condition.
+"""From finished cells to the numbers that may be claimed: one line per method and condition.
 
 A method leads a condition by its mean over the seeds that all methods have, and it leads over all
-conditions by the mean of these. What may be claimed is judged for the whole comparison at once
-(``statistics/claims.py``); as long as a cell is missing nobody is called the best, and no number is
-set in bold. ``wording`` says all this in sentences.
+conditions by the mean of these. What may be claimed is decided for the whole comparison at once
+(``statistics/claims.py``); as long as a cell is missing no method is called the best, and no number
+is set in bold. ``wording`` puts all this into sentences.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""Equal budgets: what a method will use, known before it is trained, and the rounds that buys.
+"""Equal budgets: what a method will use, known before training, and the rounds that a budget buys.
 
 The number of rounds must be known in advance, because schedules depend on it (phase-shift collects
 everybody in the last round, learning rates decay over all rounds). Messages have declared forms,
-who takes part in which round is a pure function, and one client that trains on a few examples
-tells how often a method differentiates one.
+who takes part in which round is a pure function, and training one client on a few examples shows
+how often a method differentiates an example.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Run a comparison from wherever it stands to its tables."""
+"""Run a comparison from its current state to its tables."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What an analysis says, in sentences: verdicts, budgets, what tests rest on, what is missing."""
+"""What an analysis says, in sentences: verdicts, budgets, tests, what is missing."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How unalike clients are, measured on a table of counts by client and class.
+"""How much clients differ, measured on a table of counts by client and class.
 
 With n_k the size of client k, N = sum n_k, p_k its label distribution and p the reference:
 

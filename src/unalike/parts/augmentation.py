@@ -1,12 +1,12 @@
-"""Training augmentation: every training row is altered a little, afresh in every minibatch.
+"""Training augmentation: every training row is altered a little, differently in every minibatch.
 
 images   shift by whole pixels (a padded picture cropped at random), mirror, colours, noise
 text     some symbols are replaced by others of the same example    (Xie et al. 2017, unigram noise)
 audio    shift in time, gain, noise
 numbers  noise
 
-What is drawn depends on the step's key and a row's place alone, so both engines draw the same. Rows
-that are judged or measured stay as they are.
+Draws depend only on the step's key and the row's position, so both engines draw the same. Rows used
+for testing or measuring stay unchanged.
 """
 
 from dataclasses import dataclass, replace

@@ -1,11 +1,11 @@
-"""What may be said of methods on conditions, all claims taken together.
+"""What may be claimed about methods on conditions, with all claims corrected together.
 
 Every method's difference to the baseline on every condition and on the mean of all conditions, and
-who is best on each of these, are one family, corrected by Holm with weights: leaders have a tenth
-of alpha at first, differences the rest, and what is shown passes its part on to all others. A
-leader must be ahead of everybody (no correction over the others, see ``family.py``). Being best
-implies being ahead of the baseline, so the smaller of both p-values counts for that difference. Of
-two methods both are the same claim.
+who is best on each of these, are one family, corrected by Holm's method with weights: leaders have
+a tenth of alpha at first, differences the rest, and each claim that is shown passes its share on to
+all others. A leader must be ahead of every other method (no correction over the others, see
+``family.py``). Being best implies being ahead of the baseline, so the smaller of both p-values
+counts for that difference. With two methods both are the same claim.
 
 win, loss   corrected p < 0.05
 equal       corrected interval within the margin, and so says the test of equivalence, corrected

@@ -1,4 +1,4 @@
-"""Differences from a baseline over the same seeds, and what is known of each.
+"""Differences from a baseline over the same seeds, and what is known about each.
 
 moderated   Student's t with variances that learn from each other (``moderated.py``)
 t           sqrt(n) u, u = m / s, of the differences' mean m and standard deviation s   (Student)

@@ -1,6 +1,6 @@
-"""Reads rows that a trained model has not seen, as those were read that it was trained on.
+"""Reads rows that a trained model has not seen, in the same way as its training rows.
 
-What differs is said: columns that are gone, text that no training row had, gaps that are filled.
+Differences are reported: missing columns, text that no training row had, gaps that are filled.
 """
 
 from collections.abc import Collection, Sequence
