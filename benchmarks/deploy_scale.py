@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from unalike import rng, tree
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
+from unalike.engine.server.guard import Guard
 from unalike.engine.transport import Clients
 from unalike.run.build import program, task
 from unalike.run.config import parse

@@ -21,9 +21,9 @@ from torch import nn
 from unalike import rng
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.table import METHODS
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network

@@ -22,7 +22,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.remote import Remote
 from unalike.deploy.site import Site
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.federation.build import federate
 from unalike.federation.data import Examples, Federation

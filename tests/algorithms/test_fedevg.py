@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unalike import rng, tree
 from unalike.algorithms.fedevg import FedEvg
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.models import MODELS

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import unalike
 from unalike import rng
-from unalike.engine.probe import Probe
+from unalike.engine.evaluation.probe import Probe
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Examples
 from unalike.federation.readers.frames import from_frame

@@ -24,9 +24,9 @@ from unalike import rng, tree
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.phase_shift import PhaseShift, PhaseShiftMethod
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.ledger import STATISTIC, traffic
+from unalike.engine.evaluation.server import Evaluation
 from unalike.engine.loop import State
+from unalike.engine.traffic.ledger import STATISTIC, traffic
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.parts.optim import Sgd

@@ -16,7 +16,7 @@ from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
-from unalike.engine.evaluate import Evaluation
+from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import RunError
 from unalike.federation.build import federate
 from unalike.federation.datasets.own import Files

@@ -21,7 +21,7 @@ from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
-from unalike.engine.ledger import STATISTIC
+from unalike.engine.traffic.ledger import STATISTIC
 from unalike.errors import UnalikeError
 from unalike.run.build import assemble, task
 from unalike.run.config import parse

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike import tree
-from unalike.engine.ledger import survey_traffic
+from unalike.engine.traffic.ledger import survey_traffic
 from unalike.errors import ConfigError
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Torus

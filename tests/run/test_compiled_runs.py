@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from interrupted import SMALL, assert_same_run, raw, whole
 
-from unalike.engine import traced as tracing
+from unalike.engine.compiled import traced as tracing
 from unalike.native import build
 from unalike.native.program import Native
 from unalike.run import choice

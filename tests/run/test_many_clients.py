@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unalike.engine.judging import judging
+from unalike.engine.evaluation.judging import judging
 from unalike.run.config import parse
 from unalike.run.execute import start
 from unalike.run.folder import plain, read_lines

@@ -20,7 +20,7 @@ from interrupted import (
 )
 
 from unalike.algorithms.table import METHODS
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.loop import Loop
 from unalike.run import checkpoint, execute, folder, keep
 from unalike.run.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ import pytest
 import torch
 from federations import composed, network_task, play
 
-from unalike.engine.guard import ENORMOUS, refuse_insane
+from unalike.engine.server.guard import ENORMOUS, refuse_insane
 from unalike.errors import RunError
 from unalike.network import Network
 from unalike.run.alarm import alarm

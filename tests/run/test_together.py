@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from interrupted import STATEFUL, assert_same_run, raw, whole, write_toml
 
-from unalike.engine.ranks import Torchrun
+from unalike.engine.simulation.ranks import Torchrun
 from unalike.errors import ConfigError
 from unalike.run.config import parse
 from unalike.run.execute import Silent

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import unalike
-from unalike.engine import traced as tracing
+from unalike.engine.compiled import traced as tracing
 from unalike.run import choice
 
 

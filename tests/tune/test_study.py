@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.run.config import parse
 from unalike.tune import study as searching

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
-from unalike.engine.ranks import Torchrun
+from unalike.engine.simulation.ranks import Torchrun
 from unalike.run.config import read_config
 from unalike.run.together import follow
 from unalike.run.verify import verify

@@ -20,7 +20,7 @@ from unalike.compare.tables import tables
 from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.engine.threads import lone
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.evaluate import recorded
+from unalike.engine.evaluation.server import recorded
 from unalike.engine.transport import Work
 from unalike.federation.data import Federation
 from unalike.federation.skew import measure

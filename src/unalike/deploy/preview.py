@@ -6,7 +6,7 @@ from unalike import rng, tree
 from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
 from unalike.deploy.policy import Policy
-from unalike.engine.messages import messages_of
+from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.kinds import CLASSES, of_classes
 from unalike.run.build import program, task

@@ -27,11 +27,11 @@ from unalike.deploy.rehearsal import rehearse
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
+from unalike.engine.client.shards import Shards
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluation, Evaluator
+from unalike.engine.evaluation.server import Evaluation, Evaluator
 from unalike.engine.loop import Loop
-from unalike.engine.shards import Shards
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.files import write

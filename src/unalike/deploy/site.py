@@ -24,11 +24,11 @@ from unalike.deploy.messages import Message, MessageError, fitted, message, unde
 from unalike.deploy.noise import Source, hidden
 from unalike.deploy.policy import Allowance, Policy
 from unalike.deploy.sealing import Sealing
-from unalike.engine.beginning import judged_by
-from unalike.engine.examine import Examiner
-from unalike.engine.judging import Exam
-from unalike.engine.messages import completed, left_like, messages_of
-from unalike.engine.node import Call, Keys, Own, round_of
+from unalike.engine.client.beginning import judged_by
+from unalike.engine.client.round import Call, Keys, Own, round_of
+from unalike.engine.evaluation.client import Examiner
+from unalike.engine.evaluation.judging import Exam
+from unalike.engine.traffic.messages import completed, left_like, messages_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
 from unalike.federation.readers.columns import NOTHING

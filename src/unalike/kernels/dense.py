@@ -4,7 +4,7 @@ With few rows a product reads every weight once, so that passes over the weights
 ``moved`` takes a step of descent in the pass that makes the gradient, which is never written down;
 ``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's speed;
 ``rounded`` rounds weights to 16 bits in the pass of the product that reads them first.
-Compiled steps use them (``engine/merging.py``); a derivative would be of no use there.
+Compiled steps use them (``engine/compiled/merging.py``); a derivative would be of no use there.
 """
 
 import torch

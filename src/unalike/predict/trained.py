@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unalike import tree
-from unalike.engine.judging import outputs
+from unalike.engine.evaluation.judging import outputs
 from unalike.errors import DataError, RunError
 from unalike.federation.data import number_of
 from unalike.federation.features import Features

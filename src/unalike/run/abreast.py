@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from unalike.engine.lockstep import Lockstep
+from unalike.engine.simulation.lockstep import Lockstep
 from unalike.run.build import Experiment
 
 T = TypeVar("T")

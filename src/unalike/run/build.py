@@ -16,16 +16,16 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, compose
 from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
+from unalike.engine.client.states import OnDisk
 from unalike.engine.course import Course
-from unalike.engine.distributed import Distributed
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.judging import Exam
+from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
-from unalike.engine.guard import Guard
-from unalike.engine.judging import Exam
 from unalike.engine.loop import Loop
-from unalike.engine.ranks import Ranks
-from unalike.engine.simulate import Simulation
-from unalike.engine.states import OnDisk
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.distributed import Distributed
+from unalike.engine.simulation.ranks import Ranks
+from unalike.engine.simulation.simulate import Simulation
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError, UnalikeError, warn_once
 from unalike.federation.build import federate

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from unalike import tree
+from unalike.engine.client.shards import Shards
 from unalike.engine.course import Progress
 from unalike.engine.loop import State
-from unalike.engine.shards import Shards
 from unalike.errors import Damaged, RunError, RunWarning
 from unalike.files import new_folder, sync_folder, write
 from unalike.run.beside import Beside

@@ -10,8 +10,8 @@ import torch
 from unalike import rng
 from unalike.batches import Batches
 from unalike.draws import Draw, Extent
-from unalike.engine.simulate import Engine
-from unalike.engine.traced import Traced
+from unalike.engine.compiled.traced import Traced
+from unalike.engine.simulation.simulate import Engine
 from unalike.errors import ConfigError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.native.build import compiler

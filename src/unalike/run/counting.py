@@ -2,8 +2,8 @@
 
 from unalike import rng, tree
 from unalike.algorithms.draft import Draft
-from unalike.engine.judging import judging
-from unalike.engine.messages import messages_of
+from unalike.engine.evaluation.judging import judging
+from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.recipe import Recipe
 from unalike.run.cadence import PASSES, Work

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.engine.course import Progress
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.errors import ConfigError, DataError, OwnCodeError, RunError, counted
 from unalike.files import write
 from unalike.run import manifest

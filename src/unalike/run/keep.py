@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from unalike import tree
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.examine import Examiner
+from unalike.engine.evaluation.client import Examiner
+from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import warn_once
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.feature_skew import measure_features

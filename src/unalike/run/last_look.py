@@ -3,7 +3,7 @@
 from typing import Any
 
 from unalike import tree
-from unalike.engine.cross import cross
+from unalike.engine.evaluation.cross import cross
 from unalike.engine.loop import State
 from unalike.run.build import Experiment
 from unalike.run.latents import histograms

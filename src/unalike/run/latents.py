@@ -10,7 +10,7 @@ import torch
 
 from unalike import rng, tree
 from unalike.engine.loop import State
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
 from unalike.parts.mixing.latents import Latents, encoder_of
 from unalike.run.build import Experiment

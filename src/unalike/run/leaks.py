@@ -23,7 +23,7 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.batches import Batch
 from unalike.engine.attacks import Backdoor
-from unalike.engine.judging import outputs
+from unalike.engine.evaluation.judging import outputs
 from unalike.engine.loop import State
 from unalike.federation.data import TEST, TRAIN
 from unalike.run.build import Experiment

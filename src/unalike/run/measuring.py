@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 import unalike
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Federation
 from unalike.parts.schedule import Plan
 from unalike.run import learned

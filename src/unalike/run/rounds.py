@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from unalike.engine.consensus import Gap, distance
 from unalike.engine.course import Progress
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.ledger import Traffic
-from unalike.engine.links import Sent, per_link
+from unalike.engine.evaluation.server import Evaluation
+from unalike.engine.graph.consensus import Gap, distance
 from unalike.engine.loop import Round
+from unalike.engine.traffic.ledger import Traffic
+from unalike.engine.traffic.links import Sent, per_link
 from unalike.errors import RunError
 from unalike.generator import refuse_draws, states
 from unalike.own_code import blamed

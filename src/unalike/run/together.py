@@ -7,7 +7,7 @@ checkpoint, so that a restart by ``torchrun`` needs no other command than the fi
 import signal
 from pathlib import Path
 
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.errors import ConfigError, RunError
 from unalike.run import execute, manifest
 from unalike.run.build import experiment

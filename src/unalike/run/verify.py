@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from unalike.engine.shards import Shards
+from unalike.engine.client.shards import Shards
 from unalike.errors import Damaged, RunError
 from unalike.run import manifest
 from unalike.run.execute import configured

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.run import execute
 from unalike.run.config import Config
 from unalike.run.execute import Observer, Silent

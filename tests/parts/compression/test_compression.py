@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import channel, rng, tree
-from unalike.engine.timing import Timing
+from unalike.engine.traffic.timing import Timing
 from unalike.parts.compression import bits, golomb
 from unalike.parts.compression.codec import Compressed, Compression
 from unalike.parts.compression.select import RandomMask, TopK
