@@ -44,7 +44,7 @@ from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
 from unalike.parts.topology import Ring, Star, Topology
-from unalike.run.device import prepare
+from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS
 
 LR = 0.05

@@ -29,7 +29,7 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
-from unalike.run.device import prepare
+from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS
 
 

@@ -13,10 +13,10 @@ from unalike.algorithms.table import METHODS
 from unalike.engine.compiled import fusing
 from unalike.engine.loop import Loop, State
 from unalike.engine.simulation.simulate import Engine
-from unalike.run import choice
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.engines import choice
 from unalike.run.execute import resume, start
+from unalike.run.experiment.build import Experiment, experiment
 from unalike.tree import Params
 
 pytestmark = [

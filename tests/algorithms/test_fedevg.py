@@ -23,8 +23,8 @@ from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Plan
 from unalike.parts.synthetic import Synthetic
 from unalike.recipe import Recipe
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.tasks import Binary, MultiClass
 
 

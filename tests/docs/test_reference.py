@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from unalike.algorithms.table import METHODS
-from unalike.run.config import parse, tables
+from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,7 +30,7 @@ from unalike.engine.traffic.ledger import Traffic
 from unalike.errors import ConfigError
 from unalike.parts.topology import Rotating
 from unalike.recipe import Decay, Program, Stage
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Silent, resume, start
 
 HALF = sampled(0.5, 1.5)

@@ -14,7 +14,7 @@ from unalike.compare.presets import about, names, text
 from unalike.compare.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
 from unalike.report.skew import short_table
-from unalike.run.folder import alone, read_json
+from unalike.run.folder.records import alone, read_json
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
 

@@ -21,9 +21,9 @@ from unalike.engine.traffic.messages import Messages, left_like, told_bytes
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, experiment, program
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, experiment, program
+from unalike.run.experiment.shape import Shape
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
 

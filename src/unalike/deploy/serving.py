@@ -37,16 +37,16 @@ from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
-from unalike.run.build import Experiment, guard_of, program, task
-from unalike.run.cadence import as_set
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.config import Config
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
-from unalike.run.keep import Keeper, described
-from unalike.run.manifest import Manifest
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, guard_of, program, task
+from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.artefacts import Keeper, described
+from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.environment import environment
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.records import LOGS, Log, alone, dumps, read_lines
 from unalike.run.rounds import DEPLOYED, conclusion, rounds
-from unalike.run.shape import Shape
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 

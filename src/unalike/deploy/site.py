@@ -36,9 +36,9 @@ from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe
 from unalike.rng import Key
-from unalike.run.build import program, task
-from unalike.run.keep import Models, copies
-from unalike.run.shape import Shape
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.artefacts import Models, copies
 from unalike.tree import Params
 
 

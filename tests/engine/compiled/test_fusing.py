@@ -19,9 +19,9 @@ from unalike.engine.compiled.recording import recorded
 from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import RunWarning
 from unalike.parts.optim import Adam
-from unalike.run import choice
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.engines import choice
+from unalike.run.experiment.build import experiment
 
 KINDS = ["fedavg", "fedprox", "scaffold", "superfed_mm", "term", "lg_fedavg", "fedaug", "fedevg"]
 

@@ -26,7 +26,7 @@ from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.metrics.calibration import Reliability
 from unalike.network import Network
 from unalike.parts.private import Private
-from unalike.run.folder import plain as readable
+from unalike.run.folder.records import plain as readable
 from unalike.run.rounds import conclusion, rounds
 from unalike.tasks import Judged, MultiClass
 from unalike.tree import Params, Tree

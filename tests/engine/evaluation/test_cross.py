@@ -11,8 +11,8 @@ from unalike.engine.evaluation.cross import cross
 from unalike.engine.evaluation.landscape import direction, places, plane
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 ROWS = [

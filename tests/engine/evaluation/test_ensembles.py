@@ -16,8 +16,8 @@ from unit_vectors import EYE, SWAP, Two, built, federation, linear
 from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, Examples, Federation
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, experiment
 
 # (client, part, feature, label); clients 3 and 4 are new.
 ROWS = [

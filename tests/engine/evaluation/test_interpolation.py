@@ -11,8 +11,8 @@ from unit_vectors import EYE, SWAP, Two, built, federation, linear
 from unalike.engine.evaluation import interpolation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION
-from unalike.run.build import Experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment
 from unalike.run.rounds import rounds
 from unalike.tasks import Judged
 

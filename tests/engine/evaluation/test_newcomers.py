@@ -17,8 +17,8 @@ from unalike.federation.data import ADAPT, TEST, TRAIN
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.federation.shift.label_noise import LabelNoise
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, experiment
 from unalike.run.rounds import rounds
 
 ROWS = [

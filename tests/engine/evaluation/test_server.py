@@ -19,9 +19,9 @@ from unalike.federation.build import federate
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
-from unalike.run.build import Experiment, assemble
-from unalike.run.config import parse
-from unalike.run.fit import fit
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, assemble
+from unalike.run.experiment.fit import fit
 
 
 def judged(made: Experiment, state: State | None = None) -> Evaluation:

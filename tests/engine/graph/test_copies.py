@@ -35,8 +35,8 @@ from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Late
 from unalike.parts.topology import Complete, Exponential, Ring, Topology
 from unalike.recipe import Decay
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.tree import Params
 
 N = 188  # weights of the perceptron, in six leaves

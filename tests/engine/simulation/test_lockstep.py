@@ -11,10 +11,10 @@ import torch
 from unalike import tree
 from unalike.engine.simulation import lockstep
 from unalike.recipe import Recipe
-from unalike.run.abreast import abreast
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
+from unalike.run.side_by_side import side_by_side
 
 SETTINGS: dict[str, Any] = {
     "rounds": 3,
@@ -70,7 +70,7 @@ def test_every_run_is_as_it_is_alone(method, monkeypatch):
         lambda sim, plan, *a: calls.append(len(plan.ids)) or one(sim, plan, *a),
     )
     chosen = {"method": {"name": method, **METHODS[method]}}
-    several = abreast([made(seed, **chosen) for seed in range(3)], played)
+    several = side_by_side([made(seed, **chosen) for seed in range(3)], played)
     assert max(calls) >= 12, "clients of three runs share a call"
     for seed, (server, records) in enumerate(several):
         alone, written = played(made(seed, **chosen))
@@ -83,7 +83,7 @@ def test_every_run_is_as_it_is_alone(method, monkeypatch):
 def test_datasets_may_differ():
     noisy = {"shift": [{"name": "label_noise", "kind": "symmetric", "ratio": 0.4}]}
     runs = [{}, noisy, noisy]
-    several = abreast([made(s, **change) for s, change in enumerate(runs)], played)
+    several = side_by_side([made(s, **change) for s, change in enumerate(runs)], played)
     for seed, (change, (server, _)) in enumerate(zip(runs, several, strict=True)):
         assert distance(server, played(made(seed, **change))[0]) < CLOSE
 
@@ -97,7 +97,7 @@ def test_runs_of_different_lengths_and_kinds():
         {"method": {"name": "fedprox", "mu": 0.5}},
         {"topology": {"name": "ring"}},
     ]
-    several = abreast([made(s, **change) for s, change in enumerate(kinds)], played)
+    several = side_by_side([made(s, **change) for s, change in enumerate(kinds)], played)
     for seed, (change, (server, records)) in enumerate(zip(kinds, several, strict=True)):
         alone, written = played(made(seed, **change))
         assert distance(server, alone) < CLOSE
@@ -106,7 +106,7 @@ def test_runs_of_different_lengths_and_kinds():
 
 def test_a_learning_rate_that_depends_on_the_number_of_rounds():
     local = {**SETTINGS["local"], "decay": "cosine"}
-    several = abreast([made(n, rounds=n, local=local) for n in (2, 4)], played)
+    several = side_by_side([made(n, rounds=n, local=local) for n in (2, 4)], played)
     for n, (server, _) in zip((2, 4), several, strict=True):
         assert distance(server, played(made(n, rounds=n, local=local))[0]) < CLOSE
 
@@ -131,7 +131,7 @@ def test_runs_that_cannot_be_compared_train_by_themselves(monkeypatch):
         __hash__ = frozenset.__hash__
 
     monkeypatch.setattr(Recipe, "needs", Stubborn())
-    several = abreast([made(seed) for seed in range(2)], played)
+    several = side_by_side([made(seed) for seed in range(2)], played)
     for seed, (server, _) in enumerate(several):
         assert distance(server, played(made(seed))[0]) == 0
 
@@ -147,7 +147,7 @@ def test_a_run_that_fails_does_not_hold_the_others_up():
         return run.config.seed
 
     with pytest.raises(ValueError, match="of its own"):
-        abreast([made(seed) for seed in range(3)], broken)
+        side_by_side([made(seed) for seed in range(3)], broken)
     assert sorted(ended) == [0, 2]
 
 
@@ -157,7 +157,7 @@ def test_what_fails_for_all_is_said_to_all(monkeypatch):
 
     monkeypatch.setattr(lockstep, "together", fails)
     with pytest.raises(MemoryError, match="too many clients"):
-        abreast([made(seed) for seed in range(2)], played)
+        side_by_side([made(seed) for seed in range(2)], played)
 
 
 def test_runs_end_when_they_are_interrupted():
@@ -175,10 +175,10 @@ def test_runs_end_when_they_are_interrupted():
             last.append(now)
 
     with pytest.raises(KeyboardInterrupt):
-        abreast([made(seed, rounds=300) for seed in range(2)], long)
+        side_by_side([made(seed, rounds=300) for seed in range(2)], long)
     assert len(last) == 2, "both have ended"
     assert max(last) < 300
 
 
 def test_no_runs():
-    assert abreast([], played) == []
+    assert side_by_side([], played) == []

@@ -25,7 +25,7 @@ from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.optim import Sgd
 from unalike.parts.topology import Clusters, Ring
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 
 MODEL = 16 * 7 + 7 + 7 * 6 + 6 + 6 * 3 + 3  # numbers of the perceptron
 

@@ -13,8 +13,8 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.private import Private
 from unalike.parts.topology import Clusters, Complete, Ring, Topology
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import conclusion, rounds
 from unalike.tasks import MultiClass
 

@@ -7,8 +7,8 @@ from federations import composed, network_task, play, sampled
 
 from unalike.engine.traffic.links import CLOUD, Load, per_link
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Topology
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 TASK, DATA = network_task("dense")

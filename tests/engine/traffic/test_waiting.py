@@ -28,8 +28,8 @@ from unalike.parts.topology import (
     Topology,
 )
 from unalike.rng import Key
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 
 WORK = [1.0, 2.0, 4.0, 8.0]  # seconds
 UP = [8.0, 16.0, 4.0, 8.0]

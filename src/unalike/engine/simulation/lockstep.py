@@ -63,7 +63,7 @@ class _Joint:
     sizes: Tensor = field(default_factory=lambda: torch.zeros(0))
     traced: Traced | None = None
     shared_out: bool = False
-    late: dict[bool, bool] = field(default_factory=dict)
+    lazy: dict[bool, bool] = field(default_factory=dict)
 
 
 class Lockstep:
