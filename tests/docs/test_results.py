@@ -54,6 +54,11 @@ def test_every_source_has_claims():
     assert len(rows()) > 60
 
 
+def test_the_overview_counts_every_claim():
+    last = next(line for line in INDEX.splitlines() if line.startswith("| together |"))
+    assert sum(int(cell) for cell in last.strip("| ").split(" | ")[1:]) == len(rows())
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:40])
 def test_every_claim_has_a_verdict_that_is_explained(row):
     claim, verdict = row
