@@ -14,7 +14,7 @@ from unalike.run import execute
 from unalike.run.configuration.config import Config
 from unalike.run.execute import Observer
 from unalike.run.experiment.build import experiment
-from unalike.run.folder.records import manifest
+from unalike.run.folder import manifest
 from unalike.run.folder.checkpoint import Checkpoint
 from unalike.run.folder.records import LOGS, Log
 from unalike.run.interrupts import SIGNALS
