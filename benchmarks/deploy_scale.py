@@ -19,8 +19,9 @@ from unalike.engine.loop import Loop
 from unalike.engine.server.guard import Guard
 from unalike.engine.transport import Clients
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import program, task
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 
 RATE = 240e6  # bytes a second, down and up, that one coordinator gets through
 ROUNDS = 20

@@ -16,7 +16,9 @@ from evidence_jobs import federation
 from evidence_lines import digits
 
 from unalike.run.configuration.config import Config, parse
-from unalike.run.experiment.build import Experiment, assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.task import task
 from unalike.run.rounds import Step, rounds
 
 CLIENTS, EPOCHS, BATCH = 20, 16, 16

@@ -88,8 +88,7 @@ def place(data: str) -> str:
 @lru_cache(maxsize=3)
 def examples(data: str, folder: str) -> Any:
     """A dataset; where its reader's packages are missing, as another machine has stored it."""
-    from unalike.run.configuration.config import Named
-    from unalike.run.experiment.build import chosen
+    from unalike.run.configuration.config import Named, chosen
 
     raw, stored = json.loads(data), Path(folder) / place(data)
     if folder and stored.is_file():
@@ -112,7 +111,7 @@ def store(files: list[str], names: list[str], folder: Path) -> None:
 def federation(config: Any, folder: str) -> Any:
     """As ``unalike.run.experiment.build`` makes it, around a dataset that is read once."""
     from unalike.federation.build import federate
-    from unalike.run.experiment.build import chosen
+    from unalike.run.configuration.config import chosen
 
     return federate(
         examples(json.dumps(config.resolved()["data"], sort_keys=True), folder),
@@ -133,7 +132,8 @@ def run(configs: list[Any], states: list[str], folder: str, watch: Watch) -> lis
     """
 
     def make(config: Any) -> Any:
-        from unalike.run.experiment.build import assemble, task
+        from unalike.run.experiment.build import assemble
+        from unalike.run.experiment.task import task
 
         dealt = federation(config, folder)
         return assemble(config, dealt, task(config, dealt.examples))
@@ -228,7 +228,8 @@ def vaes(job: dict[str, Any], device: str, watch: Watch) -> list[dict[str, Any]]
     """
     import vae_niid2
 
-    from unalike.run.experiment.build import assemble, task
+    from unalike.run.experiment.build import assemble
+    from unalike.run.experiment.task import task
 
     chosen = vae_niid2.options().parse_args([])
     values = {n: job[n] for n in ("data", "partition", "init")}

@@ -1,6 +1,6 @@
 """A run behind docs/results while it is under way: in memory, or in a folder where it goes on.
 
-What a run folder holds while it is not finished (``run/folder/checkpoint.py``) is held here, too:
+What a run folder holds while it is not finished (``run/saving/checkpoint.py``) is held here, too:
 
 config.json    the settings; a folder that was begun with others is refused
 rounds.jsonl   one line a round, as long as the checkpoint says
@@ -22,12 +22,12 @@ from safetensors import SafetensorError, safe_open
 from unalike.engine.course import Progress
 from unalike.errors import RunError
 from unalike.files import new_folder, write
-from unalike.run.experiment.build import Experiment
-from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.manifest import Manifest
 from unalike.run.folder.origins import code_digests, data_digest
 from unalike.run.folder.records import Log, alone, dumps, plain, read_lines
 from unalike.run.rounds import Step
+from unalike.run.saving.checkpoint import Checkpoint
 
 LOGS = ("rounds.jsonl", "timing.jsonl")
 REST = 10  # times as long as a checkpoint took, nothing is saved: it costs a tenth at most

@@ -16,7 +16,8 @@ from itertools import product
 from pathlib import Path
 
 from unalike.run.configuration.config import Config, parse
-from unalike.run.experiment.build import assemble, federation, task
+from unalike.run.experiment.build import assemble, federation
+from unalike.run.experiment.task import task
 from unalike.run.rounds import rounds
 
 METHODS = {

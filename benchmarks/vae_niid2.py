@@ -29,7 +29,9 @@ from unalike.engine.evaluation.server import Evaluator
 from unalike.parts.schedule import Plan, Schedule
 from unalike.recipe import Stage
 from unalike.run.configuration.config import Config, parse
-from unalike.run.experiment.build import Experiment, assemble, federation, task, tests
+from unalike.run.experiment.build import assemble, federation, tests
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.task import task
 from unalike.run.rounds import Step, rounds
 
 

@@ -31,7 +31,9 @@ from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
 from unalike.parts.schedule import Plan
 from unalike.run.configuration.config import Config, parse, read_config
-from unalike.run.experiment.build import assemble, guard_of, program, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.program import guard_of, program
+from unalike.run.experiment.task import task
 from unalike.tree import Tree
 
 NAMES = ("east", "middle", "north", "south", "west")

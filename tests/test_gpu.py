@@ -16,7 +16,8 @@ from unalike.engine.simulation.simulate import Engine
 from unalike.run.configuration.config import Config, parse
 from unalike.run.engines import choice
 from unalike.run.execute import resume, start
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 from unalike.tree import Params
 
 pytestmark = [

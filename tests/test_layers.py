@@ -80,15 +80,21 @@ def test_no_packages_import_each_other() -> None:
     assert nx.is_directed_acyclic_graph(packages)
 
 
-def test_no_folders_of_the_engine_import_each_other() -> None:
-    """A module at the top of the engine counts as a folder of its own."""
-    engine = [(a, b) for a, b in GRAPH.edges if a.startswith("engine.") and b.startswith("engine.")]
-    folders = nx.DiGraph(
-        (a.split(".")[1], b.split(".")[1]) for a, b in engine if a.split(".")[1] != b.split(".")[1]
-    )
-    assert {"simulation", "compiled", "evaluation", "server"} <= set(folders)
+@pytest.mark.parametrize("package", ["engine", "run"])
+def test_the_folders_of_a_package_have_an_order(package: str) -> None:
+    """A module at its top counts as a folder of its own; the page lists folders in that order."""
+    inside = [(a, b) for a, b in GRAPH.edges if a.split(".")[0] == b.split(".")[0] == package]
+    steps = {(a.split(".")[1], b.split(".")[1]) for a, b in inside if "." in a and "." in b}
+    folders = nx.DiGraph((a, b) for a, b in steps if a != b)
     assert list(nx.simple_cycles(folders, 6)) == []
     assert nx.is_directed_acyclic_graph(folders)
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition(f"| folder of `{package}/` |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)/`", table, re.MULTILINE)
+    there = {path.name for path in (SOURCE / package).iterdir() if (path / "__init__.py").is_file()}
+    assert set(listed) == there
+    for i, folder in enumerate(listed):
+        assert not nx.descendants(folders, folder) & set(listed[i + 1 :]), folder
 
 
 @pytest.mark.parametrize("layer", ["run", "engine", "compare", "cli", "report", "tune", "advise"])

@@ -21,8 +21,9 @@ from unalike.algorithms.table import METHODS
 from unalike.federation.data import TRAIN, Federation
 from unalike.recipe import Program
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import program, task
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.tree import Params
 
 FEATURES = (1, 4, 4)

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from unalike.federation.data import Examples, Federation
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, assemble
+from unalike.run.experiment.build import assemble
 from unalike.run.experiment.fit import fit
+from unalike.run.experiment.live import Experiment
 
 EYE = torch.eye(3)
 SWAP = EYE[[1, 0, 2]]  # takes class 0 for class 1 and the other way round

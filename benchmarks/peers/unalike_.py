@@ -8,7 +8,8 @@ from unalike.federation.build import federate
 from unalike.federation.data import Examples
 from unalike.federation.partition.natural import Natural
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 
 MODEL = {
     "dense": {"name": "mcmahan_2nn"},

@@ -20,11 +20,13 @@ from unalike.predict.trained import Trained, trained
 from unalike.predict.weights import Which, of_models
 from unalike.report import outcome
 from unalike.report.plots import client_strip, learning_curves
-from unalike.run.experiment.build import Experiment
-from unalike.run.folder.artefacts import Models, described, model_files, partition_record, row_file
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.environment import environment
 from unalike.run.folder.location import numbered
 from unalike.run.folder.records import LOGS, dumps
+from unalike.run.saving.models import Models, model_files
+from unalike.run.saving.partition import partition_record
+from unalike.run.saving.rows import described, row_file
 from unalike.tables.cells import words
 from unalike.tables.html import html
 from unalike.tables.model import Table

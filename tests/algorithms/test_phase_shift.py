@@ -34,7 +34,8 @@ from unalike.parts.schedule import Participation, Phased
 from unalike.parts.topology import Star
 from unalike.recipe import Recipe
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 
 MINIMA = [0.0, 4.0, 8.0, 12.0]
 

@@ -11,7 +11,7 @@ from interrupted import FILES
 from unalike.errors import RunError
 from unalike.run.configuration.config import parse
 from unalike.run.execute import resume, start
-from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.saving.checkpoint import Checkpoint
 
 RAW: dict[str, Any] = {
     "rounds": 4,

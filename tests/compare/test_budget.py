@@ -9,7 +9,8 @@ from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
 from unalike.errors import ConfigError
 from unalike.run.configuration.config import Config, parse
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 
 ROUNDS = 3
 CLUSTERS = {"name": "clusters", "servers": 2, "period": 2}

@@ -17,7 +17,8 @@ from unalike.compare.results import Results
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Comparison, loads
 from unalike.errors import ConfigError, RunError
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import alone, read_json, read_lines
 
 COMPARE = """

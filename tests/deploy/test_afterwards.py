@@ -26,7 +26,9 @@ from unalike.report.html import write_report
 from unalike.report.live import Desk as Watching
 from unalike.run.configuration.config import parse
 from unalike.run.execute import resume
-from unalike.run.experiment.build import Experiment, assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import alone, read_json, read_lines
 
 READ: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": "client"}

@@ -24,7 +24,8 @@ from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import RunError
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 TWO, THREE = NAMES[:2], NAMES[:3]

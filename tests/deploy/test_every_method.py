@@ -24,7 +24,8 @@ from unalike.deploy.working import work
 from unalike.engine.traffic.ledger import STATISTIC
 from unalike.errors import UnalikeError
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 SETTINGS: dict[str, dict[str, Any]] = {"phase_shift": {"phases": 5}, "fedaug": {"target": 0.2}}

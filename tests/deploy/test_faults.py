@@ -32,7 +32,8 @@ from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import RunError, UnalikeError
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]

@@ -18,7 +18,9 @@ from unalike.deploy.desk import Desk
 from unalike.deploy.frames import encode
 from unalike.deploy.messages import Message, MessageError, message
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, guard_of, program, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.program import guard_of, program
+from unalike.run.experiment.task import task
 
 
 def raw(method: str = "fedavg", **more: Any) -> dict[str, Any]:

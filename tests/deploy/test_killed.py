@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 
 from unalike.deploy.keys import issue, make_authority
 from unalike.run.configuration.config import read_config
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 
 RECIPE = """
 rounds = 8

@@ -28,7 +28,8 @@ from unalike.deploy.working import work
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers import from_arrays
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 SIX = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm", "fedevg")

@@ -11,8 +11,11 @@ from deployed import Deployed, Without, simulated
 from unalike.deploy.messages import Message
 from unalike.engine.course import Course
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, assemble, guard_of, program, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.program import guard_of, program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.tree import Params
 
 NORMED = {"model": {"name": "mlp", "hidden": [8], "batch_norm": True}}

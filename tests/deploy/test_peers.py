@@ -25,7 +25,8 @@ from unalike.deploy.policy import Policy
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Federation
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 FOUR = ("east", "middle", "north", "south")

@@ -33,7 +33,8 @@ from unalike.federation.readers import from_arrays
 from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.targets import read_measured
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import assemble, task
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_lines
 
 

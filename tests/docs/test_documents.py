@@ -120,8 +120,10 @@ def test_toml_snippets_are_valid_configurations(snippet: Snippet) -> None:
 @pytest.mark.parametrize("snippet", snippets("toml"), ids=str)
 def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     """On digits and a perceptron: method, combination, partition and topology go together."""
-    from unalike.run.experiment.build import federation, program, task
+    from unalike.run.experiment.build import federation
+    from unalike.run.experiment.program import program
     from unalike.run.experiment.shape import Shape
+    from unalike.run.experiment.task import task
 
     raw = {k: v for k, v in tomllib.loads(snippet.text).items() if k != "tune"}
     own = dict(raw.get("topology", {})).get("name") == "graph"

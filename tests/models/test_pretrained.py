@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from unalike.errors import ConfigError
 from unalike.models.pretrained import DistilBert, EfficientNet
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import task
+from unalike.run.experiment.task import task
 
 
 class Body(nn.Sequential):

@@ -14,8 +14,9 @@ from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
 from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Interrupted, Silent, resume, start
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
 from unalike.run.experiment.facts import facts
+from unalike.run.experiment.live import Experiment
 
 SMALL: dict[str, Any] = {
     "rounds": 4,

@@ -7,10 +7,12 @@ from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.configuration.config import Config, parse
-from unalike.run.experiment.build import assemble, program, task
+from unalike.run.experiment.build import assemble
 from unalike.run.experiment.cadence import AUTO
 from unalike.run.experiment.counting import work
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 
 BASELINE = "fedavg"
 SHARED = (

@@ -22,8 +22,8 @@ from unalike.advise.rates import best, search
 from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import Experiment
 from unalike.run.experiment.cadence import spaced
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import read_lines
 from unalike.track.running import start
 

@@ -18,8 +18,9 @@ from unalike.federation.feature_skew import measure_features
 from unalike.federation.skew import measure
 from unalike.metrics.catalogue import metric
 from unalike.run.configuration.config import Config, override, parse, read
-from unalike.run.experiment.build import assemble, federation, task
+from unalike.run.experiment.build import assemble, federation
 from unalike.run.experiment.facts import facts
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import dumps, write
 from unalike.run.measures.selecting import selection_metric
 from unalike.tables.terminal import terminal

@@ -182,8 +182,7 @@ def peer(
 
 def _read(data: str, label: str | None, settings: Sequence[str]) -> "Examples":
     """A site's own rows, read as a configuration that names them would be."""
-    from unalike.run.configuration.config import override, parse
-    from unalike.run.experiment.build import chosen
+    from unalike.run.configuration.config import chosen, override, parse
 
     raw: dict[str, Any] = {"data": {"name": "files", "path": data}}
     if label is not None:

@@ -16,8 +16,8 @@ from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.grouping import grouping
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
-from unalike.run.experiment.build import Experiment
 from unalike.run.experiment.cadence import AUTO
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.location import data_name
 from unalike.run.folder.records import read_json
 from unalike.tables.format import whole

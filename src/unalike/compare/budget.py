@@ -22,7 +22,9 @@ from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import Experiment, experiment, program
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one

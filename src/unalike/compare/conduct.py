@@ -24,12 +24,14 @@ from unalike.engine.simulation.ranks import Ranks
 from unalike.engine.threads import lone
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
+from unalike.run.autotuning.trials import MEASURED, settled
 from unalike.run.configuration.config import Config
-from unalike.run.engines.measuring import MEASURED, settled
-from unalike.run.experiment.build import federation, program, task
+from unalike.run.experiment.build import federation
 from unalike.run.experiment.cadence import AUTO
 from unalike.run.experiment.counting import work
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.run.folder.environment import cores
 from unalike.run.folder.records import alone, dumps, write
 from unalike.run.interrupts import interrupts

@@ -15,8 +15,8 @@ from unalike.compare.settings import Budget
 from unalike.errors import UnalikeError, warned
 from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Observer
-from unalike.run.experiment.build import Experiment
 from unalike.run.experiment.cadence import AUTO, spaced
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import write
 from unalike.track.running import resume, start
 

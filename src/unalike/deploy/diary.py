@@ -16,9 +16,11 @@ from unalike.federation.skew import measure
 from unalike.files import new_folder, write
 from unalike.metrics.catalogue import main_metric
 from unalike.run.configuration.config import Config
-from unalike.run.folder.artefacts import SELECTED, Models, description, model_files, partitioned
 from unalike.run.folder.environment import environment
 from unalike.run.folder.records import LOGS, dumps, read_json, read_lines
+from unalike.run.saving.models import SELECTED, Models, model_files
+from unalike.run.saving.partition import partitioned
+from unalike.run.saving.rows import description
 from unalike.run.summary import summarise
 from unalike.tasks import Judged
 

@@ -15,8 +15,8 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
 from unalike.errors import ConfigError, RunError
-from unalike.run.experiment.build import guard_of
 from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.program import guard_of
 from unalike.run.folder.records import LOGS, alone
 
 

@@ -10,9 +10,10 @@ from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.kinds import CLASSES, of_classes
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import program, task
 from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.tree import Tree
 
 

@@ -15,8 +15,9 @@ from unalike.deploy.summing import refuse_single
 from unalike.engine.loop import Loop
 from unalike.errors import ConfigError
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import guard_of, program, task
+from unalike.run.experiment.program import guard_of, program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.tasks import Task
 
 SHAPES = (

@@ -38,15 +38,18 @@ from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import Experiment, guard_of, program, task
 from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.program import guard_of, program
 from unalike.run.experiment.shape import Shape
-from unalike.run.folder.artefacts import Keeper, described
-from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.experiment.task import task
 from unalike.run.folder.environment import environment
 from unalike.run.folder.manifest import Manifest
 from unalike.run.folder.records import LOGS, Log, alone, dumps, read_lines
 from unalike.run.rounds import DEPLOYED, conclusion, rounds
+from unalike.run.saving.checkpoint import Checkpoint
+from unalike.run.saving.models import Keeper
+from unalike.run.saving.rows import described
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 

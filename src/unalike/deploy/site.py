@@ -36,9 +36,10 @@ from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe
 from unalike.rng import Key
-from unalike.run.experiment.build import program, task
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
-from unalike.run.folder.artefacts import Models, copies
+from unalike.run.experiment.task import task
+from unalike.run.saving.models import Models, copies
 from unalike.tree import Params
 
 

@@ -22,11 +22,11 @@ from unalike.models.own import OwnModel
 from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
 from unalike.run.configuration.config import Config, Named, parse
-from unalike.run.execute import configured
-from unalike.run.experiment.build import task as build_task
 from unalike.run.experiment.fit import fit
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task as build_task
 from unalike.run.folder import manifest
+from unalike.run.folder.location import configured
 from unalike.run.folder.origins import copy_of, refuse_stranger
 from unalike.run.folder.records import read_json
 from unalike.tasks import NetworkTask, Task

@@ -15,9 +15,10 @@ from unalike.run.configuration.config import Config
 from unalike.run.execute import Observer
 from unalike.run.experiment.build import experiment
 from unalike.run.folder import manifest
-from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.location import configured
 from unalike.run.folder.records import LOGS, Log
 from unalike.run.interrupts import SIGNALS
+from unalike.run.saving.checkpoint import Checkpoint
 
 
 def lead(config: Config, observer: Observer, ranks: Ranks) -> Path:
@@ -29,7 +30,7 @@ def lead(config: Config, observer: Observer, ranks: Ranks) -> Path:
     ranks.exchange(b"over" if over else b"")
     if not there:
         return execute.start(config, observer, ranks)
-    if execute.configured(folder).resolved() != config.resolved():
+    if configured(folder).resolved() != config.resolved():
         raise RunError(
             f"'{folder}' holds a run with other settings; choose another run.folder, or restore "
             "the settings to continue it."

@@ -8,13 +8,20 @@ from unalike.engine.course import Progress
 from unalike.engine.simulation.ranks import Ranks
 from unalike.errors import ConfigError, DataError, OwnCodeError, RunError, counted
 from unalike.files import write
-from unalike.run.configuration.config import Config, parse
-from unalike.run.engines.measuring import settled
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.autotuning.trials import settled
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder import manifest
-from unalike.run.folder.artefacts import SELECTED, Keeper, partition_record
-from unalike.run.folder.checkpoint import Checkpoint
-from unalike.run.folder.lifecycle import (
+from unalike.run.folder.location import clear, configured, make_folder, refuse_occupied
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.origins import refuse_changed_code, refuse_stranger
+from unalike.run.folder.products import kept, moving
+from unalike.run.folder.records import LOGS, Log, alone, by_what, dumps, read_lines
+from unalike.run.interrupts import interrupts
+from unalike.run.rounds import conclusion, rounds
+from unalike.run.saving.checkpoint import Checkpoint
+from unalike.run.saving.lifecycle import (
     begun,
     conclude,
     is_whole,
@@ -23,13 +30,8 @@ from unalike.run.folder.lifecycle import (
     refuse_changed_inputs,
     refuse_unproven,
 )
-from unalike.run.folder.location import clear, make_folder, refuse_occupied
-from unalike.run.folder.manifest import Manifest
-from unalike.run.folder.origins import refuse_changed_code, refuse_stranger
-from unalike.run.folder.products import kept, moving
-from unalike.run.folder.records import LOGS, Log, alone, by_what, dumps, read_json, read_lines
-from unalike.run.interrupts import interrupts
-from unalike.run.rounds import conclusion, rounds
+from unalike.run.saving.models import SELECTED, Keeper
+from unalike.run.saving.partition import partition_record
 
 
 class Observer(Protocol):
@@ -85,20 +87,6 @@ def start(config: Config, observer: Observer | None = None, ranks: Ranks | None 
         write(folder / "config.json", dumps(made.config.resolved(), indent=2))
         _go(made, folder, observer or Silent(), ranks=ranks)
     return folder
-
-
-def configured(folder: str | Path) -> Config:
-    """The configuration of a run folder."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise RunError(f"there is no run folder '{folder}'.")
-    raw = read_json(folder / "config.json")
-    if not isinstance(raw, dict):
-        raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
-    try:
-        return parse(raw)
-    except ConfigError as error:
-        raise RunError(f"'{folder}/config.json' was changed: {error}") from None
 
 
 def resume(

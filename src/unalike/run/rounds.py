@@ -14,7 +14,7 @@ from unalike.errors import RunError
 from unalike.generator import refuse_draws, states
 from unalike.own_code import blamed
 from unalike.run.alarm import alarm
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.origins import named
 from unalike.run.folder.products import frame
 from unalike.run.measures.divergence import recorded

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from unalike.engine.simulation.lockstep import Lockstep
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from unalike.errors import RunWarning
 from unalike.files import write
 from unalike.run.configuration.sections import TrackSettings
 from unalike.run.execute import Observer
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import dumps, read_json
 from unalike.track.base import Begun, Tracker, numbers
 from unalike.track.mlflow import MLflow

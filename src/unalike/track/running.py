@@ -7,6 +7,7 @@ from unalike.run import execute
 from unalike.run.configuration.config import Config
 from unalike.run.distributed import lead
 from unalike.run.execute import Observer, Silent
+from unalike.run.folder.location import configured
 from unalike.track.mirror import Mirror
 
 
@@ -36,6 +37,6 @@ def resume(
         trust: Run the Python files that the folder names, even if somebody else started the run.
         changed_code: Continue although these files, or unalike itself, have changed.
     """
-    config = execute.configured(folder)
+    config = configured(folder)
     with Mirror(config.track, observer or Silent()) as watching:
         return execute.resume(folder, watching, trust=trust, changed_code=changed_code)

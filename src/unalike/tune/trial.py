@@ -7,10 +7,12 @@ from unalike import rng
 from unalike.federation.data import Federation
 from unalike.metrics.catalogue import higher
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import assemble, federation, program, task
+from unalike.run.experiment.build import assemble, federation
 from unalike.run.experiment.cadence import spaced
 from unalike.run.experiment.counting import work
+from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
 from unalike.run.measures.selecting import selection_metric, validation_score
 from unalike.run.rounds import Step, rounds
 from unalike.tune.space import Tuning

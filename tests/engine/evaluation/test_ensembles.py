@@ -17,7 +17,8 @@ from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TEST, TRAIN, Examples, Federation
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 
 # (client, part, feature, label); clients 3 and 4 are new.
 ROWS = [

@@ -12,7 +12,7 @@ from unalike.engine.evaluation import interpolation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.rounds import rounds
 from unalike.tasks import Judged
 

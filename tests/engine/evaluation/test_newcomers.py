@@ -18,7 +18,8 @@ from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.federation.shift.label_noise import LabelNoise
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.rounds import rounds
 
 ROWS = [

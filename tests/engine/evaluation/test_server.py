@@ -20,8 +20,9 @@ from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federatio
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.run.configuration.config import parse
-from unalike.run.experiment.build import Experiment, assemble
+from unalike.run.experiment.build import assemble
 from unalike.run.experiment.fit import fit
+from unalike.run.experiment.live import Experiment
 
 
 def judged(made: Experiment, state: State | None = None) -> Evaluation:

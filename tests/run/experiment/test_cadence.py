@@ -8,8 +8,9 @@ import pytest
 from unalike.errors import ConfigError
 from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
-from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.build import experiment
 from unalike.run.experiment.cadence import Cadence, Work, as_set, cadence, spaced, within
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import read_json, read_lines
 from unalike.tasks.classification import Classification
 

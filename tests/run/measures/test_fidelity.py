@@ -14,8 +14,8 @@ from unalike.errors import ConfigError
 from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 from unalike.run.experiment.build import experiment
+from unalike.run.extractor import extractor
 from unalike.run.folder.origins import code_digests
-from unalike.run.measures.extractor import extractor
 from unalike.run.measures.fidelity import coverage, features, frechet, kernel_distance, trained
 from unalike.run.rounds import rounds
 

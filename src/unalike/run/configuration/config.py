@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ __all__ = [
     "Config",
     "Named",
     "check",
+    "chosen",
     "override",
     "parse",
     "read",
@@ -132,6 +133,18 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     }
 
 
+def chosen(section: str, named: Named) -> Settings:
+    """The settings object a naming table of the configuration stands for.
+
+    Defaults are left unset, so that a dataset can refuse settings it has no use for.
+    """
+    if named.given is not None:
+        return cast(Settings, named.given)
+    cls = tables()[section][named.name]
+    fields = cls.model_fields
+    return cls(**{k: v for k, v in named.settings.items() if v != fields[k].get_default()})
+
+
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The configuration in a TOML file, with ``key=value`` overrides on top."""
     raw = read(Path(path))
@@ -209,13 +222,13 @@ def _unknown(key: Any, raw: Mapping[str, Any]) -> ConfigError:
             f"the file has a table [{key}], so it is for: unalike {key} FILE; take it out to "
             "use the file for a single run."
         )
-    for section, cls in [*SECTIONS.items(), *_chosen(raw)]:
+    for section, cls in [*SECTIONS.items(), *_named_sections(raw)]:
         if key in cls.model_fields:
             return ConfigError(f"unknown setting '{key}': did you mean '{section}.{key}'?")
     return unknown("setting", str(key), Config.model_fields)
 
 
-def _chosen(raw: Mapping[str, Any]) -> Iterator[tuple[str, type[Settings]]]:
+def _named_sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, type[Settings]]]:
     """What the naming tables name, as far as that exists."""
     choices = tables()
     for key, default in DEFAULTS.items():

@@ -1,26 +1,18 @@
 """Which engine computes the clients, and why."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from unalike import rng
-from unalike.batches import Batches
-from unalike.draws import Draw, Extent
-from unalike.engine.compiled.traced import Traced
 from unalike.engine.simulation.simulate import Engine
 from unalike.errors import ConfigError
-from unalike.federation.data import TRAIN, Examples, Federation
+from unalike.federation.data import TRAIN, Federation
 from unalike.native.build import compiler
 from unalike.network import Network
-from unalike.parts.descent import Loss, descend
-from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.fit import refusal_of_vmap
+from unalike.run.engines.refusals import refusal_of_tracing, refusal_of_vmap, refused
 from unalike.tasks import Task
 
 ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred,
@@ -111,30 +103,3 @@ def steps(config: Config, data: Federation) -> tuple[np.ndarray, int]:
     each = np.ceil(sizes * config.local.epochs / config.local.batch_size)
     participation = Participation(config.participation.fraction, config.participation.number)
     return each, participation.count(len(sizes))
-
-
-_answers: WeakKeyDictionary[Network, dict[Any, str]] = WeakKeyDictionary()
-
-
-def refused(question: Callable[[Task, Examples], str], made: Task, examples: Examples) -> str:
-    """The answer to a question that takes a step on two rows, asked once for a network."""
-    x, y = examples.x, examples.y
-    key = question.__name__, type(made), x.shape[1:], x.dtype, y.shape[1:], y.dtype
-    known = _answers.setdefault(made.network, {})
-    if key not in known:
-        known[key] = question(made, examples)
-    return known[key]
-
-
-def refusal_of_tracing(made: Task, examples: Examples) -> str:
-    """Why a step of plain training cannot be traced; empty if it can."""
-    row, real = torch.arange(2)[None], torch.ones(1, 2, dtype=torch.bool)
-    draw = Draw(row, real, ~real, torch.zeros(1, dtype=torch.int64))
-    traced = Traced(said=False)
-    extent = Extent(np.ones((1, 1), dtype=np.int64), (2,))
-    x, y = examples.x[:2], examples.y[:2]
-    data = Batches(x, y, draw, rng.key(0), extent, repeat=traced)
-    if made.network.seeds_global:
-        return "it draws from PyTorch's generator"
-    descend(Loss(made), Sgd(0.1), *made.split(made.network.given()), data, torch.tensor(1.0))
-    return next(iter(traced.refusals), "")

@@ -1,111 +1,44 @@
 """From a configuration to live objects; the only place where both are known."""
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from unalike import own_code, rng
-from unalike.algorithms.buffers import LocalBuffers
-from unalike.algorithms.draft import Draft
-from unalike.algorithms.method import Method, compose
-from unalike.algorithms.own import OwnMethod
 from unalike.engine.attacks import Attack, AttackedTransport
 from unalike.engine.client.states import OnDisk
 from unalike.engine.course import Course
 from unalike.engine.evaluation.judging import Exam
 from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.faults import Faults, FaultyTransport
-from unalike.engine.loop import Loop
-from unalike.engine.server.guard import Guard
 from unalike.engine.simulation.distributed import Distributed
 from unalike.engine.simulation.ranks import Ranks
 from unalike.engine.simulation.simulate import Simulation
 from unalike.engine.transport import Transport
-from unalike.errors import ConfigError, UnalikeError, warn_once
+from unalike.errors import ConfigError, warn_once
 from unalike.federation.build import federate
-from unalike.federation.data import TRAIN, Examples, Federation
+from unalike.federation.data import TRAIN, Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
-from unalike.generator import seeded
-from unalike.models.base import Model
-from unalike.models.own import OwnModel
-from unalike.parts.augmentation import Augmentation, Augmented
 from unalike.parts.privacy.accountant import Accountant
-from unalike.parts.schedule import Participation
 from unalike.recipe import Program, Recipe
-from unalike.run.configuration.config import Config, Named, tables
-from unalike.run.configuration.explain import check
-from unalike.run.configuration.topologies import TopologySettings
+from unalike.run.configuration.config import Config, chosen
 from unalike.run.engines.choice import engine
-from unalike.run.experiment.cadence import EVERY_ROUND, Cadence, cadence
+from unalike.run.experiment.cadence import cadence
 from unalike.run.experiment.counting import work
 from unalike.run.experiment.device import device, prepare
-from unalike.run.experiment.earlier_runs import COUNTED, read_model, used
-from unalike.run.experiment.fit import fit, misfit, outputs
-from unalike.run.experiment.late_clients import joining, refuse_late
-from unalike.run.experiment.local import clock, decay, optimizer
-from unalike.run.experiment.one_way import refuse_gaps
-from unalike.run.experiment.protected import blind
+from unalike.run.experiment.live import Experiment
+from unalike.run.experiment.program import guard_of, program, releases
+from unalike.run.experiment.reference import weights_of
 from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.task import task
+from unalike.run.extractor import extractor
+from unalike.run.folder.earlier_runs import COUNTED, used
 from unalike.run.folder.environment import cores
-from unalike.run.measures.divergence import weights_of
-from unalike.run.measures.extractor import extractor
-from unalike.settings import Settings
-from unalike.tasks import TASKS, NetworkTask, Task
-from unalike.tree import Params
-
-
-@dataclass
-class Experiment:
-    """A run's live objects."""
-
-    config: Config
-    federation: Federation
-    simulation: Simulation
-    course: Course
-    evaluator: Evaluator
-    engine: str  # why clients are computed as they are
-    earlier: dict[str, float]  # what a run this one builds on has sent and computed
-    attackers: tuple[int, ...] = ()
-    accountant: Accountant | None = None  # of differential privacy, if there is any
-    reference: Params | None = None  # the weights of another run, to measure distances to
-    attack: Attack = field(default_factory=Attack)
-    note: str = ""  # what a person should know of the method on these data
-    cadence: Cadence = EVERY_ROUND  # how often it is evaluated, and why
-
-    @property
-    def loop(self) -> Loop:
-        """The rounds of the stage the run is in."""
-        return self.course.loop
-
-    @property
-    def recipe(self) -> Recipe:
-        """Of the stage the run is in."""
-        return self.loop.recipe
-
-    @property
-    def w(self) -> Params:
-        """The initial model."""
-        return self.course.w
-
-
-def chosen(section: str, named: Named) -> Settings:
-    """The settings object a naming table of the configuration stands for.
-
-    Defaults are left unset, so that a dataset can refuse settings it has no use for.
-    """
-    if named.given is not None:
-        return cast(Settings, named.given)
-    cls = tables()[section][named.name]
-    fields = cls.model_fields
-    return cls(**{k: v for k, v in named.settings.items() if v != fields[k].get_default()})
+from unalike.tasks import NetworkTask, Task
 
 
 def federation(config: Config) -> Federation:
@@ -121,111 +54,6 @@ def federation(config: Config) -> Federation:
         adapt=bool(config.evaluation.new_client_steps),
         seed=config.seed,
     )
-
-
-def module(config: Config, examples: Examples) -> nn.Module:
-    """The named model, built for the data."""
-    model = cast(Model, chosen("model", config.model))
-    try:
-        # PyTorch draws the weights of a new module from its global generator.
-        with seeded(rng.stream(config.seed, "init")):
-            return blind(model, tuple(examples.x.shape[1:]), outputs(examples), examples.protected)
-    except (UnalikeError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # a module of the user's own may raise anything, also SystemExit
-        raise misfit(f"model '{config.model.name}'", examples, error) from error
-
-
-def task(config: Config, examples: Examples) -> Task:
-    """What is learned, with the named model."""
-    what, track = f"model '{config.model.name}'", config.run.buffers != "drop"
-    model = cast(Model, chosen("model", config.model))
-    if config.run.init == "given" and model.init != "glorot":
-        raise ConfigError(
-            f"model.init = '{model.init}' draws weights, and run.init = 'given' keeps the "
-            "module's own; leave one of them out."
-        )
-    if getattr(model, "weights", "") and config.run.init != "given":
-        raise ConfigError(
-            "model.weights are pre-trained but would be drawn at random; set run.init = 'given'."
-        )
-    learn = partial(TASKS[model.task or examples.kind], **model.options())
-    how = config.engine
-    kernels = how.kernels and device(how.device).type == "cuda"
-    made = module(config, examples)
-    built = model.name, repr(model), examples.x.shape[1:], outputs(examples), examples.protected
-    alike = None if isinstance(model, OwnModel) else built  # a file may change between two runs
-    return fit(made, examples, what, track, learn, kernels, how.bf16, model.init, alike)
-
-
-def _method(named: Named) -> tuple[str, Method]:
-    """A method and its name; one of the user's own is that of its class."""
-    made = cast(Method, chosen("method", named))
-    if not isinstance(made, OwnMethod):
-        return named.name, made
-    with own_code.refused(f"'{made.attribute}' of '{made.file}'"):
-        found = check(made.load(), made.settings, "method.settings", made.attribute)
-    return made.attribute, found
-
-
-def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
-    """The method with everything combined with it, from the configuration and shapes alone."""
-    asked = config.participation
-    participation = Participation(asked.fraction, asked.number, asked.extra)
-    late = joining(config, shape.n_clients)
-    participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
-    draft = Draft(
-        made,
-        shape.n_clients,
-        shape.classes,
-        shape.features,
-        config.rounds,
-        opt=optimizer(config.local),
-        epochs=config.local.epochs,
-        participation=participation,
-        late=late,
-        topology=cast(TopologySettings, chosen("topology", config.topology)).build(),
-        batch_size=config.local.batch_size,
-        decay=decay(config.local, config.rounds),
-        read=read_model,
-        protected=len(shape.protected),
-        clock=clock(config.clock),
-    )
-    methods = [_method(n) for n in (config.method, *config.plus)]
-    if config.run.buffers == "local":
-        methods.append(("buffers", LocalBuffers()))
-    with own_code.refused("your own method"):
-        draft = compose(draft, methods, config.topology.name)
-    draft = _augmented(config, draft, shape)
-    refuse_late(draft)
-    refuse_gaps(draft, config)
-    stages, n, t = draft.program(), draft.n_clients, 0
-    for stage in stages:  # impossible plans are refused here
-        span = range(t, t + stage.rounds)
-        plan = stage.recipe.schedule.plan(span.start, span, n, rng.key(0))
-        if int(plan.reply.sum()) < config.faults.min_replies:
-            raise ConfigError(
-                f"faults.min_replies is {config.faults.min_replies} but only "
-                f"{int(plan.reply.sum())} clients answer in a round; lower it or raise the "
-                "participation."
-            )
-        stage.recipe.topology.home(n)
-        stage.recipe.topology.links(0, n)
-        t = span.stop
-    return stages, draft
-
-
-def _augmented(config: Config, draft: Draft, shape: Shape) -> Draft:
-    """The draft with every training row altered, if the configuration says so."""
-    how = cast(Augmentation, chosen("augment", config.augment))
-    if type(how) is Augmentation:
-        return draft
-    if why := how.misfit(shape.features, not getattr(torch, shape.dtype).is_floating_point):
-        raise ConfigError(
-            f"augment.name = '{config.augment.name}' {why}, and an example of these data has the "
-            f"shape {shape.features} of {shape.dtype}; use another, or leave it out."
-        )
-    return replace(draft, transform=Augmented(how, draft.transform))
 
 
 Settle = Callable[[Config, Federation, Task], Config]
@@ -303,27 +131,13 @@ def assemble(
         federation=data,
         exam=_exam(config),
     )
-    f, last = config.faults, stages[-1].recipe
-    released, promised = releases(stages)
-    transport: Transport = simulation
-    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
-    if ranks is not None:
-        transport = Distributed(simulation, ranks, sums=not len(liars) and not faults.any)
-    if len(liars):
-        transport = AttackedTransport(transport, attack, liars, config.seed)
-    if faults.any:
-        transport = FaultyTransport(transport, faults, config.seed)
-    guard = guard_of(config, stages)
-    course = Course(stages, transport, config.seed, guard, simulation.w)
+    last, transport = stages[-1].recipe, _transport(simulation, config, attack, liars, ranks)
+    course = Course(stages, transport, config.seed, guard_of(config, stages), simulation.w)
     metric = made.headline if judging.select == "auto" else judging.select
     by = metric if judging.line else ""
     late = config.participation.late
     own, each = tests(data, on), simulation.each
     judge = Evaluator(course, own, config.seed, judging.ensemble, by, late, each)
-    accountant = None
-    if promised is not None and promised.guarantee is not None:
-        n, cohorts = draft.n_clients, course.loop.cohorts
-        accountant = Accountant(promised.guarantee, promised.schedule, released, n, cohorts)
     return Experiment(
         config,
         data,
@@ -333,7 +147,7 @@ def assemble(
         choice.why,
         _before(data, draft.builds_on),
         tuple(liars.tolist()),
-        accountant,
+        _accountant(stages, course),
         weights_of(judging.reference, last, simulation.w) if judging.reference else None,
         attack,
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
@@ -341,21 +155,32 @@ def assemble(
     )
 
 
-def guard_of(config: Config, stages: Program) -> Guard:
-    """Which answers are refused, and what happens when too few are left."""
-    f, (_, promised) = config.faults, releases(stages)
-    # Refusing clients that differ from the others would depend on data in a way no epsilon counts.
-    return Guard(math.inf if promised else f.explode, f.min_replies, f.too_few)
+def _transport(
+    simulation: Simulation,
+    config: Config,
+    attack: Attack,
+    liars: torch.Tensor,
+    ranks: Ranks | None,
+) -> Transport:
+    """The simulated clients, with other processes, liars and faults between them and servers."""
+    f, transport = config.faults, cast(Transport, simulation)
+    faults = Faults(f.drop, f.straggle, f.least_work, f.garbage, f.kind)
+    if ranks is not None:
+        transport = Distributed(simulation, ranks, sums=not len(liars) and not faults.any)
+    if len(liars):
+        transport = AttackedTransport(transport, attack, liars, config.seed)
+    if faults.any:
+        transport = FaultyTransport(transport, faults, config.seed)
+    return transport
 
 
-def releases(stages: Program) -> tuple[range, Recipe | None]:
-    """(the rounds in which updates are released under a promise, the recipe that promises it)."""
-    t, end, promised = 0, 0, None
-    for stage in stages:
-        t += stage.rounds
-        if stage.recipe.guarantee is not None:
-            end, promised = t, stage.recipe
-    return range(end), promised
+def _accountant(stages: Program, course: Course) -> Accountant | None:
+    """Of the rounds in which updates are released under a promise of privacy, if there are any."""
+    released, promised = releases(stages)
+    if promised is None or promised.guarantee is None:
+        return None
+    loop = course.loop
+    return Accountant(promised.guarantee, promised.schedule, released, loop.n, loop.cohorts)
 
 
 def _before(data: Federation, folders: Sequence[str]) -> dict[str, float]:

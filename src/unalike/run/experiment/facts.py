@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 
 
 def facts(made: Experiment) -> dict[str, Any]:

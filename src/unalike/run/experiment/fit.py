@@ -1,25 +1,18 @@
 """A network tried on the data, forwards and backwards, before anything long begins."""
 
-import traceback
 from collections.abc import Callable, Hashable
-from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.func import vmap
+from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from unalike import rng, tree
-from unalike.batches import Batch
 from unalike.errors import ConfigError, UnalikeError
 from unalike.federation.data import Examples
 from unalike.generator import TORCH, draws
-from unalike.gradient import gradient
 from unalike.network import Network
 from unalike.own_code import reason
-from unalike.tasks import TASKS, NetworkTask, Task
-from unalike.tree import Params
+from unalike.run.engines.refusals import training_step
+from unalike.tasks import TASKS, NetworkTask
 
 
 def outputs(examples: Examples) -> int:
@@ -64,7 +57,7 @@ def fit(
         drawn = draws(lambda: found.append(made.misfit(x, y, examples.classes, examples.name)))
         wrong = found[0]
         if not wrong:
-            drawn = drawn or draws(lambda: _step(made, made.network.given(), x, y))
+            drawn = drawn or draws(lambda: training_step(made, made.network.given(), x, y))
         if drawn and drawn != TORCH:
             raise ConfigError(
                 f"{what} draws from {drawn} in its forward pass, which a run's seed does not "
@@ -110,35 +103,3 @@ def misfit(what: str, examples: Examples, error: BaseException) -> ConfigError:
         f"{what} cannot be used on '{examples.name}' (examples of shape "
         f"{tuple(examples.x.shape[1:])}, {outputs(examples)} outputs): {reason(error)}."
     )
-
-
-def refusal_of_vmap(made: Task, examples: Examples) -> str:
-    """Why the network cannot be computed for many clients in one call; empty if it can."""
-    w = made.network.given()
-    if made.network.seeds_global:
-        layer = made.network.drawing(lambda: _step(made, w, examples.x[:2], examples.y[:2]))
-        return f"{layer} draws from {TORCH}, as F.dropout does and nn.Dropout would not"
-    x, y = (torch.stack([t[:2], t[:2]]) for t in (examples.x, examples.y))
-    step = partial(_step, made)
-    try:  # as in a run: rows of each client, with weights that all have first, then with their own
-        vmap(step, in_dims=(None, 0, 0))(w, x, y)
-        vmap(step)(tree.stack([w, w]), x, y)
-    except Exception as error:
-        return f"{_layer(error)}{reason(error)}"
-    return ""
-
-
-def _layer(error: Exception) -> str:
-    """The innermost layer that an error came through, to name it; empty if none."""
-    name = ""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if isinstance(module := frame.f_locals.get("self"), nn.Module):
-            name = f"{type(module).__name__}: "
-    return name
-
-
-def _step(made: Task, w: Params, x: Tensor, y: Tensor) -> Any:
-    """The gradient of one training step on two examples."""
-    batch = Batch(x, y, torch.ones(2, dtype=torch.bool), rng.key(0))
-    weights, buffers = made.split(w)
-    return gradient(lambda v: made.loss({**v, **buffers}, batch), weights)

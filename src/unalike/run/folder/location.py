@@ -5,9 +5,10 @@ from pathlib import Path, PurePath
 from shutil import rmtree
 from typing import Any
 
-from unalike.errors import RunError
+from unalike.errors import ConfigError, RunError
 from unalike.files import new_folder, sync_folder
-from unalike.run.configuration.config import Config
+from unalike.run.configuration.config import Config, parse
+from unalike.run.folder.records import read_json
 
 BEFORE = (  # files that a run writes before its first round
     "config.json",
@@ -99,3 +100,17 @@ def numbered(name: str) -> Path:
         else:
             sync_folder(runs)
             return folder
+
+
+def configured(folder: str | Path) -> Config:
+    """The configuration of a run folder."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder '{folder}'.")
+    raw = read_json(folder / "config.json")
+    if not isinstance(raw, dict):
+        raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")
+    try:
+        return parse(raw)
+    except ConfigError as error:
+        raise RunError(f"'{folder}/config.json' was changed: {error}") from None

@@ -21,8 +21,8 @@ from unalike.federation.data import Federation
 from unalike.files import write
 from unalike.models.own import OwnModel
 from unalike.run.configuration.config import Config
+from unalike.run.extractor import source
 from unalike.run.folder.manifest import Manifest, digest, save
-from unalike.run.measures.extractor import source
 
 CODE = "code"  # the folder with copies of the user's files, as they were
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unalike.engine.client.shards import Shards
 from unalike.errors import Damaged, RunError
-from unalike.run.execute import configured
 from unalike.run.folder import manifest
+from unalike.run.folder.location import configured
 from unalike.run.folder.manifest import FILE
 from unalike.run.folder.proof import unpack
 from unalike.run.folder.records import LOGS, Log

@@ -27,8 +27,8 @@ from unalike.engine.course import Progress
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
 from unalike.generator import seeded
-from unalike.run.experiment.build import Experiment
-from unalike.run.measures.extractor import Extractor, extractor
+from unalike.run.experiment.live import Experiment
+from unalike.run.extractor import Extractor, extractor
 from unalike.traits import Trait
 
 STEPS, BATCH, FEATURES = 300, 128, 32  # of the small network

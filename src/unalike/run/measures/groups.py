@@ -4,7 +4,7 @@ from typing import Any
 
 from unalike.engine.loop import Loop
 from unalike.federation.skew import group_emd
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 
 
 def groups(made: Experiment) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 from unalike import tree
 from unalike.engine.evaluation.cross import cross
 from unalike.engine.loop import State
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.measures.latents import histograms
 
 

@@ -13,7 +13,7 @@ from unalike.engine.loop import State
 from unalike.engine.simulation.simulate import Simulation
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
 from unalike.parts.mixing.latents import Latents, encoder_of
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 
 CLIENTS = 20  # whose histograms are kept
 EDGE, BINS = 4.0, 32  # from -EDGE to EDGE; what lies beyond is in the outermost bins

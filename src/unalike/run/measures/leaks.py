@@ -26,7 +26,7 @@ from unalike.engine.attacks import Backdoor
 from unalike.engine.evaluation.judging import outputs
 from unalike.engine.loop import State
 from unalike.federation.data import TEST, TRAIN
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.tree import Params
 
 ROWS = 1024  # in one forward pass

@@ -5,8 +5,7 @@ from typing import Any, cast
 from unalike.errors import ConfigError
 from unalike.federation.datasets.base import Dataset
 from unalike.models import Model
-from unalike.run.configuration.config import Config
-from unalike.run.experiment.build import chosen
+from unalike.run.configuration.config import Config, chosen
 from unalike.tasks import TASKS
 
 

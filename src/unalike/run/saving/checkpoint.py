@@ -19,12 +19,12 @@ from unalike.engine.course import Progress
 from unalike.engine.loop import State
 from unalike.errors import Damaged, RunError, RunWarning
 from unalike.files import new_folder, sync_folder, write
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.environment import installed
 from unalike.run.folder.manifest import Manifest
 from unalike.run.folder.proof import pieces, unpack
 from unalike.run.folder.records import Log
-from unalike.run.folder.selected import Selected
+from unalike.run.saving.selected import Selected
 
 
 class Checkpoint:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from unalike.federation.data import Federation
+from unalike.run.autotuning import cache, trials
+from unalike.run.autotuning.trials import Part, candidates, fastest, part, race, settled, timed
 from unalike.run.configuration.config import Config, parse
-from unalike.run.engines import learned, measuring
-from unalike.run.engines.measuring import Part, candidates, fastest, part, race, settled, timed
 from unalike.run.execute import Silent, resume, start
-from unalike.run.experiment.build import federation, task
+from unalike.run.experiment.build import federation
+from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_json
 from unalike.tasks import Task
 
@@ -60,17 +61,17 @@ class Runner:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(learned, "_here", {})
+    monkeypatch.setattr(cache, "_here", {})
     return tmp_path / "cache" / "unalike" / "engines.json"
 
 
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run is long enough."""
-    monkeypatch.setattr(measuring, "MANY", 1)
+    monkeypatch.setattr(trials, "MANY", 1)
 
 
 def parts(**changes: Any) -> tuple[Config, Federation, Task]:
@@ -88,7 +89,7 @@ def says(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> list[list[str]]:
         asked.append(list(trials))
         return dict(zip(trials, seconds, strict=True))
 
-    monkeypatch.setattr(measuring, "race", found)
+    monkeypatch.setattr(trials, "race", found)
     return asked
 
 
@@ -107,7 +108,7 @@ def test_patience_ends() -> None:
     assert a.calls == b.calls == 2  # after two turns more than a second is over
     a, b = Runner(clock, 0.001), Runner(clock, 0.001)
     timed({"a": a, "b": b}, clock)
-    assert a.calls == measuring.TURNS
+    assert a.calls == trials.TURNS
 
 
 def test_the_rule_stays_unless_another_is_clearly_faster() -> None:
@@ -127,7 +128,7 @@ def test_work_that_takes_too_long_is_not_measured() -> None:
     def work(some: Part) -> None:
         clock.now += 0.1 * some.clients * some.share * 100
 
-    trial = measuring.Trial(work, 10, 100.0, 4)
+    trial = trials.Trial(work, 10, 100.0, 4)
     assert race({GROUPS: trial, SINGLE: trial}, clock) is None  # two steps of each take 0.8 s
     quick = trial._replace(workers=1)
     assert race({GROUPS: quick, SINGLE: quick}, clock) is not None
@@ -146,7 +147,7 @@ def test_what_is_tried(long: None, tmp_path: Path) -> None:
     assert list(candidates(*parts(model=own))) == [SINGLE]  # nothing to choose from
     monkey = pytest.MonkeyPatch()
     with monkey.context() as m:
-        m.setattr(measuring, "cores", lambda: 8)
+        m.setattr(trials, "cores", lambda: 8)
         ways = candidates(*parts())
         assert ways[f"{GROUPS}, half the workers"] == {**ways[GROUPS], "workers": 4}
 
@@ -166,7 +167,9 @@ def test_short_runs_keep_the_rule() -> None:
     assert candidates(config.model_copy(update={"rounds": 10_000}), data, made)
 
 
-def test_what_was_learned_is_kept(long: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_learned_is_kept(
+    long: None, cache_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = says(monkeypatch, 0.2, 0.1, 0.4)
     config = settled(*parts())
     assert (config.engine.kind, config.engine.traced) == ("sequential", True)
@@ -181,7 +184,7 @@ def test_what_was_learned_is_kept(long: None, cache: Path, monkeypatch: pytest.M
     settled(*parts(method={"name": "scaffold"}))
     settled(*parts(model={"name": "mlp", "hidden": [9]}))
     assert len(asked) == 4
-    assert len(json.loads(cache.read_text())) == 4
+    assert len(json.loads(cache_file.read_text())) == 4
 
 
 DAMAGED = {
@@ -199,12 +202,12 @@ DAMAGED = {
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_cache_is_as_none(
-    text: str, long: None, cache: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, long: None, cache_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = says(monkeypatch, 0.2, 0.1, 0.4)
     given = parts()
-    cache.parent.mkdir(parents=True)
-    cache.write_text(text.replace("KEY", learned.digest(measuring.signature(*given))))
+    cache_file.parent.mkdir(parents=True)
+    cache_file.write_text(text.replace("KEY", cache.digest(trials.signature(*given))))
     assert settled(*given).engine.kind == "sequential"
     assert len(asked) == 1
 
@@ -218,11 +221,11 @@ def test_a_cache_that_cannot_be_written(
     assert settled(*parts()).engine.kind == "sequential"
 
 
-def test_old_entries_go_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "MOST", 2)
+def test_old_entries_go_first(cache_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MOST", 2)
     for key in "abc":
-        learned.remember(key, {"x": 1.0})
-    assert list(json.loads(cache.read_text())) == ["b", "c"]
+        cache.remember(key, {"x": 1.0})
+    assert list(json.loads(cache_file.read_text())) == ["b", "c"]
 
 
 def test_a_measurement_that_breaks_keeps_the_rule(
@@ -231,7 +234,7 @@ def test_a_measurement_that_breaks_keeps_the_rule(
     def broken(trials: Any, clock: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(measuring, "race", broken)
+    monkeypatch.setattr(trials, "race", broken)
     config, data, made = parts()
     assert settled(config, data, made) is config
 
@@ -251,7 +254,7 @@ class Mortal(Silent):
 
 @pytest.mark.parametrize("then", ["deleted", "poisoned"])
 def test_a_resumed_run_computes_as_it_began(
-    then: str, long: None, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    then: str, long: None, cache_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(monkeypatch, 0.2, 0.1, 0.4)
     whole = start(parse(RAW | {"run": {**RAW["run"], "folder": str(tmp_path / "whole")}}))
@@ -259,16 +262,16 @@ def test_a_resumed_run_computes_as_it_began(
     assert facts["engine"] == "sequential"
     assert "one by one 100 ms" in facts["engine_because"]
     assert read_json(whole / "config.json")["engine"]["kind"] == "sequential"
-    cache.unlink()
-    learned._here.clear()
+    cache_file.unlink()
+    cache._here.clear()
     with pytest.raises(Killed):
         start(parse(RAW | {"run": {**RAW["run"], "folder": str(tmp_path / "cut")}}), Mortal())
     if then == "deleted":
-        cache.unlink()
+        cache_file.unlink()
     else:
-        found = json.loads(cache.read_text())
-        cache.write_text(json.dumps({k: {**v, GROUPS: 1e-6} for k, v in found.items()}))
-    learned._here.clear()
+        found = json.loads(cache_file.read_text())
+        cache_file.write_text(json.dumps({k: {**v, GROUPS: 1e-6} for k, v in found.items()}))
+    cache._here.clear()
     asked = says(monkeypatch, 0.001, 0.1, 0.4)  # now groups would win
     cut = resume(tmp_path / "cut")
     assert asked == []
@@ -305,10 +308,10 @@ def test_cells_of_a_kind_are_computed_alike(
     assert ready(known, tmp_path / "a").engines == placed.engines
 
 
-def test_a_real_measurement(long: None, cache: Path) -> None:
+def test_a_real_measurement(long: None, cache_file: Path) -> None:
     """Every way computes; which one is the fastest is the machine's to say."""
     config = settled(*parts())
     assert config.engine.kind in ("sequential", "vectorized")
-    (seconds,) = json.loads(cache.read_text()).values()
+    (seconds,) = json.loads(cache_file.read_text()).values()
     assert sorted(seconds) == sorted([GROUPS, SINGLE, PLAIN])
     assert all(s > 0 for s in seconds.values())

@@ -25,9 +25,10 @@ from unalike.engine.loop import Loop
 from unalike.run import execute
 from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
-from unalike.run.folder import artefacts, checkpoint, records
-from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder import records
 from unalike.run.folder.records import Log, read_lines
+from unalike.run.saving import checkpoint, models
+from unalike.run.saving.checkpoint import Checkpoint
 
 
 class Killed(BaseException):
@@ -338,7 +339,7 @@ def test_death_while_an_earlier_selection_is_forgotten(
     known = whole(tmp_path / "whole", changes)
     assert not (known / "selected").exists()
     with monkeypatch.context() as patch:
-        before(patch, artefacts.shutil if where == "rmtree" else artefacts.Keeper, where, call)
+        before(patch, models.shutil if where == "rmtree" else models.Keeper, where, call)
         with pytest.raises(Killed):
             whole(tmp_path / "dies", changes)
     resume(tmp_path / "dies")

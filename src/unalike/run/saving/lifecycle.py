@@ -5,7 +5,7 @@ from pathlib import Path
 
 from unalike.errors import RunError
 from unalike.files import sync, write
-from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder import manifest
 from unalike.run.folder.environment import environment
 from unalike.run.folder.manifest import Manifest, digest_of, digests

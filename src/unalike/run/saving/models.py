@@ -1,4 +1,4 @@
-"""What a run keeps besides its records: models that can be used, and how to prepare rows for them.
+"""What a run keeps besides its records: models that can be used.
 
 model.safetensors      the shared model of the last round, or that of the first server
 servers.safetensors    where there are several servers, the model of each, stacked
@@ -7,44 +7,32 @@ frozen.safetensors     where there is no shared model, the frozen parameters
 models.json            the round they are of, and which of them is whose
 selected/              the same files for the round that validation rows selected; left out if that
                        is the last one
-features.json          how rows were read and what was learned about features from training rows
-rows.npz               which row of the data went to which client, and what for
 
 The models are those that were tested, so their results on the test rows are the recorded ones.
 """
 
-import io
 import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import ZIP_DEFLATED, ZipFile
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from unalike import tree
 from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import warn_once
-from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
-from unalike.federation.feature_skew import measure_features
-from unalike.federation.skew import measure
 from unalike.files import new_folder, write
 from unalike.metrics.catalogue import higher
 from unalike.network import Network
 from unalike.packed import parts
-from unalike.run.experiment.build import Experiment
-from unalike.run.experiment.facts import facts
-from unalike.run.experiment.shape import Shape
+from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import dumps
-from unalike.run.measures.groups import groups
 from unalike.run.rounds import Step
+from unalike.run.saving.rows import described, row_file
 from unalike.tree import Params, Tree
 
-FORMAT = 1
 SELECTED = "selected"
 LARGE = 2**30  # bytes of personal models that are kept unless they are asked for
 
@@ -180,70 +168,6 @@ def _too_many(made: Experiment) -> bool:
     return keep == "shared" or size > LARGE
 
 
-def described(made: Experiment) -> dict[str, Any]:
-    """The contents of features.json."""
-    return description(made.federation, made.config.evaluation.ensemble)
-
-
-def description(federation: Federation, ensemble: str) -> dict[str, Any]:
-    """The same of clients that are here."""
-    examples = federation.examples
-    return {
-        "format": FORMAT,
-        "data": examples.name,
-        "shape": Shape.of(federation)._asdict(),
-        "classes": _classes(examples),
-        "reading": examples.reading._asdict(),
-        **federation.features.as_dict(),
-        "clients": list(federation.names[: federation.n_clients]) or federation.n_clients,
-        "ensemble": ensemble,
-    }
-
-
-def _classes(examples: Examples) -> list[str]:
-    """What can be predicted; nothing where it is a number."""
-    if examples.ranges is not None:
-        return []
-    return list(examples.class_names) or list(map(str, range(examples.classes)))
-
-
-def partition_record(made: Experiment) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the measures of skew, all that skew.json says: of all clients, and of each that judges)."""
-    federation, judging = made.federation, made.simulation.examiner.judging
-    features = measure_features(federation, made.config.seed)
-    skew = measure(federation.counts).as_dict() | features.as_dict()
-    each = {name: values[:judging] for name, values in features.per_client().items()}
-    own = {"groups": groups(made), "features": each, **facts(made)}
-    return skew, partitioned(federation, skew, judging) | own
-
-
-def partitioned(federation: Federation, skew: dict[str, Any], judging: int) -> dict[str, Any]:
-    """What is said of clients that are here, without their groups."""
-    some = slice(judging if judging < federation.n_clients else None)  # all: the new ones, too
-    return {
-        "skew": skew,
-        "counts": federation.counts[some].tolist(),
-        "classes": list(federation.examples.class_names),
-        "ranges": federation.examples.ranges is not None,  # these stand for classes
-        "names": list(federation.names[some]),
-        "marks": [list(words) for words in federation.marks[some]],
-        "asked": [outcome._asdict() for outcome in federation.outcomes],
-        "unused": federation.unused,
-        "groups": {},
-        "rows": _counted(federation),
-    }
-
-
-def _counted(federation: Federation) -> dict[str, int]:
-    """How many rows train, select and test, and how many the data's own test set has."""
-    known = slice(None, federation.n_clients)
-    parts = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-    held = {name: int(federation.sizes(part)[known].sum()) for name, part in parts.items()}
-    own = federation.examples.test_y
-    new = int(federation.sizes(TEST)[federation.n_clients :].sum())
-    return {**held, "new": new, "own": 0 if own is None else len(own)}
-
-
 def model_files(kept: Models) -> dict[str, bytes]:
     """The files that hold some models, by name."""
     servers, one = kept.servers, None
@@ -268,23 +192,3 @@ def _apart(w: Params) -> Params:
 
 def _same(one: Params, other: Params) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
-
-
-def row_file(made: Experiment) -> bytes:
-    """Row of the data, client and part of each example."""
-    federation = made.federation
-    row = np.arange(len(federation.owner)) if federation.source is None else federation.source
-    raw = io.BytesIO()
-    arrays = {"row": row, "client": federation.owner, "part": federation.part}
-    # Numbers drawn at random hardly shrink: trying harder takes seconds for a million clients.
-    with ZipFile(raw, "w", ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, values in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, _small(values))
-    return raw.getvalue()
-
-
-def _small(values: np.ndarray | Tensor) -> np.ndarray:
-    """Whole numbers in as few bytes as they need."""
-    array = np.asarray(values)
-    return array.astype(np.min_scalar_type(int(array.max(initial=0))))

@@ -17,13 +17,13 @@ import unalike
 from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Federation
 from unalike.parts.schedule import Plan
+from unalike.run.autotuning import cache
+from unalike.run.autotuning.cache import Seconds
 from unalike.run.configuration.config import Config
-from unalike.run.engines import learned
-from unalike.run.engines.choice import ENOUGH, MANY, refusal_of_tracing, refused, steps, total
-from unalike.run.engines.learned import Seconds
+from unalike.run.engines.choice import ENOUGH, MANY, steps, total
+from unalike.run.engines.refusals import refusal_of_tracing, refusal_of_vmap, refused
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.device import device
-from unalike.run.experiment.fit import refusal_of_vmap
 from unalike.run.folder.environment import cores
 from unalike.tasks import Task
 
@@ -100,8 +100,8 @@ def decide(
     clock: Clock = time.perf_counter,
 ) -> Decided | None:
     """The fastest of the ways, known or measured; None if that cannot be said."""
-    key = learned.digest(signature(config, data, made))
-    seconds, source = learned.recall(key, list(ways)), "known from an earlier measurement: "
+    key = cache.digest(signature(config, data, made))
+    seconds, source = cache.recall(key, list(ways)), "known from an earlier measurement: "
     if seconds is None:
         source = "measured: "
         try:
@@ -111,7 +111,7 @@ def decide(
             return None
         if seconds is None:
             return None
-        learned.remember(key, seconds)
+        cache.remember(key, seconds)
     best = fastest(seconds)
     told = ", ".join(f"{name} {1000 * s:.3g} ms" for name, s in seconds.items())
     why = f"{source}{told}"
@@ -134,7 +134,7 @@ def signature(config: Config, data: Federation, made: Task) -> dict[str, Any]:
     network, given = made.network, made.network.given()
     shapes = {name: tuple(w.shape) for name, w in given.items()}
     return {
-        "processor": learned.processor(),
+        "processor": cache.processor(),
         "cores": cores(),
         "threads": torch.get_num_threads(),
         "workers": config.engine.workers,

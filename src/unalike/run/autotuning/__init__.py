@@ -1,0 +1,1 @@
+"""Which way of computing clients is the fastest, found by trying."""

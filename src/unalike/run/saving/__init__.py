@@ -1,0 +1,1 @@
+"""What a run writes into its folder: checkpoints, models, and the manifest first and last."""
