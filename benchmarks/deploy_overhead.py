@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unalike.deploy.keys import issue, make_authority
+from unalike.deploy.security.certificates import issue, make_authority
 
 ROWS, FEATURES = 20, 64
 

@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from unalike import rng
-from unalike.deploy.agreement import Agreement, agree, read_hello, welcome
-from unalike.deploy.frames import LIMIT, decode, encode
-from unalike.deploy.joining import hello, join
-from unalike.deploy.keys import credentials
-from unalike.deploy.messages import Message, message
-from unalike.deploy.peer import Peer
-from unalike.deploy.policy import Policy
-from unalike.deploy.remote import Remote
-from unalike.deploy.site import Site
+from unalike.deploy.coordinator.remote import Remote
+from unalike.deploy.peer.peer import Peer
+from unalike.deploy.security.certificates import credentials
+from unalike.deploy.setup.agreement import Agreement, agree, read_hello, welcome
+from unalike.deploy.setup.joining import hello, join
+from unalike.deploy.site.policy import Policy
+from unalike.deploy.site.site import Site
+from unalike.deploy.wire.frames import LIMIT, decode, encode
+from unalike.deploy.wire.messages import Message, message
 from unalike.engine.course import Course
 from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.transport import Replies, Through, Transport

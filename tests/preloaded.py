@@ -108,9 +108,9 @@ if __name__ == "__main__":
     programs = {name: found[name].load() for name in sys.argv[2:]}
     import httpcore  # noqa: F401
 
-    import unalike.deploy.hub
-    import unalike.deploy.post
-    import unalike.deploy.working  # noqa: F401  # with torch, grpc and all that they import
+    import unalike.deploy.flower.coordinator
+    import unalike.deploy.flower.site
+    import unalike.deploy.site.worker  # noqa: F401  # with torch, grpc and all that they import
 
     gc.collect()
     gc.freeze()  # what is imported stays shared

@@ -12,15 +12,16 @@ from safetensors.torch import load_file
 
 from unalike import tree
 from unalike.algorithms.table import METHODS
-from unalike.deploy.audit import Audit
-from unalike.deploy.desk import Desk
-from unalike.deploy.diary import REFUSALS
-from unalike.deploy.keys import credentials, issue, make_authority
-from unalike.deploy.messages import Message
-from unalike.deploy.network import Line, Listener
-from unalike.deploy.policy import Policy
-from unalike.deploy.serving import serve
-from unalike.deploy.working import work
+from unalike.deploy.coordinator.desk import Desk
+from unalike.deploy.coordinator.listener import Listener
+from unalike.deploy.coordinator.serving import serve
+from unalike.deploy.security.audit import Audit
+from unalike.deploy.security.certificates import credentials, issue, make_authority
+from unalike.deploy.site.diary import REFUSALS
+from unalike.deploy.site.policy import Policy
+from unalike.deploy.site.worker import work
+from unalike.deploy.wire.connection import Line
+from unalike.deploy.wire.messages import Message
 from unalike.engine.traffic.ledger import STATISTIC
 from unalike.errors import UnalikeError
 from unalike.run.configuration.config import parse

@@ -19,17 +19,20 @@ from deployed import NAMES, Stopped, Without, examples, peer, ports, together
 from safetensors.torch import load_file
 
 from unalike import tree
-from unalike.deploy import circle, keeping, serving
-from unalike.deploy.audit import Audit, check
-from unalike.deploy.desk import Desk
-from unalike.deploy.frames import LIMIT, Arrived, Parcel, decode, encode
-from unalike.deploy.keys import Credentials, credentials, issue, make_authority
-from unalike.deploy.messages import MessageError
-from unalike.deploy.network import Line, Listener
-from unalike.deploy.peering import take_part
-from unalike.deploy.policy import Policy
-from unalike.deploy.serving import serve
-from unalike.deploy.working import work
+from unalike.deploy.coordinator import serving
+from unalike.deploy.coordinator.desk import Desk
+from unalike.deploy.coordinator.listener import Listener
+from unalike.deploy.coordinator.serving import serve
+from unalike.deploy.peer import connections
+from unalike.deploy.peer.worker import take_part
+from unalike.deploy.security.audit import Audit, check
+from unalike.deploy.security.certificates import Credentials, credentials, issue, make_authority
+from unalike.deploy.site import state
+from unalike.deploy.site.policy import Policy
+from unalike.deploy.site.worker import work
+from unalike.deploy.wire.connection import Line
+from unalike.deploy.wire.frames import LIMIT, Arrived, Parcel, decode, encode
+from unalike.deploy.wire.messages import MessageError
 from unalike.errors import RunError, UnalikeError
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import assemble
@@ -146,14 +149,14 @@ def _sent(plan: Plan, kind: str, site: str, raw: bytes, go: Callable[..., Any]) 
 
 def full(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk on which the victim's write fails once."""
-    whole = keeping.write
+    whole = state.write
 
     def write(path: Path, data: Any) -> None:
         if plan.victim in path.parts and plan.now(plan.victim):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         whole(path, data)
 
-    monkeypatch.setattr(keeping, "write", write)
+    monkeypatch.setattr(state, "write", write)
 
 
 def right(config: dict[str, Any], gone: dict[int, range | set[int]], names: tuple[str, ...]) -> Any:
@@ -341,7 +344,7 @@ def test_a_fault_is_survived(
     if kind == "peer stopped":
         plan.at = plan.rng.randrange(1, ROUNDS)
     if kind in OF_PEERS:
-        monkeypatch.setattr(circle, "Line", faulty(plan))
+        monkeypatch.setattr(connections, "Line", faulty(plan))
         play_peers(plan, keys, tmp_path)
     else:
         play_star(plan, keys, tmp_path)

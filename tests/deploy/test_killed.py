@@ -15,7 +15,7 @@ import torch
 from deployed import NAMES, ports, rows, together
 from safetensors.torch import load_file
 
-from unalike.deploy.keys import issue, make_authority
+from unalike.deploy.security.certificates import issue, make_authority
 from unalike.run.configuration.config import read_config
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.task import task

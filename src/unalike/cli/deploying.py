@@ -24,7 +24,7 @@ def make_keys(
     folder: str, names: Sequence[str], hosts: tuple[str, ...], days: int, peers: bool
 ) -> None:
     """An authority, unless there is one, and certificates; without names, what there is."""
-    keys = _deploy("keys")
+    keys = _deploy("security.certificates")
     place = Path(folder)
     if not names:
         for line in keys.checked(place):
@@ -59,13 +59,14 @@ def serve(
                 "a run through Flower takes its settings from the file; leave --set out."
             )
         root = None if keys is None else str(Path(keys) / "authority.pem")
-        _deploy("hub").launch(file, sites, at.removeprefix(FLOWER), place, seconds, root)
+        carrier = _deploy("flower.coordinator")
+        carrier.launch(file, sites, at.removeprefix(FLOWER), place, seconds, root)
         _say(f"finished; the run is in {place}")
         return
-    network, serving = _deploy("network"), _deploy("serving")
-    from unalike.deploy.audit import Audit
-    from unalike.deploy.desk import Desk
-    from unalike.deploy.keys import SERVER, credentials
+    listening, serving = _deploy("coordinator.listener"), _deploy("coordinator.serving")
+    from unalike.deploy.coordinator.desk import Desk
+    from unalike.deploy.security.audit import Audit
+    from unalike.deploy.security.certificates import SERVER, credentials
     from unalike.run.configuration.config import read_config
 
     config = read_config(file, overrides)
@@ -73,7 +74,7 @@ def serve(
     shown = None if keys is None else credentials(Path(keys), SERVER)
     place.mkdir(parents=True, exist_ok=True)
     desk = Desk(sites, Audit(place / "audit.jsonl"))
-    listener = network.Listener(desk, at, shown)
+    listener = listening.Listener(desk, at, shown)
     how = "encrypted" if shown else "NOT encrypted, for trials on this machine"
     _say(f"listening on {at}, {how}")
     _say(f"waiting for {len(sites)} sites: {', '.join(sites)}")
@@ -109,25 +110,25 @@ def join(
         _refuse_address(at)
     examples = _read(data, label, settings)
     if dry_run is not None:
-        from unalike.deploy.policy import read_policy
-        from unalike.deploy.preview import preview
+        from unalike.deploy.site.policy import read_policy
+        from unalike.deploy.site.preview import preview
         from unalike.run.configuration.config import read_config
 
         for line in preview(read_config(dry_run, []), examples, read_policy(policy or "")):
             _say(line, stamp=False)
         return
-    network, working = _deploy("network"), _deploy("working")
-    from unalike.deploy.keys import credentials
-    from unalike.deploy.policy import read_policy
+    connection, worker = _deploy("wire.connection"), _deploy("site.worker")
+    from unalike.deploy.security.certificates import credentials
+    from unalike.deploy.site.policy import read_policy
 
     place = Path(folder) if folder else Path("sites") / name
     shown = None if keys is None else credentials(Path(keys), name)
     if at.startswith(SOCKET):
-        line = _deploy("post").Post(Path(at.removeprefix(SOCKET)), shown)
+        line = _deploy("flower.site").Post(Path(at.removeprefix(SOCKET)), shown)
     else:
-        line = network.Line(name, at, shown)
+        line = connection.Line(name, at, shown)
     try:
-        site = working.work(name, examples, line, place, read_policy(policy or ""), _say)
+        site = worker.work(name, examples, line, place, read_policy(policy or ""), _say)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("left the run; the same command joins it again") from None
     finally:
@@ -152,27 +153,28 @@ def peer(
     settings: Sequence[str],
 ) -> None:
     """Take part without a coordinator, or show what that would send."""
-    from unalike.deploy.policy import read_policy
+    from unalike.deploy.site.policy import read_policy
     from unalike.run.configuration.config import read_config
 
     config, examples = read_config(file, []), _read(data, label, settings)
-    module, peering, circle = _deploy("peer"), _deploy("peering"), _deploy("circle")
-    addresses = circle.read_peers(peers)
+    module, worker = _deploy("peer.peer"), _deploy("peer.worker")
+    connections = _deploy("peer.connections")
+    addresses = connections.read_peers(peers)
     if dry_run:
-        from unalike.deploy.preview import preview
+        from unalike.deploy.site.preview import preview
 
         module.refuse(config, addresses)
         for line in preview(config, examples, read_policy(policy or ""), len(addresses)):
             _say(line, stamp=False)
         return
-    from unalike.deploy.keys import credentials
+    from unalike.deploy.security.certificates import credentials
 
     place = Path(folder) if folder else Path("peers") / name
     shown = None if keys is None else credentials(Path(keys), name)
     given = (addresses, place, read_policy(policy or ""), shown, _say)
     one = module.Peer(name, config, examples, *given, at=at or "", seconds=seconds)
     try:
-        left = peering.take_part(one)
+        left = worker.take_part(one)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("left the run; the same command continues it") from None
     finally:

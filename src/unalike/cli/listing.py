@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unalike.deploy.policy import Policy
+from unalike.deploy.site.policy import Policy
 from unalike.errors import unknown
 from unalike.run.configuration.config import DEFAULTS, Config, tables
 from unalike.run.configuration.overrides import LISTS

@@ -37,7 +37,7 @@ def check(folder: str) -> None:
     """Verify a folder, or the log of a deployed run's."""
     log = Path(folder) / "audit.jsonl"
     if log.is_file():
-        from unalike.deploy.audit import proven
+        from unalike.deploy.security.audit import proven
 
         text = proven(log)
     else:

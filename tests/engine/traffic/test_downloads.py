@@ -20,7 +20,7 @@ from federations import (
 )
 
 from unalike import tree
-from unalike.deploy.joining import refuse_simulated
+from unalike.deploy.setup.joining import refuse_simulated
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.optim import Sgd

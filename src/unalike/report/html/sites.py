@@ -3,8 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
-from unalike.deploy.audit import entries
-from unalike.deploy.diary import REFUSALS
+from unalike.deploy.security.audit import entries
+from unalike.deploy.site.diary import REFUSALS
 from unalike.report.records import Run, Study
 from unalike.run.folder.records import read_lines
 from unalike.tables.cells import size, whole, words

@@ -1,0 +1,1 @@
+"""Flower as the carrier of the same messages."""

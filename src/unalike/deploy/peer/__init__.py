@@ -1,0 +1,1 @@
+"""A run without a coordinator: peers fetch from one another."""

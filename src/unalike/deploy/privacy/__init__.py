@@ -1,0 +1,1 @@
+"""What hides a site's update from the coordinator: sums under masks, and noise from secrets."""
