@@ -23,8 +23,8 @@ class Ctx(NamedTuple):
     round: Tensor
     key: Key  # this client's own, in this round
     examples: Tensor  # how many training examples it owns
-    role: Tensor  # what the schedule made it this round
-    reply: Tensor  # whether its upload is asked for; else it trains and keeps the result
+    role: Tensor  # its role in this round
+    reply: Tensor  # whether it uploads; otherwise it trains and keeps the result
     rate: Tensor  # the learning-rate schedule's factor
 
 
@@ -89,13 +89,13 @@ class Algorithm(Protocol):
         ...
 
     def tells(self, servers: Any) -> Tree:
-        """What servers tell their neighbours; one row for each server, here and there."""
+        """What servers send to their neighbours, stacked: one row per server."""
         ...
 
     def hears(self, servers: Any, means: Tree) -> Any:
-        """The servers after each heard its neighbours, as weighted means of what they told.
+        """The servers after each has heard its neighbours, as weighted means of what they sent.
 
-        Of what they told, the models ``servers.x`` may be the means already, to save memory.
+        To save memory, the models in ``servers.x`` may already be the means.
         """
         ...
 
@@ -139,7 +139,7 @@ class Stateless:
 
     @property
     def personal_models(self) -> bool:
-        """Only if a method says by what else its clients are judged."""
+        """Only if a method tests its clients with another model."""
         return type(self).personal is not Stateless.personal
 
     def client_init(self, w: Params, key: Key) -> Any:

@@ -28,7 +28,7 @@ from unalike.run.folder import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
-LATEST = 8  # runs that tell what the next one costs
+LATEST = 8  # runs from which the cost of the next one is estimated
 TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early
 
 
@@ -96,7 +96,7 @@ class Outcome:
 
 
 class Clock:
-    """Watches the runs: ends one when the time is up, and tells what is going on."""
+    """Watches the runs: ends one when the time is up, and reports progress."""
 
     def __init__(self, deadline: float, tell: Callable[[str], None]) -> None:
         """``deadline`` by ``time.monotonic``."""
@@ -156,7 +156,7 @@ def play(
 
 
 class Field(NamedTuple):
-    """Where a tournament is played."""
+    """The context of a tournament."""
 
     folder: Path
     clock: Clock

@@ -25,7 +25,7 @@ from unalike.tree import Params
 
 
 class Cut(NamedTuple):
-    """What of a model is private, and in which order its parts train."""
+    """Which leaves of a model are private, and in which order its parts train."""
 
     private: Private = SHARED
     step: Step = "joint"

@@ -51,7 +51,7 @@ COUNTS = _Counts()
 
 @dataclass(frozen=True)
 class Counting(Stateless):
-    """One round in which every client tells the shares of its classes."""
+    """One round in which every client reports the shares of its classes."""
 
     task: Task
     classes: int

@@ -95,8 +95,8 @@ class Draft:
     reach: Callable[["Draft"], Unmeasured] = lambda _: UNMEASURED  # whether clients report theirs
     transform: Transform | None = None
     channel: Channel = ()
-    compression: Compression = NONE  # of what the channel made of an upload
-    consensus_step: float | None = None  # and how far nodes go then, if there is no server
+    compression: Compression = NONE  # applied to uploads after the channel
+    consensus_step: float | None = None  # and the step of nodes then, if there is no server
     download: Compression = NONE  # of what the server sends, which never forgets
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
@@ -173,7 +173,7 @@ class Draft:
 
     @property
     def copies(self) -> Copies | None:
-        """What neighbours tell one another is compressed where there is no server."""
+        """Without a server, messages between neighbours are compressed."""
         if not self.topology.local or self.consensus_step is None:
             return None
         codecs = self._codecs(replace(self.compression, feedback=True))

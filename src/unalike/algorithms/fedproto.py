@@ -117,7 +117,7 @@ class FedProto(Stateless):
         return server.renewed(*ups.mean(p))
 
     def tells(self, servers: Prototypes) -> Up:
-        """Prototypes times what stands behind them, and that."""
+        """Prototypes times the examples behind them, and the number of these."""
         return Up(servers.mass[..., None] * servers.x, servers.mass)
 
     def hears(self, servers: Prototypes, means: Up) -> Prototypes:
@@ -144,7 +144,7 @@ class FedProtoMethod(Method):
     traits = frozenset({Trait.SENDS_NO_MODEL, Trait.OWN_MODELS})
     refuses = {
         k: v for k, v in NO_MODEL_SENT.items() if k is not Trait.WEIGHTS_FOLLOW_LOSSES
-    }  # clients report the loss of their own models
+    }  # clients report the losses of their own models
     paper: ClassVar[str] = "Tan et al. 2022, arXiv 2105.00243"
 
     strength: float = setting(

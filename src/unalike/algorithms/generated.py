@@ -92,7 +92,7 @@ class Generated(Stateless):
         return server._replace(x=tree.add(server.x, ups.mean(p).delta))
 
     def personal(self, down: Down, mine: Any) -> Params | None:
-        """Nothing but the classifier of ``model``."""
+        """Only the classifier of ``model``."""
         return None
 
     def synthetic(self, server: Server) -> Synthetic:

@@ -51,7 +51,7 @@ class Method(Settings):
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
-        """The draft with this method's slot filled; what cannot be is said by ``objection``."""
+        """The draft with this method's slot filled; ``objection`` says what is impossible."""
         return draft
 
     def objection(self, draft: Draft) -> str:
@@ -139,7 +139,7 @@ def new_neighbours(draft: Draft) -> str:
 
 
 class WeightRule(Method, Memoryless):
-    """A method that is nothing but a rule for the weights: it has ``weights`` itself."""
+    """A method that is just a rule for the weights: it has ``weights`` itself."""
 
     slot: ClassVar[Slot] = "weights"
 
@@ -166,7 +166,7 @@ class Party(NamedTuple):
         return self.called.removeprefix("method ")
 
     def reason(self, other: "Party") -> str:
-        """What of another this one cannot live with; empty if it can."""
+        """Why this one cannot be combined with another; empty if it can."""
         return next((self.refuses[t] for t in self.refuses if t in other.traits), "")
 
     def refusal(self, other: "Party") -> str:
@@ -249,7 +249,7 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
 
 
 def _anew(after: After | None) -> After | None:
-    """A stage that makes clients' models from the shared one; others go on with what there is."""
+    """A stage that makes clients' models from the shared one; others continue with them."""
     return after if after is not None and after.start == "model" else None
 
 

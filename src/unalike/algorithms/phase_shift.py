@@ -55,7 +55,7 @@ class Mine(NamedTuple):
     w: Params
     unsent: Tree
     base: Any
-    gone: Any  # how far its local steps have gone, if that is asked for
+    gone: Any  # how far its local steps have gone, if needed
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class PropFair(WeightRule):
     )
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
-        """Normalised over the cohort; says how many losses the baseline cannot tell apart."""
+        """Normalised over the cohort; notes how many losses lie beyond the baseline."""
         left = self.baseline - cohort.stats["loss"].double()
         p = cohort.share / left.clamp(min=self.floor)
         beyond, n = int((left < self.floor).sum()), len(p)

@@ -7,7 +7,7 @@ from unalike.algorithms.method import Method, Slot
 
 
 class SelectionMethod(Method):
-    """A method that is nothing but a choice of clients."""
+    """A method that only chooses clients."""
 
     slot: ClassVar[Slot] = "schedule"
 

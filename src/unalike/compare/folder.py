@@ -188,7 +188,7 @@ def _key(config: Config) -> Any:
 
 
 def _taken(folder: Path) -> bool:
-    """Whether something else than a comparison lies there."""
+    """Whether the folder holds something other than a comparison."""
     try:
         if not folder.exists():
             return False

@@ -193,7 +193,7 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
 
 
 def _beside(made: Comparison) -> str:
-    """Of two methods, who is best is the same question."""
+    """With two methods, the best and the difference are the same question."""
     return ", and over who is best" if len(made.labels) > 2 else ""
 
 

@@ -37,7 +37,7 @@ TINY = -149  # the exponent of the smallest 32-bit number
 
 
 class Deal(NamedTuple):
-    """What one sum is of; sites that were told the same derive the same masks."""
+    """What one sum covers; sites that received the same derive the same masks."""
 
     run: str
     round: int
@@ -100,7 +100,7 @@ class Secrets:
         return total
 
     def own(self, deal: Deal) -> bytes:
-        """What opens this site's part of a sum, once all pairwise masks are gone."""
+        """What unmasks this site's part of a sum, once all pairwise masks have cancelled."""
         return _derived(self._own, deal, b"own")
 
 

@@ -329,7 +329,7 @@ def _recorded(
 
 
 def _look_ahead(remote: Remote, records: list[dict[str, Any]], keeper: Keeper) -> None:
-    """What sites will be told beside the next model that they judge."""
+    """What sites will receive besides the next model to test."""
     chosen = selected_round(records, keeper.metric) or 0
     remote.judging = {"round": len(records) + 1, "selected": chosen}
     if isinstance(remote.heard, _Heard):

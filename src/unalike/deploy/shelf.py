@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
 
 class Shelf:
-    """Shared by the thread that plays rounds and those that answer."""
+    """Shared by the thread that computes rounds and those that answer."""
 
     def __init__(self, folder: Path, peers: int) -> None:
         """Holds what the folder holds; one peer may be as many rounds behind as there are peers."""
@@ -42,7 +42,7 @@ class Shelf:
             what, _, t = path.stem.partition("-")
             try:
                 m = opened(path)
-            except MessageError:  # others go on without, as if it had never been said
+            except MessageError:  # others continue without it, as if it had never been sent
                 path.unlink()
                 continue
             self._items[what, int(t)] = Item(m.tensors, m.note)

@@ -90,7 +90,7 @@ class Site:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
             questions.check(question)
-            if question.kind != "evaluate":  # what this site knows of itself it need not tell
+            if question.kind != "evaluate":  # what this site knows about itself need not be sent
                 self.policy.check(question)
             return self._handlers[question.kind](question)
         except UnalikeError as error:

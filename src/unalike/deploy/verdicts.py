@@ -72,7 +72,7 @@ def side_by_side(each: Mapping[int, Judged], clients: int) -> Judged:
 
 
 def together(each: Judged) -> Judged:
-    """The rows of all sites as one set, for what can be told of it without the rows."""
+    """The rows of all sites as one set, for metrics that do not need the rows."""
     n = each.metrics["n"]
     share = n / n.sum()
     metrics = {

@@ -90,7 +90,7 @@ class Onward:
 
 def begun(states: States, first: Beginning, n: int, before: Algorithm | None) -> None:
     """The stage of all clients begins; after one of ``before`` they go on with their own models."""
-    if before is None or not before.personal_models:  # all go on with the shared one
+    if before is None or not before.personal_models:  # all continue with the shared one
         states.begin(first)
     else:
         states.renew(first, Onward(before, first), torch.arange(n).split(first.at_once))

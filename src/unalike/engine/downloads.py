@@ -27,7 +27,7 @@ NEVER = -1
 
 
 class Heard(NamedTuple):
-    """What servers have told so far; a part of their state."""
+    """What servers have sent so far; a part of their state."""
 
     told: Tree = ()  # y, stacked over the servers
     sent: Tensor | tuple[()] = ()  # [K] the bytes of all messages

@@ -139,7 +139,7 @@ class Examiner:
         return found
 
     def _together(self, rows: Rows, downs: Tree, models: Sequence[Params | None]) -> Judged:
-        """Every model on rows of which nobody asks whose they are."""
+        """Every model on rows whose clients do not matter."""
         one = torch.zeros(len(rows.order), dtype=torch.long)
         y, said = self.y[self._at(rows)], self._shared(rows, downs, models)
         return side_by_side([self.task.judge(out, y, one, 1) for out in said])
@@ -224,7 +224,7 @@ class Examiner:
     def _told(
         self, probe: Probe, downs: Tree, models: Sequence[Params | None]
     ) -> dict[str, Tensor]:
-        """How well adversaries tell protected attributes from each client's representation."""
+        """How well adversaries predict protected attributes from each client's representation."""
         test = self.own["local"]
 
         def one(i: int) -> list[float]:

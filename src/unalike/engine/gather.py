@@ -34,7 +34,7 @@ def lengths(ups: Tree, n: int) -> Tensor:
 class Gathered:
     """What came in, in the order of the clients' numbers."""
 
-    fewest = 1  # answers that something can be made of
+    fewest = 1  # usable answers
 
     def __init__(self, members: Channel, planned: Tensor) -> None:
         """``planned`` are the clients that are expected to answer, ascending."""

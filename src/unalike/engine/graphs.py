@@ -124,7 +124,7 @@ class Recorded:
 
     @property
     def bytes(self) -> int:
-        """What the places hold."""
+        """What the buffers contain."""
         return self.start.bytes + self.carry.bytes + self.reads.bytes + tree.size_bytes(self.draw)
 
     def load(self, carry: Any, reads: Reads, drawn: Draw) -> None:

@@ -17,7 +17,7 @@ MANY, SOME, FEW = 4096, 1024, 128  # rows in one forward pass
 
 
 class Exam(NamedTuple):
-    """What clients are asked for when they judge."""
+    """What clients are asked to measure when they test models."""
 
     ensemble: str = "probabilities"  # what an ensemble of them is
     train: bool = False  # whether training rows are judged, too

@@ -32,7 +32,7 @@ class Own(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a server tells a client beside the download."""
+    """What a server sends a client besides the download."""
 
     round: int
     role: int

@@ -118,7 +118,7 @@ class Simulation:
         before = self.recipe.algorithm if onward else None
         self.recipe, self.w = recipe, tree.to(w, self.device)
         self.late: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
-        # may wait until it is known what is wanted of them
+        # may be delayed until it is known what is needed
         for recordings in (self.repeat, self.calls):
             if recordings is not None:
                 recordings.clear()

@@ -13,10 +13,10 @@ from unalike.tree import Params, Tree
 
 
 class Clients(NamedTuple):
-    """All that a server may know of its clients before it asks."""
+    """All that a server may know about its clients before asking them."""
 
     n: int
-    sizes: Tensor  # [n] training examples, which every answer tells anyway
+    sizes: Tensor  # [n] training examples, which every answer contains anyway
 
 
 class Work(NamedTuple):
@@ -51,7 +51,7 @@ class Replies(NamedTuple):
     stats: dict[str, Tensor]
     work: Work = Work()
     lengths: Tensor | None = None  # of each upload, if whoever computed it has measured it
-    totals: Sequence[Tree] = ()  # in place of what travelled: sums over groups of them, each times
+    totals: Sequence[Tree] = ()  # instead of what travelled: sums over groups of them, each times
     # what it counts
 
 

@@ -173,7 +173,7 @@ def _part(p: Array, whole: float) -> Array:
 def _best(lead: _Lead, family: Corrected, complete: Flags, margin: float) -> Best:
     clear = complete & (family.p < ALPHA)
     level = np.zeros(lead.each.shape, bool)
-    if margin:  # nobody is best beside a rival who is shown to be as good
+    if margin:  # no method is best if a rival is shown to be as good
         half = lead.known.half(ALPHA / family.times[..., None])
         level = (np.abs(lead.known.mean) + half <= margin) & ~np.isnan(lead.each)
         clear &= ~level.any(-1)

@@ -129,7 +129,7 @@ def _starts(y: np.ndarray, p: np.ndarray, parts: int, restarts: int, floor: floa
 
     Labels are whole numbers, so a good mixture often has narrow parts on single labels and a broad
     one for the rest. EM needs thousands of steps to get there from broad parts, hence the starts
-    that have it. The generator is fixed, since the fit must not depend on when it is asked for.
+    that have it. The generator is fixed, since the fit must not depend on when it is computed.
     """
     draw = np.random.default_rng(parts)
 
