@@ -167,7 +167,7 @@ class Lockstep:
         return answers
 
     def _made(self, sim: "Simulation") -> _Joint:
-        """Anew for every stage: what is recorded of a call is of no use in another."""
+        """New for every stage: what is recorded of a call cannot be used in another."""
         current = {id(other.recipe) for other in self._sims}
         self._joint = {key: joint for key, joint in self._joint.items() if key in current}
         if id(sim.recipe) not in self._joint:

@@ -81,7 +81,7 @@ def claims(
     design: Design | None = None,
     margin: float = 0.0,
 ) -> Claims:
-    """Judge values by condition, method and seed.
+    """Decide what may be claimed of values by condition, method and seed.
 
     Args:
         x: Shape (..., C, K, n), nan where a value is missing.
