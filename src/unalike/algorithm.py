@@ -43,7 +43,7 @@ class Algorithm(Protocol):
 
     @property
     def personal_models(self) -> bool:
-        """Whether clients with the same download are judged by different weights."""
+        """Whether clients with the same download are tested with different weights."""
         ...
 
     def server_init(self, w: Params, key: Key) -> Any:
@@ -100,7 +100,7 @@ class Algorithm(Protocol):
         ...
 
     def personal(self, down: Any, mine: Any) -> Params | None:
-        """The weights this client is judged by; None if it is judged by ``model``."""
+        """The weights this client is tested with; None if it is tested with ``model``."""
         ...
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
@@ -116,7 +116,7 @@ class Algorithm(Protocol):
         ...
 
     def leaves(self, server: Any, key: Key) -> Params | None:
-        """What the stage after this one begins with or inherits: the model, mostly."""
+        """What the next stage begins with or inherits: usually the model."""
         ...
 
     def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
@@ -128,7 +128,7 @@ class Algorithm(Protocol):
         ...
 
     def landed(self, server: Any, mean: Params) -> Any:
-        """The server to be judged, from the mean of what ``flying`` gave for those that trained."""
+        """The server to be tested, from the mean of what ``flying`` gave for those that trained."""
         ...
 
 

@@ -38,7 +38,7 @@ class Transform(Protocol):
 
 
 class Repeat(Protocol):
-    """A way through all steps of a fold that is faster than a loop in Python."""
+    """A faster way through all steps of a fold than a loop in Python."""
 
     def __call__(
         self, data: "Batches", step: Any, carry: Any, given: Any, batches: int
@@ -176,7 +176,7 @@ class Batches:
         return torch.maximum(self.steps // batches, self.steps.clamp(max=1))
 
     def few(self, batches: int) -> bool:
-        """Whether somebody has fewer minibatches than that."""
+        """Whether some client has fewer minibatches than that."""
         return bool(self.extent.steps.sum(1).min() < batches)
 
     def placed(self, draw: Draw, keys: Key, first: int | Tensor, steps: Tensor) -> "Batches":

@@ -86,7 +86,7 @@ class Outcome:
         return {method: sum(s) / len(s) for method, s in scores.items()}
 
     def dropped(self, number: int) -> list[str]:
-        """Methods that did not come as far as a rung, although nothing was wrong with them."""
+        """Methods that did not reach a rung, although they did not fail."""
         began = dict.fromkeys(m for rung in self.alive[:number] for m in rung)
         return [m for m in began if m not in self.alive[number] and m not in self.failed]
 

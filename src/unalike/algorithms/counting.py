@@ -20,7 +20,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The initial model, which nobody trains yet, and the shares of the classes."""
+    """The initial model, still untrained, and the shares of the classes."""
 
     x: Params
     shares: Tensor
@@ -58,7 +58,7 @@ class Counting(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by the initial model."""
+        """All are tested with the initial model."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:

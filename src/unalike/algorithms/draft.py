@@ -61,7 +61,7 @@ def fedavg(draft: "Draft") -> FedAvg:
 
 
 def no_files(path: str) -> Params:
-    """Stands for a way to read the model of an earlier run where there is none."""
+    """Used where the model of an earlier run cannot be read."""
     raise ConfigError(f"'{path}' cannot be read here; name it in a configuration of 'unalike run'.")
 
 
@@ -82,7 +82,7 @@ class Draft:
     topology: Topology = Star()
     base: Make = fedavg
     wraps: tuple[Wrap, ...] = ()
-    personal: Wrap | None = None  # a model of every client's own, around everything else
+    personal: Wrap | None = None  # a personal model of every client, around everything else
     term: Term = Nothing()
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED

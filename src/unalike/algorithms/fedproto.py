@@ -66,7 +66,7 @@ class Pulled:
 
 @dataclass(frozen=True)
 class FedProto(Stateless):
-    """Models stay; prototypes are averaged class by class."""
+    """Models stay on the clients; prototypes are averaged class by class."""
 
     task: MultiClass
     tap: Network
@@ -113,7 +113,7 @@ class FedProto(Stateless):
         return Up(*down)
 
     def server(self, server: Prototypes, ups: Uploads, p: Tensor, cohort: Cohort) -> Prototypes:
-        """The mean of each class over those that have it; a class that nobody has stays."""
+        """The mean of each class over those that have it; a class that nobody has is unchanged."""
         return server.renewed(*ups.mean(p))
 
     def tells(self, servers: Prototypes) -> Up:

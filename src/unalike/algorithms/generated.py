@@ -29,7 +29,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The generator, and where the examples that judge it are drawn from."""
+    """The generator, and the source of the examples used to test it."""
 
     x: Params
     seed: Tensor
@@ -64,7 +64,7 @@ class Generated(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by one classifier."""
+        """All are tested with one classifier."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:

@@ -206,7 +206,7 @@ def assembled(
 
 
 def _refuse_no_draft(name: str, after: Any) -> None:
-    """One sentence if a method made something else than a draft that can be used."""
+    """One sentence if a method returned something other than a usable draft."""
     if not isinstance(after, Draft):
         raise ConfigError(
             f"'change' of method '{name}' must return the draft it was given, changed by "
@@ -232,7 +232,7 @@ _SAID: Mapping[Slot, str] = {
 
 
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
-    """Everything that stands in the way of a draft, each as a sentence."""
+    """All objections to a draft, each as a sentence."""
     named = [(p, p.method) for p in parties if p.method is not None]
     for i, (two, method) in enumerate(named):
         for one, earlier in named[:i]:

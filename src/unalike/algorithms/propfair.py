@@ -91,7 +91,7 @@ class PropFairLoss(Method):
         return replace(draft, task=draft.task.curved(curve))
 
     def objection(self, draft: Draft) -> str:
-        """Other losses have no baseline that is known beforehand."""
+        """Other losses have no baseline that is known in advance."""
         if draft.task.classifies:
             return ""
         return (

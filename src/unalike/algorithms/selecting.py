@@ -12,7 +12,7 @@ class SelectionMethod(Method):
     slot: ClassVar[Slot] = "schedule"
 
     def objection(self, draft: Draft) -> str:
-        """There must be somebody to leave out."""
+        """There must be clients to leave out."""
         if draft.participation.count(draft.n_clients) == draft.n_clients:
             return (
                 "a method that selects clients has nothing to choose if all take part; set "

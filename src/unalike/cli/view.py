@@ -130,7 +130,7 @@ class View:
 
 
 def _untested(federation: Federation) -> str:
-    """Which clients have nothing to be tested on, where others have."""
+    """Which clients have no test rows although others have."""
     bare = np.flatnonzero(federation.sizes(TEST)[: federation.n_clients] == 0)
     if not len(bare) or len(bare) == federation.n_clients:
         return ""

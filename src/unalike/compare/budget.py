@@ -160,7 +160,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     made = _built(config)
     forecast = Forecast(made)
     if not getattr(forecast.total(made.course.rounds), kind):
-        return config  # a method that uses nothing cannot use up its budget
+        return config  # a method that uses nothing never exhausts its budget
     standard, amount, rounds = Forecast(_built(baseline)), budget.amount, baseline.rounds
     if amount is not None:
         rounds = standard.rounds(kind, amount, budget.longest * rounds)

@@ -78,7 +78,7 @@ class Spent(NamedTuple):
     """What was spent until a target, or in all where it was never reached."""
 
     rounds: Array
-    bytes: Array  # nan where nothing is sent, to which nothing has a ratio
+    bytes: Array  # nan where nothing is sent, since no ratio is defined
     seconds: Array  # nan where no simulated clock tells them
     reached: Array  # nan where there is no run
 

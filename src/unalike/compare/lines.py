@@ -52,7 +52,7 @@ class Line:
     values: dict[int, float]  # seed -> the compared number
     asked: int  # for how many seeds
     summary: Summary
-    beside: dict[str, float | None]  # means over seeds of what else a table shows
+    beside: dict[str, float | None]  # means over seeds of the other columns of a table
     ledger: dict[str, float]  # means over seeds
     versus: Versus | None  # the baseline; None for the baseline itself
     outcome: Outcome | None

@@ -83,7 +83,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         ]
         for line in lines
     ]
-    where = f"On {condition}: " if len(made.conditions) > 1 else ""  # else equal notes are one
+    where = f"On {condition}: " if len(made.conditions) > 1 else ""  # or equal notes merge
     said = [wording.told(v, made, analysis) for v in analysis.verdicts if v.condition == condition]
     said += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes = [where + sentence for sentence in said]

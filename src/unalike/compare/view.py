@@ -43,7 +43,7 @@ class View(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """No observer."""
 
     def begin(self, made: Comparison, done: dict[str, float | None], processes: int) -> None:
         """Nothing."""

@@ -116,7 +116,7 @@ class Reporter:
         self.connection.send(event)
         if self.connection.poll():
             self.stop = self.connection.recv() == STOP
-        if self.stop and not self.heard:  # rounds read from a log come before anybody listens
+        if self.stop and not self.heard:  # rounds read from a log come before anyone listens
             signal.raise_signal(signal.SIGTERM)
 
     def stopping(self) -> None:

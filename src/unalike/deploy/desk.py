@@ -57,10 +57,10 @@ class Desk:
     # What the network calls, in threads of its own.
 
     def hello(self, site: str, raw: bytes) -> Parcel | None:
-        """Take a site's hello; its welcome, once everybody is here."""
+        """Take a site's hello; return its welcome, once all sites are here."""
         with self._ready:
             self._known(site)
-            if not raw:  # it only wants to know whether everybody is here
+            if not raw:  # it only asks whether all sites are here
                 self._joined(site)
                 return self._ended(site) or self._welcomes.get(site)
             m = self._read(site, [raw], CHUNK)

@@ -177,7 +177,7 @@ class Gossip:
     def _read(
         self, told: Mapping[str, Message], missing: dict[str, str], awake: Tensor
     ) -> tuple[dict[int, Told], dict[str, str]]:
-        """What neighbours said, checked; those that said something else are left out."""
+        """What neighbours sent, checked; those that sent something else are left out."""
         found, missing = dict[int, Told](), dict(missing)
         for name, m in told.items():
             i = self.peer.agreed.names.index(name)

@@ -45,7 +45,7 @@ def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
     ``told`` are columns whose levels may be sent although they are nearly as many as the rows.
     """
     _refuse_named(examples, told)
-    measured = examples.ranges is not None  # ranges of one site's own are nobody's business
+    measured = examples.ranges is not None  # the ranges of a single site are not sent
     fixed = np.zeros(0) if examples.part is None else examples.part
     return {
         "version": release(),

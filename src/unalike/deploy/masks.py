@@ -30,7 +30,7 @@ from unalike import tree
 from unalike.deploy.messages import MessageError
 from unalike.tree import Tree
 
-FEWEST = 3  # of two, each would know the other's update from the sum and its own
+FEWEST = 3  # with two, each could compute the other's update from the sum
 BITS = 30  # of the largest possible sum; the ring has 32
 CHUNK = 1 << 20  # numbers that are masked at once
 TINY = -149  # the exponent of the smallest 32-bit number

@@ -68,7 +68,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         refuse(config, addresses)
         if name not in addresses:
             raise ConfigError(f"'{name}' is not in the list of peers; add its address there.")
-        shape = expected(examples, len(addresses))  # said before anybody waits for this peer
+        shape = expected(examples, len(addresses))  # reported before anybody waits for this peer
         program(config, task(config, shape.blank()), shape)
         self.name, self.config, self.examples, self.policy = name, config, examples, policy
         self.names, self.folder, self.say = tuple(sorted(addresses)), folder, say
@@ -159,7 +159,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             self.shelf.move(int(asked.note["round"]))
         return answer
 
-    # Getting to know the others.
+    # Meeting the others.
 
     def meet(self) -> None:
         """Wait for all the others, agree with them, prepare the features, begin."""

@@ -73,7 +73,7 @@ class Allowance:
     """
 
     def __init__(self, path: Path, most: int) -> None:
-        """``most`` 0 counts nothing."""
+        """With ``most`` 0 nothing is counted."""
         self.path, self.most = path, most
         self.spent = path.read_text().splitlines() if most and path.exists() else []
 

@@ -75,7 +75,7 @@ class Post:
             return b""
 
     def close(self) -> None:
-        """Take nothing more, once those who wait for an answer have it."""
+        """Accept nothing more, once everyone who waits for an answer has it."""
         if self._open is not None:  # what was said needs none
             self._open.put(b"")
         with self._ready:

@@ -64,7 +64,7 @@ class Shelf:
             self._ready.notify_all()
 
     def _tidy(self, what: str) -> None:
-        """Drop what nobody will ask for any more."""
+        """Drop what nobody will fetch any more."""
         held = sorted(t for kind, t in self._items if kind == what)
         for t in held[:-NEWEST]:
             if not self._wanted.get((what, t)) or t in held[: -self.most]:

@@ -73,7 +73,7 @@ class Turns:
                 self.peer.say(f"peer '{name}': {error}")
                 continue
             return r, state._replace(survey=self.peer.survey)
-        if t >= self.peer.n:  # everybody had a turn, so there is a state somewhere
+        if t >= self.peer.n:  # everybody has had a turn, so a state exists somewhere
             raise RunError(
                 "no reachable peer has the state of the run; start the missing peers, then this "
                 "one again."

@@ -205,7 +205,7 @@ class _Arguments(NamedTuple):
         return cls(structure, tuple(rest)), found
 
     def tree(self, tensors: Sequence[Tensor]) -> Any:
-        """The tree around other tensors, inside vmap."""
+        """The same tree with other tensors, inside vmap."""
         more = iter(tensors)
 
         def leaf(x: Any) -> Any:

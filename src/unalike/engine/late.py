@@ -48,7 +48,7 @@ class Pending(Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Tensor | Any":
-        """The difference from a tensor is another one of these; nothing else can be computed."""
+        """The difference from a tensor is another placeholder; nothing else can be computed."""
         if func in _FORM:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))

@@ -116,7 +116,7 @@ class Lockstep:
         return mine.found
 
     def _serve(self) -> None:
-        """Compute for those that are furthest behind, once everybody waits."""
+        """Compute for those that are furthest behind, once all are waiting."""
         if self._stopped is not None:
             for asked in self._waiting:
                 asked.error = self._stopped
@@ -238,7 +238,7 @@ def _servers(downs: Tree) -> int:
 
 
 def _joined(parts: list[Tree]) -> Tree:
-    """Stacked trees behind each other; one that has no leaves is as good as any."""
+    """Stacked trees, concatenated; any of them if they have no leaves."""
     return tree.map(lambda *xs: torch.cat(xs), *parts) if tree.leaves(parts[0]) else parts[0]
 
 

@@ -126,7 +126,7 @@ class Simulation:
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
         self.starts, self.lengths = torch.from_numpy(start[:-1]), torch.from_numpy(np.diff(start))
-        # A batch may be larger than anybody's data; padding up to it would fill the memory.
+        # A batch may be larger than any client's data; padding up to it would fill the memory.
         self.batch_size = min(recipe.batch_size, int(self.lengths.max()))
         example = self.x[:1].numel() * self.x.element_size()
         fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)

@@ -94,7 +94,7 @@ def sound(kept: Tree) -> Tensor:
 
 
 def one(init: Init, ids: Tensor) -> Tree:
-    """What the state of one client is like: of the first of these, if there are any."""
+    """The form of one client's state: that of the first of these, if there are any."""
     return tree.row(init(ids[:1] if len(ids) else torch.zeros(1, dtype=torch.long)), 0)
 
 

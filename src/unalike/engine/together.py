@@ -56,7 +56,7 @@ class Answers(NamedTuple):
     slots: int  # places of rows in their minibatches
     lengths: Tensor | None = None  # of what they send, where it is cheap to measure
     parts: list[Part] = []  # instead of what they send: sums over pieces of the call
-    total: Tree = None  # its sum, made before anybody knows whether all of it may be summed
+    total: Tree = None  # its sum, made before it is known whether all of it may be summed
 
     def settled(self, ahead: Ahead | None) -> "Answers":
         """All numbers on the host, which waits for the device once."""

@@ -20,7 +20,7 @@ class Clients(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What clients did, which is nobody's message: it is counted, not sent."""
+    """What clients did, which is not part of any message: it is counted, not sent."""
 
     samples: float = 0.0  # examples drawn into minibatches
     gradients: float = 0.0  # examples differentiated, as often as each was

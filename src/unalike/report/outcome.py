@@ -95,7 +95,7 @@ def leaked(summary: Mapping[str, Any]) -> list[str]:
 
 
 def like_real(made: Mapping[str, Any]) -> str:
-    """How like real examples the last made ones are: their distance, and what they cover."""
+    """How similar generated examples are to real ones: their distance, and what they cover."""
     real, drawn = made["fid_rows"]
     said = (
         f"{drawn} generated examples are at a distance (FID) of {made['fid']:.3g} "

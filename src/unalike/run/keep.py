@@ -50,11 +50,11 @@ LARGE = 2**30  # bytes of personal models that are kept unless they are asked fo
 
 
 class Models(NamedTuple):
-    """Whatever clients and strangers are judged by after one round, on the CPU."""
+    """The models with which clients and new clients are tested after one round, on the CPU."""
 
     round: int
     servers: Params | None  # stacked; None if only the clients hold whole models
-    personal: Params | None  # stacked; None if the shared model is everybody's
+    personal: Params | None  # stacked; None if all have the shared model
     notes: dict[str, Any]  # what models.json says beside the round
     frozen: Params  # parameters that no round changes, the same in every model
 

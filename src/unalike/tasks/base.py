@@ -46,7 +46,7 @@ class Task(Protocol):
     """What is learned, as the other parts see it. Frozen, hashable, and can be pickled."""
 
     classifies: ClassVar[bool]  # whether rows are taken for classes
-    headline: ClassVar[str]  # the metric that a task is first of all judged by
+    headline: ClassVar[str]  # the main metric of a task
     called: ClassVar[str]  # in a sentence, with its article
 
     @property

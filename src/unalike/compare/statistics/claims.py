@@ -32,7 +32,7 @@ class Best:
     """Who leads on each condition, and whether that is more than chance; shape (..., R)."""
 
     leader: Numbers
-    p: Array  # that the leader is not ahead of everybody, corrected over the family
+    p: Array  # that the leader is not ahead of all, corrected over the family
     clear: Flags
     rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
     level: Flags  # by method, whether it is shown to be as good as the leader
@@ -132,7 +132,7 @@ class _Lead(NamedTuple):
     leader: Numbers
     known: Known
     each: Array  # p by method, nan for the leader itself
-    p: Array  # of being ahead of everybody
+    p: Array  # of being ahead of all others
 
 
 def _lead(values: Values, rows: Array, higher: bool) -> _Lead:

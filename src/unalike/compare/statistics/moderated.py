@@ -83,7 +83,7 @@ class Prior(NamedTuple):
 
     alike: Array  # weights of d0
     weight: Array  # of s0^2
-    level: Array  # s0^2; zero where nothing was learnt
+    level: Array  # s0^2; zero if nothing was estimated
 
 
 def learn(x: Array, alike: Array | None = None) -> Prior | None:

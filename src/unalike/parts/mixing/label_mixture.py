@@ -113,7 +113,7 @@ def fit(
         if np.all(likelihood - before < 1e-9 * n):
             break
         before, gamma = likelihood, np.exp(log - total) * count[:, None]
-        if turn == _TRIAL:  # only the promising starts are worth the way to the end
+        if turn == _TRIAL:  # only promising starts are continued to the end
             kept = np.argsort(-likelihood)[:_FINALISTS]
             before, gamma = before[kept], gamma[kept]
         mass = np.maximum(gamma.sum(1), 1e-12)

@@ -52,7 +52,7 @@ class Question(Protocol):
 
 
 class Plain:
-    """A question that brings nothing with it to answer it."""
+    """A question that needs no payload."""
 
     @property
     def payload(self) -> Params:
