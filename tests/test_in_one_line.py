@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import unalike
-from unalike.run.folder import read_json
+from unalike.run.folder.records import read_json
 
 
 class TestInOneLine:

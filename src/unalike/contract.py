@@ -20,10 +20,10 @@ import torch
 from unalike import own_code, tree
 from unalike.algorithms.method import Method
 from unalike.errors import ConfigError, UnalikeError
-from unalike.run.build import experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Silent, resume, start
-from unalike.run.folder import read_json
+from unalike.run.experiment.build import experiment
+from unalike.run.folder.records import read_json
 
 TOLERANCE = 1e-4  # between the losses of two engines, relative
 FILES = ("rounds.jsonl", "clients.jsonl", "summary.json")

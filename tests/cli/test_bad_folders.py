@@ -15,9 +15,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from unalike.engine.loop import Loop
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.proof import digest
+from unalike.run.folder.proof import digest
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 
 from unalike.report.html.page import write_report
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 
 

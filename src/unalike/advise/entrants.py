@@ -6,11 +6,11 @@ from unalike import rng
 from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import assemble, program, task
-from unalike.run.cadence import AUTO
-from unalike.run.config import Config, parse
-from unalike.run.counting import work
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import assemble, program, task
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.experiment.counting import work
+from unalike.run.experiment.shape import Shape
 
 BASELINE = "fedavg"
 SHARED = (

@@ -21,10 +21,10 @@ from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, last_rung, rungs
 from unalike.advise.rates import best, search
 from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
-from unalike.run.build import Experiment
-from unalike.run.cadence import spaced
-from unalike.run.config import Config
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.cadence import spaced
+from unalike.run.folder.records import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed

@@ -8,7 +8,7 @@ classes end at 1.0, so there only the share of that maximum is reported.
 from unalike.federation.feature_skew import FeatureSkew
 from unalike.federation.skew import Skew
 from unalike.report.skew import cell
-from unalike.run.config import Named
+from unalike.run.configuration.config import Named
 from unalike.tables.format import whole
 
 WEAK = 1.0

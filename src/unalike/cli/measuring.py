@@ -14,9 +14,9 @@ from unalike.federation.skew import Skew, measure
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.plots.canvas import SUFFIXES
 from unalike.report.skew import skew_table
-from unalike.run.build import federation
-from unalike.run.config import override, parse, read
-from unalike.run.place import data_name
+from unalike.run.configuration.config import override, parse, read
+from unalike.run.experiment.build import federation
+from unalike.run.folder.location import data_name
 from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal

@@ -16,10 +16,10 @@ from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.grouping import grouping
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
-from unalike.run.build import Experiment
-from unalike.run.cadence import AUTO
-from unalike.run.folder import read_json
-from unalike.run.place import data_name
+from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.folder.location import data_name
+from unalike.run.folder.records import read_json
 from unalike.tables.format import whole
 
 EVERY = 5.0  # seconds between two lines of a log

@@ -14,16 +14,16 @@ from torch import Tensor
 from unalike import channel, tree
 from unalike.compare.settings import Budget
 from unalike.draws import work
-from unalike.engine.downloads import usual
-from unalike.engine.ledger import Traffic, across, opening, traffic
 from unalike.engine.loop import Loop, State
-from unalike.engine.messages import Messages, left_like, told_bytes
+from unalike.engine.traffic.downloads import usual
+from unalike.engine.traffic.ledger import Traffic, across, opening, traffic
+from unalike.engine.traffic.messages import Messages, left_like, told_bytes
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, experiment, program
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, experiment, program
+from unalike.run.experiment.shape import Shape
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
 

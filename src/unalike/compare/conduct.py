@@ -20,19 +20,19 @@ from unalike.compare.tables import tables
 from unalike.compare.variants import SHARED
 from unalike.compare.view import Silent, View
 from unalike.compare.worker import Event, Job
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.engine.threads import lone
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import federation, program, task
-from unalike.run.cadence import AUTO
-from unalike.run.config import Config
-from unalike.run.counting import work
-from unalike.run.environment import cores
-from unalike.run.folder import alone, dumps, write
+from unalike.run.configuration.config import Config
+from unalike.run.engines.measuring import MEASURED, settled
+from unalike.run.experiment.build import federation, program, task
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.experiment.counting import work
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.environment import cores
+from unalike.run.folder.records import alone, dumps, write
 from unalike.run.interrupts import interrupts
-from unalike.run.measuring import MEASURED, settled
-from unalike.run.shape import Shape
 from unalike.tables.latex import latex
 from unalike.tables.markdown import markdown
 from unalike.tasks import Task

@@ -22,12 +22,12 @@ from unalike.compare.settings import Budget, Judging
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import ConfigError, RunError
 from unalike.files import new_folder
-from unalike.run import manifest
-from unalike.run.cadence import AUTO
-from unalike.run.config import Config, parse
-from unalike.run.explain import check
-from unalike.run.folder import alone, dumps, plain, read_json, write
-from unalike.run.origins import refuse_stranger, sign
+from unalike.run.configuration.config import Config, parse
+from unalike.run.configuration.explain import check
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.folder import manifest
+from unalike.run.folder.origins import refuse_stranger, sign
+from unalike.run.folder.records import alone, dumps, plain, read_json, write
 
 FILE = "compare.json"
 READ = (1, 2)  # formats; fields missing in the first have their defaults

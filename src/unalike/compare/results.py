@@ -6,7 +6,7 @@ from typing import Any
 
 from unalike.compare.spec import Cell, Comparison
 from unalike.errors import RunError
-from unalike.run.folder import Log, dumps, read_json, read_lines, write
+from unalike.run.folder.records import Log, dumps, read_json, read_lines, write
 
 FILE = "results.jsonl"
 FAILED = "failed.json"

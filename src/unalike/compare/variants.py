@@ -11,8 +11,8 @@ from unicodedata import normalize
 from unalike.compare.labels import combined, labels, setting
 from unalike.compare.merge import merge
 from unalike.errors import ConfigError, unknown
-from unalike.run.config import tables
-from unalike.run.dotted import flat, nested
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.dotted import flat, nested
 
 METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")

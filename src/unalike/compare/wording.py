@@ -14,7 +14,7 @@ from unalike.compare.statistics.ranks import Ranks
 from unalike.compare.statistics.speed import SHARE
 from unalike.compare.uses import MORE, Use
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
-from unalike.run.cadence import within
+from unalike.run.experiment.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
 BEST_ON_TEST = (

@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 from unalike.compare.budget import within
 from unalike.compare.settings import Budget
 from unalike.errors import UnalikeError, warned
-from unalike.run.build import Experiment
-from unalike.run.cadence import AUTO, spaced
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Observer
-from unalike.run.folder import write
+from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.cadence import AUTO, spaced
+from unalike.run.folder.records import write
 from unalike.track.running import resume, start
 
 STOP = "stop"

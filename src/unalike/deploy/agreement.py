@@ -15,8 +15,8 @@ from unalike.federation.build import PARTITION, stream
 from unalike.federation.partition.base import numbered
 from unalike.federation.readers.columns import Column, Pending, Reading, Scale
 from unalike.kinds import Kind
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.shape import Shape
 
 MOST = 1 << 40  # rows of a site, classes, entries of a shape: more are a mistake
 

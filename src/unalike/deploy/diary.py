@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.evaluate import recorded
+from unalike.engine.evaluation.server import recorded
 from unalike.engine.transport import Work
 from unalike.federation.data import Federation
 from unalike.federation.skew import measure
 from unalike.files import new_folder, write
 from unalike.metrics.catalogue import main_metric
-from unalike.run.config import Config
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, dumps, read_json, read_lines
-from unalike.run.keep import SELECTED, Models, description, model_files, partitioned
+from unalike.run.configuration.config import Config
+from unalike.run.folder.artefacts import SELECTED, Models, description, model_files, partitioned
+from unalike.run.folder.environment import environment
+from unalike.run.folder.records import LOGS, dumps, read_json, read_lines
 from unalike.run.summary import summarise
 from unalike.tasks import Judged
 

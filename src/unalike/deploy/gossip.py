@@ -21,11 +21,11 @@ from unalike.deploy.messages import Message, MessageError, fitted
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
-from unalike.engine.adapt import adapt
-from unalike.engine.gather import Held
-from unalike.engine.guard import Guard, Longest, refuse_insane
-from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.neighbours import metropolis, proportional
+from unalike.engine.graph.learners import circles, memory, weighed
+from unalike.engine.graph.neighbours import metropolis, proportional
+from unalike.engine.server.gather import Held
+from unalike.engine.server.guard import Guard, Longest, refuse_insane
+from unalike.engine.server.step import adapt
 from unalike.parts.mixing.base import Proportional
 from unalike.parts.schedule import Plan
 

@@ -26,7 +26,7 @@ from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
 from unalike.deploy.serving import refuse, serve
 from unalike.errors import ConfigError, RunError, UnalikeError
-from unalike.run.config import read_config
+from unalike.run.configuration.config import read_config
 
 REST = 0.3  # seconds between two looks, each of which is a request to the SuperLink
 NODES = 3.0  # seconds between two looks at which nodes there are

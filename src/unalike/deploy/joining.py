@@ -19,8 +19,8 @@ from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federatio
 from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.kinds import CLASSES, Kind, of_classes
-from unalike.run.config import Config, parse
-from unalike.run.topologies import TOPOLOGIES, GraphSettings
+from unalike.run.configuration.config import Config, parse
+from unalike.run.configuration.topologies import TOPOLOGIES, GraphSettings
 
 # How rows were read: what others need to read new ones in the same way.
 READING = ("form", "label", "layout", "size", "gaps", "whole")

@@ -12,7 +12,7 @@ from unalike.deploy.messages import MessageError, fitted, message
 from unalike.errors import RunError
 from unalike.federation.split import training_rows
 from unalike.kinds import measured
-from unalike.run.config import Config
+from unalike.run.configuration.config import Config
 from unalike.tree import Tree
 
 COUNTS = {"n", "ones", "rows", "below", "squares"}

@@ -37,9 +37,9 @@ from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples
 from unalike.parts.selection import Choosing
 from unalike.recipe import Recipe
-from unalike.run.build import chosen, program, task
-from unalike.run.config import Config
-from unalike.run.topologies import TopologySettings
+from unalike.run.configuration.config import Config
+from unalike.run.configuration.topologies import TopologySettings
+from unalike.run.experiment.build import chosen, program, task
 from unalike.tree import Tree
 
 Say = Callable[[str], None]

@@ -15,9 +15,9 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
 from unalike.deploy.turns import Turns
 from unalike.errors import ConfigError, RunError
-from unalike.run.build import guard_of
-from unalike.run.cadence import as_set
-from unalike.run.folder import LOGS, alone
+from unalike.run.experiment.build import guard_of
+from unalike.run.experiment.cadence import as_set
+from unalike.run.folder.records import LOGS, alone
 
 
 def take_part(peer: Peer) -> Path:

@@ -11,8 +11,8 @@ from unalike.errors import ConfigError
 from unalike.files import write
 from unalike.packed import memory
 from unalike.recipe import Program
-from unalike.run.explain import check
-from unalike.run.sections import DeploySettings
+from unalike.run.configuration.explain import check
+from unalike.run.configuration.sections import DeploySettings
 from unalike.settings import Settings
 
 

@@ -6,13 +6,13 @@ from unalike import rng, tree
 from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
 from unalike.deploy.policy import Policy
-from unalike.engine.messages import messages_of
+from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.kinds import CLASSES, of_classes
-from unalike.run.build import program, task
-from unalike.run.cadence import as_set
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.shape import Shape
 from unalike.tree import Tree
 
 

@@ -14,9 +14,9 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
 from unalike.engine.loop import Loop
 from unalike.errors import ConfigError
-from unalike.run.build import guard_of, program, task
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import guard_of, program, task
+from unalike.run.experiment.shape import Shape
 from unalike.tasks import Task
 
 SHAPES = (

@@ -16,7 +16,7 @@ from unalike.deploy import verdicts
 from unalike.deploy.exchange import AGAIN, Exchange
 from unalike.deploy.messages import Message, MessageError, fitted, message, numbers
 from unalike.deploy.summing import Sums
-from unalike.engine.messages import messages_of
+from unalike.engine.traffic.messages import messages_of
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
 from unalike.parts.mixing.questions import Question

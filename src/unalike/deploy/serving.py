@@ -27,26 +27,26 @@ from unalike.deploy.rehearsal import rehearse
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
+from unalike.engine.client.shards import Shards
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluation, Evaluator
+from unalike.engine.evaluation.server import Evaluation, Evaluator
 from unalike.engine.loop import Loop
-from unalike.engine.shards import Shards
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
-from unalike.run.build import Experiment, guard_of, program, task
-from unalike.run.cadence import as_set
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.config import Config
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
-from unalike.run.keep import Keeper, described
-from unalike.run.manifest import Manifest
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, guard_of, program, task
+from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.artefacts import Keeper, described
+from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.environment import environment
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.records import LOGS, Log, alone, dumps, read_lines
 from unalike.run.rounds import DEPLOYED, conclusion, rounds
-from unalike.run.shape import Shape
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 

@@ -24,11 +24,11 @@ from unalike.deploy.messages import Message, MessageError, fitted, message, unde
 from unalike.deploy.noise import Source, hidden
 from unalike.deploy.policy import Allowance, Policy
 from unalike.deploy.sealing import Sealing
-from unalike.engine.beginning import judged_by
-from unalike.engine.examine import Examiner
-from unalike.engine.judging import Exam
-from unalike.engine.messages import completed, left_like, messages_of
-from unalike.engine.node import Call, Keys, Own, round_of
+from unalike.engine.client.beginning import judged_by
+from unalike.engine.client.round import Call, Keys, Own, round_of
+from unalike.engine.evaluation.client import Examiner
+from unalike.engine.evaluation.judging import Exam
+from unalike.engine.traffic.messages import completed, left_like, messages_of
 from unalike.errors import UnalikeError
 from unalike.federation.data import TRAIN
 from unalike.federation.readers.columns import NOTHING
@@ -36,9 +36,9 @@ from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe
 from unalike.rng import Key
-from unalike.run.build import program, task
-from unalike.run.keep import Models, copies
-from unalike.run.shape import Shape
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.artefacts import Models, copies
 from unalike.tree import Params
 
 

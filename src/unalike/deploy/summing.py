@@ -13,7 +13,7 @@ from unalike.deploy import masks
 from unalike.deploy.messages import Message, MessageError, fitted
 from unalike.deploy.sealing import Proof, Proposal, told
 from unalike.engine.loop import Loop
-from unalike.engine.summable import needs_more
+from unalike.engine.server.summable import needs_more
 from unalike.errors import ConfigError
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree

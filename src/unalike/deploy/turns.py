@@ -11,8 +11,8 @@ from unalike.deploy.messages import MessageError, fitted
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
+from unalike.engine.server.guard import Guard
 from unalike.errors import RunError
 
 

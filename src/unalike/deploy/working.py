@@ -13,7 +13,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
 from unalike.errors import RunError
 from unalike.federation.data import Examples
-from unalike.run.folder import alone
+from unalike.run.folder.records import alone
 
 PATIENCE = 5.0  # seconds between attempts at most
 

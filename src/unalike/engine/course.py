@@ -12,10 +12,10 @@ from typing import NamedTuple
 from torch import Tensor
 
 from unalike import rng, tree
-from unalike.engine.guard import Guard
-from unalike.engine.ledger import Traffic, opening
 from unalike.engine.loop import Loop, Round, State
-from unalike.engine.messages import completed, left
+from unalike.engine.server.guard import Guard
+from unalike.engine.traffic.ledger import Traffic, opening
+from unalike.engine.traffic.messages import completed, left
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError
 from unalike.recipe import Program, Recipe

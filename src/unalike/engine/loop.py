@@ -10,19 +10,27 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.cohort import Cohort
-from unalike.engine import downloads, links
-from unalike.engine.adapt import MEASURED, adapt, log
-from unalike.engine.alone import adapted
-from unalike.engine.combine import exchanged
-from unalike.engine.gather import Gathered, Held, Running, Unseen
-from unalike.engine.guard import Guard, Longest, refuse_insane
-from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.ledger import STATISTIC, Traffic, across, asked, between, parameters, traffic
-from unalike.engine.messages import Messages, messages_of, told_bytes
-from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
-from unalike.engine.population import Population
-from unalike.engine.relay import Relayed
-from unalike.engine.timing import Known, Timing
+from unalike.engine.graph.combine import exchanged
+from unalike.engine.graph.learners import circles, memory, weighed
+from unalike.engine.graph.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.server.gather import Gathered, Held, Running, Unseen
+from unalike.engine.server.guard import Guard, Longest, refuse_insane
+from unalike.engine.server.population import Population
+from unalike.engine.server.relay import Relayed
+from unalike.engine.server.single_client import adapted
+from unalike.engine.server.step import MEASURED, adapt, log
+from unalike.engine.traffic import downloads, links
+from unalike.engine.traffic.ledger import (
+    STATISTIC,
+    Traffic,
+    across,
+    asked,
+    between,
+    parameters,
+    traffic,
+)
+from unalike.engine.traffic.messages import Messages, messages_of, told_bytes
+from unalike.engine.traffic.timing import Known, Timing
 from unalike.engine.transport import Replies, Summing, Transport
 from unalike.errors import RunError
 from unalike.parts.mediators import Mediated

@@ -4,7 +4,7 @@ With few rows a product reads every weight once, so its cost is the number of pa
 weights. ``moved`` takes a descent step in the pass that computes the gradient, which is never
 stored; ``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's
 speed; ``rounded`` rounds weights to 16 bits in the pass of the product that reads them first.
-Compiled steps use them (``engine/merging.py``); they need no derivative there.
+Compiled steps use them (``engine/compiled/merging.py``); they need no derivative there.
 """
 
 import torch

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from unalike import tree
 from unalike.errors import RunError
 from unalike.packed import owned
-from unalike.run.folder import by_what, read_json
-from unalike.run.keep import FORMAT, SELECTED, Models
+from unalike.run.folder.artefacts import FORMAT, SELECTED, Models
+from unalike.run.folder.records import by_what, read_json
 from unalike.tree import Params
 
 Which = Literal["selected", "last"]

@@ -286,7 +286,7 @@ def _servers(record: Record) -> int:
 
 
 def _graph(table: Record, run: Run) -> "ChartType":
-    from unalike.run.topologies import TOPOLOGIES
+    from unalike.run.configuration.topologies import TOPOLOGIES
 
     name, n = str(table["name"]), int(run.data["clients"])
     if name not in TOPOLOGIES:
