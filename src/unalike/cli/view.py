@@ -136,8 +136,8 @@ def _untested(federation: Federation) -> str:
         return ""
     first = federation.names[bare[0]] if federation.names else f"client {bare[0]}"
     more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
-    have = "have" if more else "has"
-    return f"{first}{more} {have} no test row and enter{'' if more else 's'} no mean over clients"
+    have, are = ("have", "are") if more else ("has", "is")
+    return f"{first}{more} {have} no test row and {are} left out of means over clients"
 
 
 def _read(examples: Examples) -> str:

@@ -278,7 +278,9 @@ def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
             where = f" on {condition}" if len(made.conditions) > 1 else ""
             told.append(f"{span} of {total} clients{where}")
     name = metric(made.judging.metric).title
-    return [f"Only {'; '.join(told)} have {_a(name)}; the others enter no mean."] if told else []
+    if not told:
+        return []
+    return [f"Only {'; '.join(told)} have {_a(name)}; the others are left out of means."]
 
 
 def _a(name: str) -> str:

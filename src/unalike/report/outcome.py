@@ -50,7 +50,7 @@ def left_out(metrics: Mapping[str, Any], section: str) -> list[str]:
             groups.setdefault(of, []).append(METRICS[name].title)
     return [
         f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the "
-        "others enter no mean."
+        "others are left out of means."
         for (some, total), names in groups.items()
     ]
 
