@@ -1,4 +1,4 @@
-"""Runs the notebooks in docs/notebooks and rewrites each with its outputs, and a page that shows it.
+"""Runs the notebooks in docs/notebooks, rewrites them with their outputs, and writes their pages.
 
 python docs/notebooks.py          needs nbclient and ipykernel, which the extra dev brings
 
