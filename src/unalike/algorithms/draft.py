@@ -54,7 +54,7 @@ class After(NamedTuple):
 
 
 def fedavg(draft: "Draft") -> FedAvg:
-    """The default base, made of the draft's parts."""
+    """The default base, built from the draft's parts."""
     d = draft
     parts = d.task, d.opt, d.term, d.server_opt, d.private, d.step, d.keep_optimizer, d.apart
     return FedAvg(*parts)

@@ -159,7 +159,7 @@ class Federation:
         return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
 
     def marked(self, words: Sequence[str]) -> "Federation":
-        """The federation with one more mark for each client; an empty word is none."""
+        """The federation with one more mark for each client; an empty word adds none."""
         had = self.marks or ((),) * (self.n_clients + self.n_new)
         new = ((*mine, word) if word else mine for mine, word in zip(had, words, strict=True))
         return replace(self, marks=tuple(new))

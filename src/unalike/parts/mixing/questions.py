@@ -21,7 +21,7 @@ from unalike.tree import Params
 
 
 class Own(NamedTuple):
-    """A client's training examples, as it sees them when it is asked."""
+    """A client's training examples, as it sees them when it answers a question."""
 
     labels: np.ndarray
     classes: int
