@@ -124,7 +124,7 @@ class Algorithm(Protocol):
         ...
 
     def flying(self, mine: Any) -> Params | None:
-        """A client's model on its way to the server; None if servers are judged as they are."""
+        """A client's model on its way to the server; None if servers are tested as they are."""
         ...
 
     def landed(self, server: Any, mean: Params) -> Any:
@@ -172,11 +172,11 @@ class Stateless:
         return down.x
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
-        """The weights it is judged by."""
+        """The weights it is tested with."""
         return self.personal(down, mine)
 
     def received(self, down: Any, mine: Any) -> Params | None:
-        """The weights it is judged by."""
+        """The weights it is tested with."""
         return self.personal(down, mine)
 
     def model(self, server: Any, key: Key) -> Params | None:
@@ -217,7 +217,7 @@ class Wrapper:
 
     @property
     def personal_models(self) -> bool:
-        """As the wrapped method, unless this one says by what else its clients are judged."""
+        """As the wrapped method, unless this one tests its clients with another model."""
         return type(self).personal is not Wrapper.personal or self.base.personal_models
 
     def server_init(self, w: Params, key: Key) -> Any:
@@ -268,7 +268,7 @@ class Wrapper:
         return self.base.personal(down, mine)
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
-        """As the wrapped method, unless this one says by what else its clients are judged."""
+        """As the wrapped method, unless this one tests its clients with another model."""
         own = type(self).personal is not Wrapper.personal
         return self.personal(down, mine) if own else self.base.far_end(down, mine)
 

@@ -1,4 +1,4 @@
-"""What an analysis is made of: lines, verdicts, and the whole of them."""
+"""The parts of an analysis: lines, verdicts, and all of them together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

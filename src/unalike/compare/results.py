@@ -215,5 +215,5 @@ def _value(metrics: dict[str, Any], made: Comparison, folder: Path, cell: Cell) 
 
 
 def _otherwise(folder: Path) -> str:
-    """How finished cells are judged by another setting, which follows."""
+    """How to compare finished cells by another setting, which follows."""
     return f"compare the same file with --folder {folder} --set"

@@ -132,7 +132,7 @@ def _served(peer: Peer) -> Any:
 
 
 def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
-    """Who was heard, in a record of its own; judged as often as the recipe says, as at a site."""
+    """Who was heard, in a separate record; evaluated as often as the recipe says, as at a site."""
     with (peer.place / "heard.jsonl").open("a", encoding="utf-8") as f:
         f.write(json.dumps(record) + "\n")
     if (t + 1) % as_set(peer.config).every == 0:

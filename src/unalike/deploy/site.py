@@ -176,7 +176,7 @@ class Site:
         return Kept(mine, channel.begin(recipe.channel, up))
 
     def _continued(self, stage: int, w: Params, unused: int) -> Params | None:
-        """The model that this site was judged by, if a stage begins in which it goes on with it."""
+        """The model that this site was tested with, if a stage begins that continues with it."""
         if self.program[stage].start != "own":
             return None
         before = self.program[stage - 1]

@@ -16,7 +16,7 @@ COUNTED = torch.zeros(1, dtype=torch.float64)  # the form of a metric
 
 
 def read(m: Message) -> dict[str, Judged]:
-    """A site's verdicts, section by section; MessageError if they are none."""
+    """A site's results, section by section; MessageError if they are malformed."""
     found, known = dict[str, Judged](), 0
     for section in SECTIONS:
         told = under(m.tensors, section)

@@ -136,7 +136,7 @@ class Transport(Protocol):
         ...
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Every section that is judged on rows which clients hold, by the clients themselves.
+        """Every section that is tested on clients' rows, by the clients themselves.
 
         Each client judges its personal model on its own rows, and ``models``, one of each server,
         where it is not known to them; neither rows nor personal models cross the border.

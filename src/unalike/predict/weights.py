@@ -32,7 +32,7 @@ class Weights:
     given: str = ""  # the class of a module that was given in Python
 
     def of(self, client: int) -> Params:
-        """The model that a client is judged by."""
+        """The model that a client is tested with."""
         if self.lost and self.at_sites:
             raise RunError(
                 "each site keeps its personal model to itself; predict there, with the folder of "

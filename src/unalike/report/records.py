@@ -233,7 +233,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _main(rounds: Sequence[Record]) -> str:
-    """What the runs that were judged are first of all judged by."""
+    """The main metric of the runs that were evaluated."""
     judged = (m for r in rounds for m in (r["metrics"] or {}).values())
     return main_metric(next(judged, ("accuracy",)))
 

@@ -72,7 +72,7 @@ class Beginning:
 
 
 class Onward:
-    """First states of clients that begin with the models they were judged by in the stage before.
+    """First states of clients that begin with the models they were tested with in the last stage.
 
     Those are a function of what was shared there, which ``first`` begins with, and what was kept.
     """

@@ -82,13 +82,13 @@ def outputs(
 
 
 def side_by_side(each: Sequence[Judged]) -> Judged:
-    """The verdicts on several models, one after the other."""
+    """The results of several models, one after the other."""
     metrics = {k: torch.cat([j.metrics[k] for j in each]) for k in each[0].metrics}
     bins = [j.bins for j in each if j.bins is not None]
     return Judged(metrics, Reliability(*map(torch.cat, zip(*bins, strict=True))) if bins else None)
 
 
 def merged(found: Judged, models: int) -> Judged:
-    """The mean over models whose verdicts stand side by side."""
+    """The mean over models whose results are stacked side by side."""
     metrics = {k: v.double().reshape(models, -1).nanmean(0) for k, v in found.metrics.items()}
     return Judged(metrics, None if found.bins is None else pool(found.bins))

@@ -163,7 +163,7 @@ class Simulation:
         return self._examiner
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Every section that is judged on rows which clients hold."""
+        """Every section that is tested on clients' rows."""
         found, data = self.examiner.evaluate(downs, models), self.federation
         if self.exam.steps and data is not None and data.n_new and "new" in found:
             whole = [self.mean_weights(downs) if w is None else w for w in models]

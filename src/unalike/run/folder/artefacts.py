@@ -102,7 +102,7 @@ class Keeper:
             self.selected = None
 
     def finish(self, judged: Evaluation | None) -> dict[str, bytes]:
-        """Files of the last round's models; ``judged`` is that of a run that had ended before."""
+        """Files of the last round's models; ``judged`` is the model of a run that had already ended."""
         if self.last is None:
             assert judged is not None, "a run has at least one round"
             self.last = self.made.course.rounds, judged
@@ -133,7 +133,7 @@ class Keeper:
 
 
 def models(made: Experiment, t: int, judged: Evaluation) -> Models:
-    """Copies of everything that was judged in round ``t``, but not the same weights twice."""
+    """Copies of all models that were tested in round ``t``, but not the same weights twice."""
     examiner, network = made.simulation.examiner, made.recipe.algorithm.task.network
     lost = any(w is not None for w in judged.models) and _too_many(made)
     return copies(examiner, network, t, judged.downs, judged.models, not lost)
