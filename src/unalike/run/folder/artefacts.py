@@ -102,7 +102,7 @@ class Keeper:
             self.selected = None
 
     def finish(self, judged: Evaluation | None) -> dict[str, bytes]:
-        """Files of the last round's models; ``judged`` is the model of a run that had already ended."""
+        """Files of the last round's models; ``judged`` is that of a run that had already ended."""
         if self.last is None:
             assert judged is not None, "a run has at least one round"
             self.last = self.made.course.rounds, judged
