@@ -20,7 +20,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The initial model, which nobody trains yet, and the shares of the classes."""
+    """The initial model, still untrained, and the shares of the classes."""
 
     x: Params
     shares: Tensor
@@ -51,14 +51,14 @@ COUNTS = _Counts()
 
 @dataclass(frozen=True)
 class Counting(Stateless):
-    """One round in which every client tells the shares of its classes."""
+    """One round in which every client reports the shares of its classes."""
 
     task: Task
     classes: int
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by the initial model."""
+        """All are tested with the initial model."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:

@@ -51,7 +51,7 @@ class Trial(NamedTuple):
     offset: float  # and for each client of a round, whatever it draws
     before: Traffic  # when it begins
     downs: Any  # a download as a round has it
-    known: Any  # what selection knows of clients that never answered
+    known: Any  # what selection knows about clients that never answered
     down: int  # bytes
     up: int
     survey: dict[str, Tensor]  # what clients answered
@@ -152,8 +152,9 @@ class Forecast:
 def within(config: Config, budget: Budget, baseline: Config) -> Config:
     """The configuration with the rounds its budget buys.
 
-    The baseline keeps its rounds where they set the amount. A method that uses as much in the
-    baseline's rounds, but for one per cent, has the same rounds; a stated amount must buy them.
+    If the baseline sets the amount, it keeps its rounds. A method whose use in the baseline's
+    rounds is the same within one per cent has the same rounds; a stated amount must be enough for
+    them.
     """
     kind = budget.kind
     if kind == "rounds":
@@ -161,7 +162,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     made = _built(config)
     forecast = Forecast(made)
     if not getattr(forecast.total(made.course.rounds), kind):
-        return config  # a method that uses nothing cannot use up its budget
+        return config  # a method that uses nothing never exhausts its budget
     standard, amount, rounds = Forecast(_built(baseline)), budget.amount, baseline.rounds
     if amount is not None:
         rounds = standard.rounds(kind, amount, budget.longest * rounds)

@@ -77,7 +77,7 @@ class Mediated(Sampled):
         return raised(counts, counts.sum(0) / counts.sum(), self.power)
 
     def mediator(self, role: Tensor) -> Tensor:
-        """Whose client somebody with this role is."""
+        """Which mediator a client with this role belongs to."""
         return role // self.most
 
     def turn(self, role: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class Gone(NamedTuple):
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """Nobody asks how far clients have gone."""
+    """The reach is not needed."""
 
     def begin(self) -> Any:
         """What a client keeps of it before its first round."""

@@ -56,7 +56,7 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
 
 
 def target(best: float, higher: bool = True, share: float = SHARE) -> float:
-    """What is as good as a share of the best score, or as little as that much more of a loss.
+    """A share of the best score, or for a loss the best one divided by that share.
 
     >>> round(target(0.8), 3), round(target(0.19, higher=False), 3)
     (0.76, 0.2)

@@ -1,1 +1,1 @@
-"""What hides a site's update from the coordinator: sums under masks, and noise from secrets."""
+"""What hides a site's update from the coordinator: secure aggregation and noise."""

@@ -1,1 +1,1 @@
-"""Who is who, and what was said: certificates of a consortium, and logs that prove themselves."""
+"""Certificates of a consortium, and audit logs."""

@@ -1,1 +1,1 @@
-"""Before the first round: who joins, what all agree on, and how features are prepared together."""
+"""Before the first round: who joins, what all sites agree on, how features are prepared."""

@@ -44,7 +44,7 @@ Kind = Literal[
 
 
 class MessageError(UnalikeError):
-    """A message that is damaged, of another run, or not what was asked for."""
+    """A message that is damaged, of another run, or not what was expected."""
 
 
 class Damaged(MessageError):
@@ -52,7 +52,7 @@ class Damaged(MessageError):
 
 
 class NotJoined(MessageError):
-    """A site that the coordinator has not heard of since it was started."""
+    """A site that has not contacted the coordinator since it was started."""
 
 
 class Head(BaseModel):

@@ -33,7 +33,7 @@ def distance(x: Tree) -> float:
 
 
 def matrix(mixed: Mapping[int, Mapping[int, float]], k: int) -> np.ndarray:
-    """[k, k] what servers made of their neighbours; who heard nobody stays as it was."""
+    """[k, k] how servers combined their neighbours; one that heard nobody is unchanged."""
     out = np.eye(k)
     for j, row in mixed.items():
         out[j, j] = 0.0

@@ -1,1 +1,1 @@
-"""Which way of computing clients is the fastest, found by trying."""
+"""Which engine is the fastest on this machine, found by measuring."""

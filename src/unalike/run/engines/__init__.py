@@ -1,1 +1,1 @@
-"""Which engine computes the clients: by a rule, as far as it can compute them at all."""
+"""Which engine computes the clients: chosen by a rule."""

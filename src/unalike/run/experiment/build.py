@@ -93,7 +93,7 @@ def _exam(config: Config) -> Exam:
 def assemble(
     config: Config, data: Federation, made: Task, ranks: Ranks | None = None
 ) -> Experiment:
-    """A method, its clients and its judge, around data and a network."""
+    """A method with its clients and its evaluator, for given data and a network."""
     on = device(config.engine.device)
     prepare(on, config.engine.tf32, made.network.dense)
     judging = config.evaluation

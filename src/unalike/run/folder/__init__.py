@@ -1,1 +1,1 @@
-"""What is on disk: the records of a run, what they are made from, and what proves them."""
+"""What is on disk: the records of a run, what it is made from, and their digests."""
