@@ -42,7 +42,7 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.parts.topology import Ring, Star, Topology
 from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS

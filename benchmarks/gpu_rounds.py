@@ -28,7 +28,7 @@ from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS
 

@@ -27,7 +27,7 @@ from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.tasks import MultiClass
 
 COHORT, EACH, SHAPE, CLASSES = 100, 2, (1, 28, 28), 10

@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 
 from unalike.engine.course import Course
 from unalike.engine.evaluation.server import Evaluator
-from unalike.parts.schedule import Plan, Schedule
+from unalike.parts.participation.schedule import Plan, Schedule
 from unalike.recipe import Stage
 from unalike.run.configuration.config import Config, parse
 from unalike.run.experiment.build import assemble, federation, tests

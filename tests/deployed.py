@@ -29,7 +29,7 @@ from unalike.federation.data import Examples, Federation
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.run.configuration.config import Config, parse, read_config
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.program import guard_of, program

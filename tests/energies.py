@@ -7,8 +7,8 @@ from torch import nn
 
 from unalike.algorithms.fedevg import FedEvg
 from unalike.network import Network
-from unalike.parts.energy import Energy
-from unalike.parts.langevin import Langevin
+from unalike.parts.generation.energy import Energy
+from unalike.parts.generation.langevin import Langevin
 from unalike.tasks import MultiClass, Task
 
 

@@ -26,7 +26,7 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.questions import Own, Question
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation, Plan
+from unalike.parts.participation.schedule import Participation, Plan
 from unalike.parts.topology import Clusters, Ring, Star, Topology
 from unalike.recipe import Kept, Program, Recipe
 from unalike.tasks import MultiClass, Task

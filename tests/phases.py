@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 
 
 @dataclass(frozen=True)

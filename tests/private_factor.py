@@ -9,7 +9,7 @@ from unalike.engine.loop import Loop
 from unalike.engine.server.guard import Guard
 from unalike.engine.simulation.simulate import Engine, Simulation
 from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.recipe import Recipe
 
 # One sample each, (x, y) = (1, 2) and (1, -1), sizes 1 : 3.

@@ -30,7 +30,7 @@ from unalike import rng, tree
 from unalike.federation.data import Examples
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.parts.topology import Clusters, Complete, Ring
 from unalike.tasks import Task
 

@@ -23,9 +23,9 @@ from unalike.errors import ConfigError
 from unalike.federation.data import Rows
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.clock import Clock, Rate
+from unalike.parts.participation.schedule import Participation
 from unalike.recipe import Recipe
 from unalike.tasks import Autoencoding, MultiClass, Task
 from unalike.tree import Params

@@ -13,7 +13,7 @@ from federations import Named, Played, drafted, state_of, walk
 from two_weights import DATA, NAMES, TASK, model
 
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Phased
+from unalike.parts.participation.schedule import Phased
 from unalike.parts.topology import Clusters, Ring, Rotating, Topology
 
 ROUNDS = 4

@@ -24,7 +24,7 @@ from unalike.algorithms.table import METHODS
 from unalike.batches import Batches
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.tasks import MultiClass, Task
 
 HALF = sampled(0.5)

@@ -12,7 +12,7 @@ from unalike.algorithms.table import METHODS
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.run.configuration.config import tables
 from unalike.run.configuration.topologies import TopologySettings
 from unalike.settings import summary

@@ -20,7 +20,7 @@ from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.mixing.questions import LabelCounts, LabelSet, Own, Plain, Question, Size
 from unalike.parts.objective import Term
 from unalike.parts.optim import Adam, Optimizer, Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.recipe import Filter, Recipe, Stage
 from unalike.rng import Key, Stream
 from unalike.settings import Settings, setting

@@ -18,16 +18,16 @@ from unalike.algorithm import Algorithm, Ctx
 from unalike.batches import Batches, average
 from unalike.channel import Channel, encode, keys
 from unalike.cohort import Cohort
-from unalike.parts.clock import Clock
+from unalike.parts.augmentation.transform import Transform
 from unalike.parts.compression.copies import Copies
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.mixing.questions import Question
+from unalike.parts.participation.clock import Clock
+from unalike.parts.participation.schedule import Sampled, Schedule
+from unalike.parts.participation.selection import Choosing
 from unalike.parts.privacy.guarantee import Guarantee
-from unalike.parts.schedule import Sampled, Schedule
-from unalike.parts.selection import Choosing
 from unalike.parts.topology import Star, Topology
-from unalike.parts.transform import Transform
 from unalike.tree import Params, Tree
 
 Start = Literal["fresh", "model", "own"]

@@ -24,7 +24,7 @@ from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Adam, Sgd
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.recipe import Recipe
 
 MINIMA, SIZES = [0.0, 10.0, -4.0], [1, 2, 3]

@@ -26,11 +26,11 @@ from unalike.engine.faults import Faults
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.network import Network
-from unalike.parts.clock import Clock, Rate
-from unalike.parts.mediators import mediators, unevenness
+from unalike.parts.augmentation.transform import GlobalBalance
 from unalike.parts.optim import Sgd
+from unalike.parts.participation.clock import Clock, Rate
+from unalike.parts.participation.mediators import mediators, unevenness
 from unalike.parts.topology import Ring
-from unalike.parts.transform import GlobalBalance
 from unalike.tasks import Regression
 
 PLAIN: dict[str, Any] = {"alpha": 0.0}

@@ -24,7 +24,7 @@ from unalike.parts.graphs import Random
 from unalike.parts.mixing.base import Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Adam, Sgd
-from unalike.parts.schedule import Phased
+from unalike.parts.participation.schedule import Phased
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating
 
 TASK, DATA = network_task("normed")

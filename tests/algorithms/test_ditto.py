@@ -25,8 +25,8 @@ from unalike.algorithms.phase_shift import PhaseShift
 from unalike.algorithms.scaffold import Scaffold
 from unalike.errors import ConfigError
 from unalike.parts.optim import Adam, Sgd
-from unalike.parts.private import Private
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
+from unalike.parts.representation.private import Private
 from unalike.recipe import Recipe
 
 MINIMA, SIZES = [0.0, 10.0, -4.0], [1, 2, 3]

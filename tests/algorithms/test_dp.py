@@ -14,8 +14,8 @@ from unalike.engine.attacks import AttackedTransport, SignFlip
 from unalike.engine.loop import Loop
 from unalike.engine.server.guard import Guard
 from unalike.errors import ConfigError
-from unalike.parts.clip import length
 from unalike.parts.mixing.examples import Uniform
+from unalike.parts.privacy.clip import length
 from unalike.tree import sub
 
 EQUAL = federation(sizes=(12,) * 6)

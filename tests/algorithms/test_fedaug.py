@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike import rng
-from unalike.parts.augment import Variants
-from unalike.parts.transform import ClassBalance, distance, level
+from unalike.parts.augmentation.transform import ClassBalance, distance, level
+from unalike.parts.augmentation.variants import Variants
 
 M = 10
 

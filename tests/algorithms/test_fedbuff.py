@@ -21,9 +21,9 @@ from federations import (
 
 from unalike.algorithms.fedbuff import Stale
 from unalike.errors import ConfigError
-from unalike.parts.clock import Clock, Rate
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
+from unalike.parts.participation.clock import Clock, Rate
 from unalike.parts.topology import Clusters, Ring, Rotating
 
 TASK, DATA = network_task("dense", torch.float64)

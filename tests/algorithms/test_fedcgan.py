@@ -13,7 +13,7 @@ from unalike import rng
 from unalike.batches import Batch
 from unalike.models.generators import discriminator, generator
 from unalike.network import Network
-from unalike.parts.generators import AuxiliaryGan, Players
+from unalike.parts.generation.generators import AuxiliaryGan, Players
 from unalike.parts.optim import Sgd
 
 

@@ -12,7 +12,7 @@ from generating import parameters
 
 from unalike.models.generators import ConditionalAutoencoder
 from unalike.network import Network
-from unalike.parts.generators import ConditionalVae
+from unalike.parts.generation.generators import ConditionalVae
 from unalike.parts.optim import Sgd
 
 

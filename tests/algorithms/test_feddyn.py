@@ -28,7 +28,7 @@ from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Adam, Sgd
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.recipe import Recipe
 
 FIVE, SIZES = [0.0, 10.0, 3.0, -4.0, 8.0], [1, 2, 3, 4, 5]

@@ -17,11 +17,11 @@ from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.energy import Energy
-from unalike.parts.langevin import Langevin, Up
+from unalike.parts.generation.energy import Energy
+from unalike.parts.generation.langevin import Langevin, Up
+from unalike.parts.generation.synthetic import Synthetic
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Plan
-from unalike.parts.synthetic import Synthetic
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment

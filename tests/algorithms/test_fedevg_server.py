@@ -14,9 +14,9 @@ from torch import Tensor
 from unalike import tree
 from unalike.algorithms.fedevg import FedEvg
 from unalike.gradient import gradient
-from unalike.parts import langevin
-from unalike.parts.langevin import Up, cosine_step
-from unalike.parts.synthetic import Synthetic
+from unalike.parts.generation import langevin
+from unalike.parts.generation.langevin import Up, cosine_step
+from unalike.parts.generation.synthetic import Synthetic
 from unalike.uploads import Stacked, Summed
 
 # One synthetic example (0.4, 0.7) of the second class, two linear clients, sizes 0.6 : 0.4.

@@ -25,7 +25,7 @@ from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.gradient import gradient
 from unalike.network import Network
-from unalike.parts.mixup import How, Mixed, drawn
+from unalike.parts.augmentation.mixup import How, Mixed, drawn
 from unalike.parts.optim import Sgd
 from unalike.parts.topology import Ring, Rotating
 from unalike.tasks import Binary, MultiClass

@@ -23,7 +23,7 @@ from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import ConfigError
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.recipe import Recipe
 from unalike.tasks import MultiClass
 

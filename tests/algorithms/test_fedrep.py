@@ -21,8 +21,8 @@ from unalike.algorithms.fedavg import Apart, FedAvg
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Sgd
-from unalike.parts.private import EVERYTHING, SHARED, Private
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
+from unalike.parts.representation.private import EVERYTHING, SHARED, Private
 from unalike.recipe import Recipe
 
 TARGETS, SIZES = [2.0, 6.0, -1.0], [1, 2, 3]

@@ -24,7 +24,7 @@ from federations import (
 from unalike import rng, tree
 from unalike.errors import ConfigError
 from unalike.parts.optim import Sgd
-from unalike.parts.private import EVERYTHING
+from unalike.parts.representation.private import EVERYTHING
 from unalike.recipe import Decay
 from unalike.run.experiment.program import releases
 

@@ -29,7 +29,7 @@ from unalike.engine.simulation.distributed import Distributed
 from unalike.engine.simulation.simulate import Simulation
 from unalike.network import Network
 from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.recipe import Program
 from unalike.tasks import MultiClass
 from unalike.tree import Params

@@ -29,9 +29,9 @@ from unalike.errors import ConfigError, RunError
 from unalike.parts.mixing.disco import Disco
 from unalike.parts.mixing.latent_disco import AskedLatentDisco, ReportedLatentDisco
 from unalike.parts.mixing.latents import LatentDistance, Latents, architecture, encoder_of
+from unalike.parts.mixing.wasserstein import w1
 from unalike.parts.optim import Adam
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating
-from unalike.parts.wasserstein import w1
 from unalike.run.folder.earlier_runs import read_model
 
 A, B, C = [-1.5, -0.5, 0, 0.5, 1.5], [0.5, 1, 1.5, 2, 2.5], [-0.2, -0.1, 0, 0.1, 0.2]

@@ -37,7 +37,7 @@ def test_plain_mean_of_the_copies() -> None:
 def test_an_unselected_client_keeps_its_own_part() -> None:
     """And is judged by the new shared part with it."""
     task, data = network_task("dense")
-    from unalike.parts.schedule import Participation
+    from unalike.parts.participation.schedule import Participation
 
     recipe = composed(task, data, "lg_fedavg", participation=Participation(number=2))
     played = play(recipe, data, 1)

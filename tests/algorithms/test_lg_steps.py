@@ -22,8 +22,8 @@ from unalike import rng
 from unalike.algorithms.fedavg import FedAvg
 from unalike.engine.simulation.simulate import Engine
 from unalike.parts.optim import Adam, Optimizer, Sgd
-from unalike.parts.private import EVERYTHING, SHARED, Private
-from unalike.parts.schedule import Sampled
+from unalike.parts.participation.schedule import Sampled
+from unalike.parts.representation.private import EVERYTHING, SHARED, Private
 from unalike.recipe import Recipe
 
 IN_TURNS = replace(PRIVATE_F, step="sequential")

@@ -29,8 +29,8 @@ from unalike import rng, tree
 from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import ConfigError
 from unalike.parts.optim import Adam
-from unalike.parts.private import SHARED
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
+from unalike.parts.representation.private import SHARED
 from unalike.parts.topology import Ring, Rotating
 from unalike.recipe import Recipe, Stage
 from unalike.run.configuration.config import parse

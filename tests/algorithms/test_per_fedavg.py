@@ -30,7 +30,7 @@ from unalike.batches import Batch, Batches
 from unalike.errors import ConfigError
 from unalike.parts.descent import Descent, Given, Loss, Step, begin
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.recipe import Recipe
 from unalike.tree import Params, sub
 

@@ -30,7 +30,7 @@ from unalike.engine.traffic.ledger import STATISTIC, traffic
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation, Phased
+from unalike.parts.participation.schedule import Participation, Phased
 from unalike.parts.topology import Star
 from unalike.recipe import Recipe
 from unalike.run.configuration.config import parse
@@ -278,7 +278,7 @@ def test_partial_participation_moves_through_the_queue() -> None:
 
 def test_a_late_plan_does_not_depend_on_earlier_ones() -> None:
     """A resumed run starts in the middle."""
-    from unalike.parts import schedule
+    from unalike.parts.participation import schedule
 
     plans = [Phased(2, Participation(0.5)).plan(t, range(9999), 8, rng.key(3)) for t in range(700)]
     schedule._queue.cache_clear()

@@ -37,7 +37,7 @@ from unalike.engine.faults import Faults
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.recipe import Decay, Recipe
 from unalike.rng import ClientStream, Stream
 from unalike.tree import Params

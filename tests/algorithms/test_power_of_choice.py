@@ -6,7 +6,7 @@ from federations import composed, distance, network_task, play, sampled
 
 from unalike.errors import ConfigError
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.selection import PowerOfChoice, Seen, Selected
+from unalike.parts.participation.selection import PowerOfChoice, Seen, Selected
 
 TASK, DATA = network_task("dense", torch.float64)
 THIRD = sampled(0.34)

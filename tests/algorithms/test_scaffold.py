@@ -34,7 +34,7 @@ from unalike.errors import ConfigError
 from unalike.parts.mixing.base import Memoryless, Mixing, Weighed
 from unalike.parts.mixing.examples import ByExamples, Uniform
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.parts.topology import Rotating, Star
 from unalike.recipe import Recipe
 

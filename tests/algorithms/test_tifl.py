@@ -5,7 +5,7 @@ import torch
 from federations import composed, network_task, play, sampled
 
 from unalike.errors import ConfigError
-from unalike.parts.clock import Clock, Rate
+from unalike.parts.participation.clock import Clock, Rate
 
 TASK, DATA = network_task("dense")
 CLOCK = Clock(Rate(10.0), Rate(1e6), Rate(1e6))  # a client is as slow as it is large

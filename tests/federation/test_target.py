@@ -16,7 +16,7 @@ from unalike.federation.partition.dirichlet_emd import emd_dirichlet
 from unalike.federation.partition.limit_label import emd_limit_label
 from unalike.federation.partition.limit_label_q import emd_limit_label_q
 from unalike.federation.partition.q_sampler import emd_q_sampler
-from unalike.parts.transform import ClassBalance, distance
+from unalike.parts.augmentation.transform import ClassBalance, distance
 
 PUBLISHED_LIMIT_LABEL = {
     0.4: [(1, 0.222222), (2, 0.25), (3, 0.285714), (4, 0.333333),

@@ -15,7 +15,7 @@ from unalike.batches import Batches
 from unalike.draws import alone, draw
 from unalike.parts.descent import Descent, Loss, Penalised, Step, begin, descend
 from unalike.parts.optim import Adam, Sgd
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 
 TASK = Product(names=("f", "g"))
 RATE = torch.tensor(1.0, dtype=torch.float64)

@@ -3,7 +3,8 @@
 before:  C_c, the examples of class c among all clients, and C, their mean over the classes;
          every example of a class below the mean is augmented until it counts (C / C_c)^alpha times
 round:   mediators take clients so that their labels together are as even as can be
-         (``parts/mediators.py``); those of one mediator train one after the other, x <- x_k
+         (``parts/participation/mediators.py``); those of one mediator train one after the other,
+         x <- x_k
          x <- x + sum_m n_m / n (x_m - x),   x_m where the last client of m arrived
 
 One client for each mediator and alpha = 0 is FedAvg.
@@ -15,10 +16,10 @@ from typing import ClassVar, Literal
 from unalike.algorithms.counting import Counting
 from unalike.algorithms.draft import Before, Draft
 from unalike.algorithms.method import Method, Slot
-from unalike.parts.augment import Variants
-from unalike.parts.mediators import Mediated
-from unalike.parts.schedule import Schedule
-from unalike.parts.transform import GlobalBalance
+from unalike.parts.augmentation.transform import GlobalBalance
+from unalike.parts.augmentation.variants import Variants
+from unalike.parts.participation.mediators import Mediated
+from unalike.parts.participation.schedule import Schedule
 from unalike.settings import setting
 from unalike.traits import Trait
 

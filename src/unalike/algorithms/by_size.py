@@ -9,8 +9,8 @@ from typing import ClassVar
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.selecting import SelectionMethod
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.schedule import Schedule
-from unalike.parts.selection import BySize, Selected
+from unalike.parts.participation.schedule import Schedule
+from unalike.parts.participation.selection import BySize, Selected
 
 
 class BySizeMethod(SelectionMethod):

@@ -1,7 +1,7 @@
 """A round before all others, in which every client sends means of its examples (MAFL's first half).
 
 Nobody trains. The result of the round, for the next stage, is the pool of all clients' means, as
-``parts/mixup.py`` expects it; the model is still the initial one.
+``parts/augmentation/mixup.py`` expects it; the model is still the initial one.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch import Tensor
 from unalike.algorithm import Ctx, Stateless
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.mixup import means
+from unalike.parts.augmentation.mixup import means
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params

@@ -18,7 +18,7 @@ from unalike.algorithms.method import WHOLE_STEP, forgotten, plain_sgd, two_step
 from unalike.batches import Batches
 from unalike.parts.descent import Loss
 from unalike.parts.optim import Optimizer, Sgd
-from unalike.parts.private import SHARED, Private
+from unalike.parts.representation.private import SHARED, Private
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params

@@ -18,8 +18,8 @@ from unalike import rng, tree
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import TO_BE_SET, Method, Slot
 from unalike.cohort import Cohort
-from unalike.parts.clip import clip
 from unalike.parts.mixing.examples import Uniform
+from unalike.parts.privacy.clip import clip
 from unalike.parts.privacy.gaussian import Clipped, noisy
 from unalike.parts.privacy.guarantee import Adjacency, Guarantee
 from unalike.settings import setting

@@ -16,19 +16,26 @@ from unalike.algorithm import Algorithm
 from unalike.algorithms.fedavg import Apart, FedAvg, Step
 from unalike.channel import Channel
 from unalike.errors import ConfigError
-from unalike.parts.clock import Clock
+from unalike.parts.augmentation.transform import Transform
 from unalike.parts.compression.codec import NONE, Compression
 from unalike.parts.compression.copies import Copies
 from unalike.parts.mixing.base import Mixing
 from unalike.parts.mixing.examples import ByExamples
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
+from unalike.parts.participation.clock import Clock
+from unalike.parts.participation.schedule import (
+    Fewest,
+    Late,
+    Participation,
+    Phased,
+    Sampled,
+    Schedule,
+)
 from unalike.parts.privacy.guarantee import Guarantee
-from unalike.parts.private import SHARED, Private
 from unalike.parts.reach import UNMEASURED, Unmeasured
-from unalike.parts.schedule import Fewest, Late, Participation, Phased, Sampled, Schedule
+from unalike.parts.representation.private import SHARED, Private
 from unalike.parts.topology import Star, Topology
-from unalike.parts.transform import Transform
 from unalike.recipe import Decay, Filter, Program, Recipe, Stage
 from unalike.tasks import Task
 from unalike.tree import Params

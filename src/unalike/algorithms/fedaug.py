@@ -1,8 +1,8 @@
 """FedAug: every client evens out its own label distribution by augmenting rare classes.
 
-The level each class is raised to is in ``parts/transform.py``, the random variants of images are in
-``parts/augment.py``. An epoch still means n_k examples, so the work equals FedAvg's; nothing extra
-is sent.
+The level each class is raised to is in ``parts/augmentation/transform.py``, the random variants of
+images are in ``parts/augmentation/variants.py``. An epoch still means n_k examples, so the work
+equals FedAvg's; nothing extra is sent.
 """
 
 from dataclasses import replace
@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import Method, Slot
-from unalike.parts.augment import Variants
-from unalike.parts.transform import ClassBalance, Solver
+from unalike.parts.augmentation.transform import ClassBalance, Solver
+from unalike.parts.augmentation.variants import Variants
 from unalike.settings import setting
 
 _STRENGTH = "our choice: the text names it without its strength"

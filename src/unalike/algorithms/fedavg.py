@@ -20,8 +20,8 @@ from unalike.cohort import Cohort
 from unalike.parts.descent import Descent, Loss, Objective, Penalised, begin, descend
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
-from unalike.parts.private import SHARED, Private
 from unalike.parts.representation.cut import LOCAL
+from unalike.parts.representation.private import SHARED, Private
 from unalike.rng import Key
 from unalike.tasks import Task
 from unalike.tree import Params

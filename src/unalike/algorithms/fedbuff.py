@@ -3,9 +3,10 @@
 clients train from the model they started with, version s;   tau = versions since then
 with K answers:  x <- x + server_opt(1/K sum_k s(tau_k) u_k),   s(tau) = (1 + tau)^(-a)
 
-Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a round is a step of
-the server. An update is the difference from the model that its client received, however old. If all
-clients are equally fast and all answers fill the buffer, nobody is stale, and it is FedAvg.
+Who arrives when follows from the simulated clock (``parts/participation/asynchronous.py``); a
+round is a step of the server. An update is the difference from the model that its client received,
+however old. If all clients are equally fast and all answers fill the buffer, nobody is stale, and
+it is FedAvg.
 """
 
 from dataclasses import dataclass, replace
@@ -15,11 +16,11 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import FOR_UPDATES, Method, Slot
 from unalike.algorithms.selecting import unforeseen
 from unalike.cohort import Cohort
-from unalike.parts.asynchronous import Buffered
-from unalike.parts.clock import CUSTOMARY
 from unalike.parts.mixing.base import Mixing, Rescaled, Weighed
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.schedule import Participation, Schedule
+from unalike.parts.participation.asynchronous import Buffered
+from unalike.parts.participation.clock import CUSTOMARY
+from unalike.parts.participation.schedule import Participation, Schedule
 from unalike.settings import setting
 from unalike.traits import Trait
 

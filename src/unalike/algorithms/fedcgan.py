@@ -1,7 +1,7 @@
 """FedCGAN: an auxiliary-classifier GAN (Odena et al. 2017) trained by FedAvg, as FedEvg's rival.
 
 Both networks are trained by every client and averaged (Rasouli et al. 2020, FedGAN).
-``generated.py`` has the rounds, ``parts/generators.py`` the two objectives.
+``generated.py`` has the rounds, ``parts/generation/generators.py`` the two objectives.
 """
 
 from typing import ClassVar
@@ -9,7 +9,7 @@ from typing import ClassVar
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.generated import Generating
 from unalike.network import Network
-from unalike.parts.generators import AuxiliaryGan
+from unalike.parts.generation.generators import AuxiliaryGan
 from unalike.parts.optim import Adam
 
 

@@ -2,7 +2,7 @@
 
 min R(x, x^) + beta KL(q(z | x) || N(0, 1));   the server draws x from z ~ N(0, 1) and y
 
-``generated.py`` has the rounds, ``parts/generators.py`` the objective.
+``generated.py`` has the rounds, ``parts/generation/generators.py`` the objective.
 """
 
 from typing import ClassVar
@@ -10,7 +10,7 @@ from typing import ClassVar
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.generated import Generating
 from unalike.network import Network
-from unalike.parts.generators import ConditionalVae, Reduction
+from unalike.parts.generation.generators import ConditionalVae, Reduction
 from unalike.parts.optim import Adam
 from unalike.settings import setting
 

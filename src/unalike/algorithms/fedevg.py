@@ -25,10 +25,10 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import NO_MODEL_SENT, Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.energy import Batched, Energy, Of, Start
-from unalike.parts.langevin import Langevin, Mixture, Up
+from unalike.parts.generation.energy import Batched, Energy, Of, Start
+from unalike.parts.generation.langevin import Langevin, Mixture, Up
+from unalike.parts.generation.synthetic import Synthetic, noise, outside, trained_on
 from unalike.parts.optim import Adam
-from unalike.parts.synthetic import Synthetic, noise, outside, trained_on
 from unalike.rng import ClientStream, Key
 from unalike.settings import setting
 from unalike.tasks import MultiClass

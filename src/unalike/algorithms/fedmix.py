@@ -2,7 +2,7 @@
 
 before:  every client sends means of its features and labels, and is sent those of all   (MAFL)
 then:    FedAvg on the loss of mixed examples, exactly (NaiveMix) or by its Taylor expansion at the
-         client's own examples shrunk by 1 - s (FedMix); ``parts/mixup.py`` has both
+         client's own examples shrunk by 1 - s (FedMix); ``parts/augmentation/mixup.py`` has both
 
 s = 0 is FedAvg.
 """
@@ -17,8 +17,8 @@ from unalike.algorithms.draft import Before, Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg
 from unalike.algorithms.generated import needs_classes
 from unalike.algorithms.method import Method, Slot
+from unalike.parts.augmentation.mixup import How, Mixed
 from unalike.parts.descent import Objective
-from unalike.parts.mixup import How, Mixed
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.traits import Trait

@@ -17,9 +17,9 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import NO_MODEL_SENT, Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
-from unalike.parts.generators import Generator
+from unalike.parts.generation.generators import Generator
+from unalike.parts.generation.synthetic import Synthetic, outside, trained_on
 from unalike.parts.optim import Adam
-from unalike.parts.synthetic import Synthetic, outside, trained_on
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.tasks import MultiClass

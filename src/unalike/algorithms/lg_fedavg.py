@@ -16,8 +16,8 @@ from unalike.algorithms.draft import Before, Draft
 from unalike.algorithms.fedavg import Step
 from unalike.algorithms.method import WHOLE_ONES, Method, Slot
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.private import SHARED, Private
 from unalike.parts.representation.local import Local, refusal, represented
+from unalike.parts.representation.private import SHARED, Private
 from unalike.settings import setting
 from unalike.tasks.base import NetworkTask
 from unalike.traits import Trait

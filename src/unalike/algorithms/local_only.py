@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import BETWEEN_CLIENTS, Method, Slot
-from unalike.parts.private import EVERYTHING
+from unalike.parts.representation.private import EVERYTHING
 
 
 class LocalOnly(Method):

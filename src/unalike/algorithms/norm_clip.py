@@ -16,7 +16,7 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.median import middle
 from unalike.algorithms.method import COUNTS_ALIKE, TO_BE_SET, Method, Slot
 from unalike.cohort import Cohort
-from unalike.parts.clip import clip, length
+from unalike.parts.privacy.clip import clip, length
 from unalike.settings import setting
 from unalike.traits import Trait
 from unalike.tree import Tree

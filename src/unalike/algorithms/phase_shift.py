@@ -28,8 +28,8 @@ from unalike.algorithms.fedavg import Kept
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
 from unalike.cohort import Cohort
+from unalike.parts.participation.schedule import too_many
 from unalike.parts.reach import UNMEASURED, Unmeasured
-from unalike.parts.schedule import too_many
 from unalike.rng import Key
 from unalike.settings import setting
 from unalike.traits import Trait

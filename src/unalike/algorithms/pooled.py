@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import BETWEEN_CLIENTS, Method, Slot
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.traits import Trait
 
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.selecting import SelectionMethod
 from unalike.parts.mixing.examples import Uniform
-from unalike.parts.schedule import Schedule
-from unalike.parts.selection import PowerOfChoice, Selected
+from unalike.parts.participation.schedule import Schedule
+from unalike.parts.participation.selection import PowerOfChoice, Selected
 from unalike.settings import setting
 from unalike.traits import Trait
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.selecting import SelectionMethod, unforeseen
-from unalike.parts.clock import CUSTOMARY
-from unalike.parts.schedule import Schedule
-from unalike.parts.selection import Selected, Tiers
+from unalike.parts.participation.clock import CUSTOMARY
+from unalike.parts.participation.schedule import Schedule
+from unalike.parts.participation.selection import Selected, Tiers
 from unalike.settings import setting
 
 

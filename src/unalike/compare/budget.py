@@ -20,7 +20,7 @@ from unalike.engine.traffic.ledger import Traffic, across, opening, traffic
 from unalike.engine.traffic.messages import Messages, left_like, told_bytes
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.run.configuration.config import Config
 from unalike.run.experiment.build import experiment
 from unalike.run.experiment.live import Experiment

@@ -22,8 +22,8 @@ from unalike.channel import Channel, InPlace
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
-from unalike.parts import noise
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
+from unalike.parts.privacy import noise
 from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.settings import Settings

@@ -10,7 +10,7 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.engine.transport import Replies, Through, Transport
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.tree import Tree
 
 Garbage = Literal["nan", "huge", "noise", "zero"]

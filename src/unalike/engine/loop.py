@@ -33,9 +33,9 @@ from unalike.engine.traffic.messages import Messages, messages_of, told_bytes
 from unalike.engine.traffic.timing import Known, Timing
 from unalike.engine.transport import Replies, Summing, Transport
 from unalike.errors import RunError
-from unalike.parts.mediators import Mediated
 from unalike.parts.mixing.base import Proportional
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.mediators import Mediated
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
 from unalike.uploads import Gone, NotSummed

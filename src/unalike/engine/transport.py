@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from torch import Tensor
 
 from unalike.parts.mixing.questions import Question
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree

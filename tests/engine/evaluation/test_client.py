@@ -25,7 +25,7 @@ from unalike.engine.evaluation.server import Evaluator
 from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.metrics.calibration import Reliability
 from unalike.network import Network
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.run.folder.records import plain as readable
 from unalike.run.rounds import conclusion, rounds
 from unalike.tasks import Judged, MultiClass

@@ -27,12 +27,12 @@ from unalike.engine.graph.combine import combine
 from unalike.engine.graph.neighbours import metropolis
 from unalike.engine.server.guard import Guard
 from unalike.errors import ConfigError
-from unalike.parts.clock import Clock, Rate
 from unalike.parts.compression import copies as parts_copies
 from unalike.parts.compression.copies import Copies
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Late
+from unalike.parts.participation.clock import Clock, Rate
+from unalike.parts.participation.schedule import Late
 from unalike.parts.topology import Complete, Exponential, Ring, Topology
 from unalike.recipe import Decay
 from unalike.run.configuration.config import parse

@@ -19,7 +19,7 @@ from unalike.engine.server.guard import Guard
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.errors import RunError
 from unalike.federation.data import Examples
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 
 
 def replies(*lengths: float, **stats: list[float]) -> Replies:

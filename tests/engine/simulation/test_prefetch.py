@@ -8,7 +8,7 @@ from federations import composed, network_task, play, same, sampled
 from unalike import rng
 from unalike.engine.simulation.prefetch import Foresight, Prepared
 from unalike.engine.simulation.simulate import Simulation
-from unalike.parts.schedule import Participation, Phased, Plan, Sampled
+from unalike.parts.participation.schedule import Participation, Phased, Plan, Sampled
 
 CPU = torch.device("cpu")
 SOME = Sampled(Participation(number=3))

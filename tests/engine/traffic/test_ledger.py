@@ -11,7 +11,7 @@ from unalike.algorithms.fedavg import FedAvg
 from unalike.engine.traffic.ledger import parameters
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.parts.private import Private
+from unalike.parts.representation.private import Private
 from unalike.parts.topology import Clusters, Complete, Ring, Topology
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment

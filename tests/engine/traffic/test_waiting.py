@@ -14,10 +14,10 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.compare.budget import Forecast
-from unalike.parts.clock import Clock, Devices, Rate
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.optim import Sgd
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.clock import Clock, Devices, Rate
+from unalike.parts.participation.schedule import Participation
 from unalike.parts.topology import (
     Clusters,
     Complete,

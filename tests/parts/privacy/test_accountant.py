@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 from unalike import rng
 from unalike.errors import ConfigError
+from unalike.parts.participation.schedule import Participation, Phased, Sampled
 from unalike.parts.privacy import accountant
 from unalike.parts.privacy.accountant import Accountant, Guarantee, gaussian, sampled
-from unalike.parts.schedule import Participation, Phased, Sampled
 
 DELTA = 1e-5
 

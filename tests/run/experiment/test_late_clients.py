@@ -12,7 +12,7 @@ from unalike.federation.build import federate
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.iid import Iid
 from unalike.federation.shift.rotation import Rotation
-from unalike.parts.schedule import Late, Participation, Sampled
+from unalike.parts.participation.schedule import Late, Participation, Sampled
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds

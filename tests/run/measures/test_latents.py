@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from unalike.parts.wasserstein import w1
+from unalike.parts.mixing.wasserstein import w1
 from unalike.report.plots import latent_plot
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment

@@ -20,7 +20,7 @@ from unalike.engine.traffic.messages import messages_of
 from unalike.engine.transport import Clients, Replies, Work
 from unalike.errors import RunError
 from unalike.parts.mixing.questions import Question
-from unalike.parts.schedule import Plan, Sampled
+from unalike.parts.participation.schedule import Plan, Sampled
 from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree

@@ -27,7 +27,7 @@ from unalike.engine.server.gather import Held
 from unalike.engine.server.guard import Guard, Longest, refuse_insane
 from unalike.engine.server.step import adapt
 from unalike.parts.mixing.base import Proportional
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 
 
 class Mine(NamedTuple):

@@ -34,7 +34,7 @@ from unalike.deploy.wire.frames import HEAD, LIMIT, Parcel, pack, read
 from unalike.deploy.wire.messages import Message, MessageError, NotJoined, digest, message
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples
-from unalike.parts.selection import Choosing
+from unalike.parts.participation.selection import Choosing
 from unalike.recipe import Recipe
 from unalike.run.configuration.config import Config, chosen
 from unalike.run.configuration.topologies import TopologySettings

@@ -26,7 +26,7 @@ from unalike.algorithms.dp import CentralDp
 from unalike.cohort import Cohort
 from unalike.errors import RunError
 from unalike.packed import memory as bytes_of
-from unalike.parts.clip import clip
+from unalike.parts.privacy.clip import clip
 from unalike.parts.privacy.gaussian import Clipped
 from unalike.recipe import Recipe
 from unalike.rng import Key

@@ -13,7 +13,7 @@ from unalike import rng
 from unalike.algorithm import Ctx
 from unalike.batches import Batches, Repeat
 from unalike.draws import Draw, Extent, alone, draw
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.rng import Key
 

@@ -13,8 +13,8 @@ from unalike import tree
 from unalike.channel import Channel
 from unalike.engine.server.gather import Held
 from unalike.engine.server.guard import Guard
-from unalike.parts.mediators import Mediated
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.mediators import Mediated
+from unalike.parts.participation.schedule import Plan
 from unalike.tree import Tree
 from unalike.uploads import Uploads
 

@@ -6,7 +6,7 @@ from unalike import tree
 from unalike.channel import InPlace
 from unalike.cohort import Cohort
 from unalike.engine.server.step import MEASURED
-from unalike.parts.mediators import Mediated
+from unalike.parts.participation.mediators import Mediated
 from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.tree import Params

@@ -23,7 +23,7 @@ from unalike.engine.transport import Replies, Sums, Through, Work
 from unalike.errors import RunError
 from unalike.packed import owned
 from unalike.parts.mixing.base import Proportional
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tree import Params, Tree
 

@@ -26,7 +26,7 @@ from unalike.engine.compiled.fusing import Fused
 from unalike.engine.compiled.traced import Traced
 from unalike.engine.simulation.vmapped import Answers, together
 from unalike.engine.transport import Ahead
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Kept, Recipe
 from unalike.tree import Tree
 

@@ -12,7 +12,7 @@ import torch
 
 from unalike import rng, tree
 from unalike.engine.client.round import Turns
-from unalike.parts.schedule import Plan, Sampled, Schedule
+from unalike.parts.participation.schedule import Plan, Sampled, Schedule
 from unalike.rng import Key
 
 Draws = Callable[[int, Plan], Turns]

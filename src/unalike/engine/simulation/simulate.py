@@ -45,7 +45,7 @@ from unalike.generator import refuse_draws, states
 from unalike.native.program import Crew
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree

@@ -20,7 +20,7 @@ from unalike.engine.compiled.traced import Traced
 from unalike.engine.server.gather import lengths
 from unalike.engine.transport import Ahead
 from unalike.native.program import Crew, Summing
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.recipe import Kept, Recipe, client
 from unalike.tree import Tree
 

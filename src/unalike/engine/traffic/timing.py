@@ -17,10 +17,10 @@ from unalike.engine.traffic import downloads, waiting
 from unalike.engine.traffic.downloads import Heard
 from unalike.engine.traffic.messages import told_bytes
 from unalike.engine.transport import Clients
-from unalike.parts.asynchronous import Buffered, Timeline
-from unalike.parts.mediators import Mediated
-from unalike.parts.schedule import Plan, Sampled
-from unalike.parts.selection import Choosing, Seen
+from unalike.parts.participation.asynchronous import Buffered, Timeline
+from unalike.parts.participation.mediators import Mediated
+from unalike.parts.participation.schedule import Plan, Sampled
+from unalike.parts.participation.selection import Choosing, Seen
 from unalike.recipe import Recipe
 from unalike.tree import Tree
 

@@ -8,7 +8,7 @@ begins the next one before the others, since a round's models are evaluated toge
 import torch
 from torch import Tensor
 
-from unalike.parts.clock import Devices
+from unalike.parts.participation.clock import Devices
 
 
 def shared(pairs: Tensor, size: float, down: Tensor, up: Tensor) -> Tensor:

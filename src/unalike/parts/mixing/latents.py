@@ -22,7 +22,7 @@ from unalike.generator import seeded
 from unalike.models.autoencoder import Encoder
 from unalike.network import Network
 from unalike.parts.mixing.questions import Own
-from unalike.parts.wasserstein import NORMAL, Drawn, Reference, w1
+from unalike.parts.mixing.wasserstein import NORMAL, Drawn, Reference, w1
 from unalike.rng import Key
 from unalike.tasks import Autoencoding, Task
 from unalike.tree import Params

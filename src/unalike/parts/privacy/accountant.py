@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from unalike.errors import ConfigError
+from unalike.parts.participation.schedule import Schedule
 from unalike.parts.privacy.guarantee import Guarantee
-from unalike.parts.schedule import Schedule
 from unalike.rng import Key
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from unalike import tree
 from unalike.channel import InPlace
-from unalike.parts.clip import clip
-from unalike.parts.noise import normal
+from unalike.parts.privacy.clip import clip
+from unalike.parts.privacy.noise import normal
 from unalike.rng import Key
 from unalike.tree import Tree
 

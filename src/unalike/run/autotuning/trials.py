@@ -16,7 +16,7 @@ import torch
 import unalike
 from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Federation
-from unalike.parts.schedule import Plan
+from unalike.parts.participation.schedule import Plan
 from unalike.run.autotuning import cache
 from unalike.run.autotuning.cache import Seconds
 from unalike.run.configuration.config import Config

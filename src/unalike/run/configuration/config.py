@@ -116,7 +116,7 @@ def tables() -> dict[str, Mapping[str, type[Settings]]]:
     from unalike.models import MODELS
     from unalike.models.own import OwnModel
     from unalike.models.pretrained import PRETRAINED
-    from unalike.parts.augmentation import AUGMENTATIONS
+    from unalike.parts.augmentation.training import AUGMENTATIONS
     from unalike.run.configuration.topologies import TOPOLOGIES
 
     methods: dict[str, type[Settings]] = {**METHODS, OwnMethod.name: OwnMethod}

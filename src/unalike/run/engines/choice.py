@@ -10,7 +10,7 @@ from unalike.errors import ConfigError
 from unalike.federation.data import TRAIN, Federation
 from unalike.native.build import compiler
 from unalike.network import Network
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.schedule import Participation
 from unalike.run.configuration.config import Config
 from unalike.run.engines.refusals import refusal_of_tracing, refusal_of_vmap, refused
 from unalike.tasks import Task

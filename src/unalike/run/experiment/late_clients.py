@@ -2,7 +2,7 @@
 
 from unalike.algorithms.draft import Draft
 from unalike.errors import ConfigError
-from unalike.parts.schedule import Late
+from unalike.parts.participation.schedule import Late
 from unalike.run.configuration.config import Config
 from unalike.traits import Trait
 

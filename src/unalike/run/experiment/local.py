@@ -1,7 +1,7 @@
 """What clients do in a round and how long that takes, from the sections of a configuration."""
 
-from unalike.parts.clock import Clock, Rate
 from unalike.parts.optim import Adam, Optimizer, Sgd
+from unalike.parts.participation.clock import Clock, Rate
 from unalike.recipe import Decay
 from unalike.run.configuration.sections import ClockSettings, Local
 

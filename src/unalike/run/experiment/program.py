@@ -16,8 +16,8 @@ from unalike.algorithms.method import Method, compose
 from unalike.algorithms.own import OwnMethod
 from unalike.engine.server.guard import Guard
 from unalike.errors import ConfigError
-from unalike.parts.augmentation import Augmentation, Augmented
-from unalike.parts.schedule import Participation
+from unalike.parts.augmentation.training import Augmentation, Augmented
+from unalike.parts.participation.schedule import Participation
 from unalike.recipe import Program, Recipe
 from unalike.run.configuration.config import Config, Named, chosen
 from unalike.run.configuration.explain import check

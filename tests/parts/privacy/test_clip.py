@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import vmap
 
-from unalike.parts.clip import clip, length
+from unalike.parts.privacy.clip import clip, length
 
 
 def test_the_whole_update_is_one_vector() -> None:

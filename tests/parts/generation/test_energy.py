@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unalike import rng
 from unalike.batches import Batch
 from unalike.network import Network
-from unalike.parts.energy import Energy, Fit, Given
+from unalike.parts.generation.energy import Energy, Fit, Given
 from unalike.parts.optim import Sgd
 from unalike.tasks import MultiClass
 from unalike.tree import Params

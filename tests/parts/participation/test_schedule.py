@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unalike import rng
 from unalike.errors import ConfigError
-from unalike.parts.schedule import Participation, Sampled
+from unalike.parts.participation.schedule import Participation, Sampled
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment
 

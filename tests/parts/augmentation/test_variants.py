@@ -12,8 +12,8 @@ from torch.func import vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unalike import rng
-from unalike.parts.augment import Variants, luma, origin, recolour, turned, warp
-from unalike.parts.transform import ClassBalance
+from unalike.parts.augmentation.transform import ClassBalance
+from unalike.parts.augmentation.variants import Variants, luma, origin, recolour, turned, warp
 
 OFF: dict[str, Any] = {
     "rotation": 0.0,

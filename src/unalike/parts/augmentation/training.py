@@ -18,8 +18,8 @@ from pydantic import Field
 from torch import Tensor
 
 from unalike import rng
-from unalike.parts.augment import recolour
-from unalike.parts.transform import Transform
+from unalike.parts.augmentation.transform import Transform
+from unalike.parts.augmentation.variants import recolour
 from unalike.rng import Key
 from unalike.settings import Settings
 from unalike.tree import Params, Tree

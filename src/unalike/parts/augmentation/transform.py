@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unalike import rng
-from unalike.parts.augment import Variants
+from unalike.parts.augmentation.variants import Variants
 from unalike.rng import Key
 from unalike.tree import Params
 

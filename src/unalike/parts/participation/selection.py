@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.errors import ConfigError
-from unalike.parts.schedule import Plan, Sampled
+from unalike.parts.participation.schedule import Plan, Sampled
 from unalike.rng import Key
 
 

@@ -9,8 +9,8 @@ import torch
 from federations import Played, composed, network_task, play
 
 from unalike import rng
-from unalike.parts.clock import Clock, Rate
-from unalike.parts.schedule import Participation
+from unalike.parts.participation.clock import Clock, Rate
+from unalike.parts.participation.schedule import Participation
 
 TASK, DATA = network_task("dense")
 KEY = rng.stream(0, "clock")

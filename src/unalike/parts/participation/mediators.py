@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unalike.parts.augmentation.transform import raised
 from unalike.parts.mixing.questions import LabelCounts, Question
-from unalike.parts.schedule import Plan, Sampled
-from unalike.parts.selection import Seen
-from unalike.parts.transform import raised
+from unalike.parts.participation.schedule import Plan, Sampled
+from unalike.parts.participation.selection import Seen
 from unalike.rng import Key
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm, wasserstein_distance
 from torch import Tensor
 from torch.func import vmap
 
-from unalike.parts.wasserstein import Drawn, w1
+from unalike.parts.mixing.wasserstein import Drawn, w1
 
 A, B, C = [-1.5, -0.5, 0, 0.5, 1.5], [0.5, 1, 1.5, 2, 2.5], [-0.2, -0.1, 0, 0.1, 0.2]
 

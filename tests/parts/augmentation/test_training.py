@@ -9,8 +9,16 @@ from federations import composed, distance, network_task, play
 
 from unalike import rng
 from unalike.errors import ConfigError
-from unalike.parts.augmentation import AUGMENTATIONS, Audio, Augmented, Images, Numbers, Text, moved
-from unalike.parts.transform import ClassBalance
+from unalike.parts.augmentation.training import (
+    AUGMENTATIONS,
+    Audio,
+    Augmented,
+    Images,
+    Numbers,
+    Text,
+    moved,
+)
+from unalike.parts.augmentation.transform import ClassBalance
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds

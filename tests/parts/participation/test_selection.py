@@ -7,7 +7,7 @@ import torch
 
 from unalike import rng
 from unalike.errors import ConfigError
-from unalike.parts.selection import BySize, PowerOfChoice, Seen, Tiers, by_size
+from unalike.parts.participation.selection import BySize, PowerOfChoice, Seen, Tiers, by_size
 
 KEY = rng.key(5)
 SIZES = torch.tensor([1, 2, 3, 4])

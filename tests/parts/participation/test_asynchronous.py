@@ -3,7 +3,7 @@
 import torch
 
 from unalike import rng
-from unalike.parts.asynchronous import Buffered, Timeline
+from unalike.parts.participation.asynchronous import Buffered, Timeline
 
 KEY = rng.key(1)
 
