@@ -38,6 +38,21 @@ from unalike.tree import Tree
 
 NAMES = ("east", "middle", "north", "south", "west")
 RUN = "a-run"
+RECIPE = """
+rounds = 2
+seed = 3
+[model]
+name = "mlp"
+hidden = [8]
+[method]
+name = "{method}"
+[local]
+epochs = 1
+batch_size = 16
+lr = 0.1
+[evaluation]
+every = 2
+"""
 
 
 def rows() -> dict[str, tuple[np.ndarray, np.ndarray]]:

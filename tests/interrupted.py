@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors import safe_open
 
+from unalike.engine.loop import Loop
 from unalike.run.configuration.config import parse
-from unalike.run.execute import start
+from unalike.run.execute import Silent, start
 
 SMALL: dict[str, Any] = {
     "rounds": 6,
@@ -60,6 +62,38 @@ def raw(folder: Path, changes: dict[str, Any]) -> dict[str, Any]:
 def whole(folder: Path, changes: dict[str, Any]) -> Path:
     """The run that nothing interrupts."""
     return start(parse(raw(folder, changes)))
+
+
+class Killed(BaseException):
+    """Stands for the process being killed: nothing may catch it."""
+
+
+class DieAfter(Silent):
+    """Kills the run when so many rounds are done."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def round(self, record: dict[str, Any]) -> None:
+        """Before the checkpoint of this round."""
+        if record["round"] == self.rounds:
+            raise Killed
+
+
+def dead(folder: Path, changes: dict[str, Any], rounds: int) -> Path:
+    """The run that ends in the middle of a round, when so many are done."""
+    advance = Loop.advance
+
+    def dying(self: Loop, state: Any, t: int) -> Any:
+        if t == rounds:
+            raise Killed
+        return advance(self, state, t)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "advance", dying)
+        with pytest.raises(Killed):
+            start(parse(raw(folder, changes)))
+    return folder
 
 
 def state(folder: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:

@@ -10,6 +10,18 @@ import polars as pl
 import unalike
 
 HOSPITALS = ("east", "north", "south", "west")
+NET = """
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU())
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+"""
 
 
 def patients(rows: int = 240) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from federations import (
     state_of,
     walk,
 )
-from interrupted import assert_same_run, raw, whole
+from interrupted import DieAfter, Killed, assert_same_run, raw, whole
 from private_factor import PRIVATE_F, TWO
 
 from unalike import rng, tree
@@ -34,7 +34,7 @@ from unalike.parts.representation.private import SHARED
 from unalike.parts.topology import Ring, Rotating
 from unalike.recipe import Recipe, Stage
 from unalike.run.configuration.config import parse
-from unalike.run.execute import Silent, resume, start
+from unalike.run.execute import resume, start
 from unalike.tasks import Task
 
 TARGETS, SIZES = (2.0, -1.0), (1, 3)  # of TWO
@@ -186,29 +186,13 @@ def test_both_engines(network: str, others: tuple[Named, ...]) -> None:
         assert distance(mine, kept_by(b.simulation)[i]) < 1e-9
 
 
-class Gone(BaseException):
-    """Stands for the process being killed: nothing may catch it."""
-
-
-class DieAfter(Silent):
-    """Kills the run when so many rounds are done."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def round(self, record: dict[str, Any]) -> None:
-        """Before the checkpoint of this round."""
-        if record["round"] == self.rounds:
-            raise Gone
-
-
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])
 @pytest.mark.parametrize("rounds", [3, 4, 5])
 def test_a_killed_run_ends_the_same(rounds: int, engine: str, tmp_path: Path) -> None:
     """Before, at and after the change of stages; checkpoints are of rounds 2 and 4."""
     changes = {"method": {"name": "lg_fedavg", "warm_start": 3}, "engine": {"kind": engine}}
     folder = tmp_path / "killed"
-    with pytest.raises(Gone):
+    with pytest.raises(Killed):
         start(parse(raw(folder, changes)), DieAfter(rounds))
     assert_same_run(whole(tmp_path / "whole", changes), resume(folder))
 

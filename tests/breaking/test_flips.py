@@ -3,15 +3,12 @@
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from breaking.property import COUNTS, attempt
-from interrupted import STATEFUL, raw, whole
+from interrupted import STATEFUL, dead, whole
 
-from unalike.engine.loop import Loop
-from unalike.run.configuration.config import parse
-from unalike.run.execute import resume, start
+from unalike.run.execute import resume
 from unalike.run.folder.verify import verify
 
 pytestmark = [
@@ -46,18 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dead in its sixth round, with two checkpoints."""
-    place, advance = tmp_path_factory.mktemp("stopped") / "run", Loop.advance
-
-    def dying(self: Loop, state: Any, t: int) -> Any:
-        if t == 5:
-            raise ZeroDivisionError
-        return advance(self, state, t)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "advance", dying)
-        with pytest.raises(ZeroDivisionError):
-            start(parse(raw(place, STATEFUL["scaffold"])))
-    return place
+    return dead(tmp_path_factory.mktemp("stopped") / "run", STATEFUL["scaffold"], rounds=5)
 
 
 @pytest.mark.parametrize(("kind", "times"), [("finished", 600), ("stopped", 400)])

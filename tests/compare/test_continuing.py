@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from comparisons import TABLES, TINY, files, run_here, tiny
+from interrupted import Killed
 
 from unalike.compare import folder as place
 from unalike.compare.conduct import _job, conclude, conduct, preflight
@@ -26,10 +27,6 @@ methods = ["fedavg", "scaffold"]
 partitions = ["iid", { name = "dirichlet", clients = 4, alpha = 0.3, min_size = 10 }]
 seeds = 2
 """
-
-
-class Killed(BaseException):
-    """Stands for the end of a process; nothing may catch it."""
 
 
 class Mortal:

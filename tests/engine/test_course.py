@@ -20,7 +20,7 @@ from federations import (
     same,
     sampled,
 )
-from interrupted import assert_same_run, raw
+from interrupted import DieAfter, Killed, assert_same_run, raw
 
 from unalike import rng, tree
 from unalike.algorithms.draft import Draft
@@ -31,7 +31,7 @@ from unalike.errors import ConfigError
 from unalike.parts.topology import Rotating
 from unalike.recipe import Decay, Program, Stage
 from unalike.run.configuration.config import Config, parse
-from unalike.run.execute import Silent, resume, start
+from unalike.run.execute import resume, start
 
 HALF = sampled(0.5, 1.5)
 WARM = 2, 3  # rounds of FedAvg, and of LG-FedAvg after it
@@ -171,22 +171,6 @@ def test_a_stage_without_a_model_is_the_last() -> None:
         gone(stages, 2)
 
 
-class Gone(BaseException):
-    """Stands for the process being killed: nothing may catch it."""
-
-
-class DieAfter(Silent):
-    """Kills the run in some round, before its checkpoint."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def round(self, record: dict[str, Any]) -> None:
-        """Die."""
-        if record["round"] == self.rounds:
-            raise Gone
-
-
 # Nothing kept and then something; something of one kind in both stages; nothing at all; what was
 # kept goes on.
 TUNED = {"name": "finetune", "rounds": 3}
@@ -241,7 +225,7 @@ def test_a_run_killed_in_either_stage_ends_the_same(
 ) -> None:
     """The round before it is the last that was saved: in the first stage, its end, the second."""
     folder = tmp_path / "killed"
-    with pytest.raises(Gone):
+    with pytest.raises(Killed):
         start(staged(name, states, folder), DieAfter(rounds))
     resume(folder)
     assert_same_run(reference(name, states), folder)

@@ -8,25 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from patients import patients, run
+from patients import NET, patients, run
 from safetensors.torch import load_file
 
 import unalike
 from unalike.models import MODELS as networks
 from unalike.predict.export import _onnx, export
 
-NET = """
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self, shape, classes):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU())
-        self.head = nn.Linear(8, classes)
-
-    def forward(self, x):
-        return self.head(self.body(x))
-"""
 MODELS = {"mlp": {"name": "mlp", "hidden": [8]}, "own": {"name": "module", "file": "net.py"}}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from patients import patients, run
+from patients import NET, patients, run
 
 import unalike
 from unalike.algorithms.table import METHODS
@@ -124,17 +124,7 @@ CIRCUMSTANCES = {
     },
     "by loss": {"method": "superfed_mm", "evaluation": {"select": "loss"}, "rounds": 6},
 }
-NET = """
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self, shape, classes):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU())
-        self.head = nn.Linear(8, classes)
-
-    def forward(self, x):
-        return self.head(self.body(x))
+FROZEN = """
 
 def frozen(shape, classes):
     body = nn.Linear(shape[0], 8)
@@ -148,7 +138,7 @@ def test_under_all_circumstances(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("net.py").write_text(NET)
+    Path("net.py").write_text(NET + FROZEN)
     table = patients()
     folder = run(tmp_path, table, **CIRCUMSTANCES[case])
     Path("net.py").unlink()  # the folder has a copy
@@ -169,7 +159,7 @@ def test_on_every_graph(name: str, tmp_path: Path) -> None:
 def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that this user did not start may hold anything."""
     monkeypatch.chdir(tmp_path)
-    Path("net.py").write_text(NET)
+    Path("net.py").write_text(NET + FROZEN)
     table = patients()
     folder = run(tmp_path, table, model={"name": "module", "file": "net.py"}, rounds=1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import NAMES, examples, same_model
+from deployed import NAMES, RECIPE, examples, same_model
 
 from unalike.deploy.coordinator.desk import Desk
 from unalike.deploy.coordinator.serving import serve
@@ -21,22 +21,6 @@ from unalike.deploy.site.worker import work
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers import from_arrays
 from unalike.run.configuration.config import parse, read_config
-
-RECIPE = """
-rounds = 2
-seed = 3
-[model]
-name = "mlp"
-hidden = [8]
-[method]
-name = "{method}"
-[local]
-epochs = 1
-batch_size = 16
-lr = 0.1
-[evaluation]
-every = 2
-"""
 
 
 class Grid:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from deployed import NAMES, ports, rows, same_model
+from deployed import NAMES, RECIPE, ports, rows, same_model
 from preloaded import Preloaded
 
 from unalike.deploy.security.certificates import issue, make_authority
@@ -26,21 +26,6 @@ SIX = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm", "fedevg")
 SITES = NAMES[:3]
 PROGRAMS = ("unalike", "flwr", "flwr-clientapp", "flwr-serverapp")
 PROGRAMS += ("flower-superlink", "flower-supernode", "flower-superexec")
-RECIPE = """
-rounds = 2
-seed = 3
-[model]
-name = "mlp"
-hidden = [8]
-[method]
-name = "{method}"
-[local]
-epochs = 1
-batch_size = 16
-lr = 0.1
-[evaluation]
-every = 2
-"""
 
 
 class Flower:

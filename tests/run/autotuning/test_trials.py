@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupted import DieAfter, Killed
 
 from unalike.federation.data import Federation
 from unalike.run.autotuning import cache, trials
 from unalike.run.autotuning.trials import Part, candidates, fastest, part, race, settled, timed
 from unalike.run.configuration.config import Config, parse
-from unalike.run.execute import Silent, resume, start
+from unalike.run.execute import resume, start
 from unalike.run.experiment.build import federation
 from unalike.run.experiment.task import task
 from unalike.run.folder.records import read_json
@@ -239,19 +240,6 @@ def test_a_measurement_that_breaks_keeps_the_rule(
     assert settled(config, data, made) is config
 
 
-class Killed(BaseException):
-    """Stands for the process being gone: nothing may catch it."""
-
-
-class Mortal(Silent):
-    """Dies after round 3, which no checkpoint has."""
-
-    def round(self, record: dict[str, Any]) -> None:
-        """As kill -9 does."""
-        if record["round"] == 3:
-            raise Killed
-
-
 @pytest.mark.parametrize("then", ["deleted", "poisoned"])
 def test_a_resumed_run_computes_as_it_began(
     then: str, long: None, cache_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -265,7 +253,7 @@ def test_a_resumed_run_computes_as_it_began(
     cache_file.unlink()
     cache._here.clear()
     with pytest.raises(Killed):
-        start(parse(RAW | {"run": {**RAW["run"], "folder": str(tmp_path / "cut")}}), Mortal())
+        start(parse(RAW | {"run": {**RAW["run"], "folder": str(tmp_path / "cut")}}), DieAfter(3))
     if then == "deleted":
         cache_file.unlink()
     else:

@@ -3,17 +3,14 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from interrupted import STATEFUL, assert_same_run, raw, whole
+from interrupted import STATEFUL, assert_same_run, dead, whole
 from safetensors import safe_open
 
-from unalike.engine.loop import Loop
 from unalike.errors import Damaged, RunError, RunWarning
-from unalike.run.configuration.config import parse
-from unalike.run.execute import resume, start
+from unalike.run.execute import resume
 from unalike.run.folder.proof import pack, unpack
 from unalike.run.folder.verify import verify
 
@@ -85,18 +82,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run, dead in its sixth round; checkpoints of rounds 4 and 2 are there."""
-    place, advance = tmp_path_factory.mktemp("half") / "run", Loop.advance
-
-    def dying(self: Loop, state: Any, t: int) -> Any:
-        if t == 5:
-            raise ZeroDivisionError
-        return advance(self, state, t)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "advance", dying)
-        with pytest.raises(ZeroDivisionError):
-            start(parse(raw(place, STATEFUL["scaffold"])))
-    return place
+    return dead(tmp_path_factory.mktemp("half") / "run", STATEFUL["scaffold"], rounds=5)
 
 
 @pytest.fixture

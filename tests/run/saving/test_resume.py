@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from interrupted import (
     STATEFUL,
+    Killed,
     assert_same_run,
     process,
     raw,
@@ -29,10 +30,6 @@ from unalike.run.folder import records
 from unalike.run.folder.records import Log, read_lines
 from unalike.run.saving import checkpoint, models
 from unalike.run.saving.checkpoint import Checkpoint
-
-
-class Killed(BaseException):
-    """Stands for the process being gone: nothing may catch it."""
 
 
 def before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) -> None:

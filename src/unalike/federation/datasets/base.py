@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from unalike.errors import DataError
-from unalike.federation.readers.columns import Normalise, Scale
+from unalike.errors import DataError, UnalikeError
+from unalike.federation.readers.columns import Learn, Normalise, Scale
 from unalike.federation.readers.hub import load_splits
 from unalike.settings import Settings
 
@@ -158,3 +158,18 @@ class TableDataset(Dataset):
         auto: Scale = "pooled" if examples.x.ndim == 2 else "none"
         scale = auto if self.normalise == "auto" else self.normalise
         return replace(examples, pending=examples.pending._replace(scale=scale))
+
+
+class InferredDataset(TableDataset):
+    """A dataset that anybody may have made: what is learned follows from its targets."""
+
+    task: Learn = Field(default="auto", description=LEARN)
+
+    def kind(self) -> "Kind":
+        """As set, else as the data say; what cannot be read is complained of when it is used."""
+        if self.task != "auto":
+            return self.task
+        try:
+            return self.load().kind
+        except UnalikeError:
+            return super().kind()

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from unalike.errors import ConfigError, DataError, UnalikeError
-from unalike.federation.datasets.base import LEARN, TableDataset
+from unalike.errors import ConfigError, DataError
+from unalike.federation.datasets.base import LEARN, InferredDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
 from unalike.federation.readers.columns import Csv, Learn
@@ -14,7 +14,6 @@ from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:
     from unalike.federation.data import Examples
-    from unalike.kinds import Kind
 
 _TABLE = {"label", "test_path", "drop", "missing", "normalise", "protected"}
 _TABLE |= {"separator", "encoding", "na_values", "decimal", "split", "together", "task"}
@@ -25,7 +24,7 @@ _MEANING = {  # which settings a kind of file has a use for
 }
 
 
-class Files(TableDataset):
+class Files(InferredDataset):
     """Your own data: CSV, TSV, Parquet, NPZ, or a folder of images by class (and client)."""
 
     title: ClassVar[str] = "files"
@@ -69,15 +68,6 @@ class Files(TableDataset):
     size: int = Field(
         default=0, ge=0, le=1024, description="images: side to resize them to; 0: not resized"
     )
-
-    def kind(self) -> "Kind":
-        """As set, else as the data say; what cannot be read is complained of when it is used."""
-        if self.task != "auto":
-            return self.task
-        try:
-            return self.load().kind
-        except UnalikeError:
-            return super().kind()
 
     def load(self) -> "Examples":
         """The examples; a setting that means nothing for this kind of file is refused."""
