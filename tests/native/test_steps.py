@@ -14,7 +14,7 @@ from federations import CLASSES, composed, distance, network_task, play, same, s
 from test_parity import SPECIAL, TRIED
 from torch import nn
 
-from unalike.engine.compiled import traced as tracing
+from unalike.engine.compiled import traced, tracing
 from unalike.errors import RunWarning
 from unalike.native import build
 from unalike.native.program import Native
@@ -36,7 +36,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(text)
         return build.built(text)
 
-    monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())
+    monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())
     monkeypatch.setattr(tracing, "built", kept)
     return found
 
@@ -66,7 +66,7 @@ def test_it_can_be_repeated_bit_for_bit(texts: list[str]) -> None:
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
 
     def played(workers: int) -> Any:
-        tracing.PROGRAMS = tracing.Programs()
+        traced.PROGRAMS = traced.Programs()
         return play(recipe, data, 3, traced=True, native=True, workers=workers).x
 
     assert same(played(1), played(2))
@@ -85,8 +85,8 @@ def test_a_step_passes_over_its_weights_once(texts: list[str]) -> None:
     assert len(re.findall(r"product<float, (?:true|false)", step)) == 5  # 2 + 1 + 2: all there are
     assert len(re.findall(r"product<float, true, 50, 16, 4,", step)) == 1  # weights, by one of them
     assert len(re.findall(r"for \(int64_t", step)) <= 16
-    (program,) = tracing.PROGRAMS._found.values()
-    assert isinstance(program, tracing.Program)
+    (program,) = traced.PROGRAMS._found.values()
+    assert isinstance(program, traced.Program)
     assert isinstance(program.run, Native)
     assert program.run.bytes < 4 * 50 * 16  # less than one gradient
     assert played.simulation.traced is not None

@@ -10,8 +10,7 @@ from torch import Tensor, fx, nn
 from unalike import rng
 from unalike.batches import Batches
 from unalike.draws import alone, draw
-from unalike.engine.compiled import scripted
-from unalike.engine.compiled import traced as tracing
+from unalike.engine.compiled import scripted, traced
 from unalike.engine.compiled.rewriting import Rewritten, Step, rewritten
 from unalike.engine.compiled.traced import Traced
 from unalike.network import Network
@@ -29,7 +28,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[Rewritten]:
         found.append(rewritten(step))
         return found[-1]
 
-    monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())
+    monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())
     monkeypatch.setattr(scripted, "rewritten", kept)
     return found
 

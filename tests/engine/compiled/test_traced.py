@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from unalike import rng
 from unalike.batches import Batch, Batches
 from unalike.draws import alone, draw
-from unalike.engine.compiled import scripted
-from unalike.engine.compiled import traced as tracing
+from unalike.engine.compiled import scripted, traced
 from unalike.engine.compiled.traced import Traced
 from unalike.engine.simulation import vmapped as calling
 from unalike.errors import RunWarning, warn_once
@@ -92,7 +91,7 @@ def test_results_can_be_differentiated() -> None:
 def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ragged clients, all in the first round: no tape and no trace after it, nor in later runs."""
     made, tapes = [0], [0]
-    program, grad = tracing._program, torch.autograd.grad
+    program, grad = traced.trace, torch.autograd.grad
 
     def counted(*args: Any) -> Any:
         made[0] += 1
@@ -102,7 +101,7 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
         tapes[0] += 1
         return grad(*args, **more)
 
-    monkeypatch.setattr(tracing, "_program", counted)
+    monkeypatch.setattr(traced, "trace", counted)
     monkeypatch.setattr(torch.autograd, "grad", differentiated)
     task, data = network_task("dense")
     recipe = composed(task, data, method, **sampled(1.0, 1.5))
@@ -141,8 +140,8 @@ def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_programs_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were not used for longest are made again when they are asked for."""
-    monkeypatch.setattr(tracing, "MOST", 2)
-    programs, made = tracing.Programs(), list[str]()
+    monkeypatch.setattr(traced, "MOST", 2)
+    programs, made = traced.Programs(), list[str]()
 
     def ask(kind: str) -> None:
         def make() -> Any:
@@ -162,7 +161,7 @@ def test_it_can_be_repeated_bit_for_bit(engine: Any, monkeypatch: pytest.MonkeyP
     recipe = composed(task, data, "fedavg", **sampled(0.5, 1.5))
 
     def played(workers: int) -> Any:
-        monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())  # as another process would
+        monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())  # as another process would
         return play(recipe, data, 3, engine=engine, traced=True, workers=workers).x
 
     assert same(played(1), played(2))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from interrupted import SMALL, assert_same_run, raw, whole
 
-from unalike.engine.compiled import traced as tracing
+from unalike.engine.compiled import traced
 from unalike.native import build
 from unalike.native.program import Native
 from unalike.run.configuration.config import parse
@@ -59,12 +59,12 @@ def test_compiled_runs_go_on_to_the_byte(
 ) -> None:
     monkeypatch.setattr(choice, "ENOUGH", 1)
     monkeypatch.setattr(choice, "MANY", 1)
-    monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())
+    monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())
     one, other = tmp_path / "one", tmp_path / "other"
     whole(one, changes)
-    assert any(isinstance(p.run, Native) for p in tracing.PROGRAMS._found.values())  # type: ignore[union-attr]
+    assert any(isinstance(p.run, Native) for p in traced.PROGRAMS._found.values())  # type: ignore[union-attr]
     with pytest.raises(Interrupted):
         start(parse(raw(other, changes)), Stopping())
-    monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())  # as another process would
+    monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())  # as another process would
     resume(other)
     assert_same_run(one, other)

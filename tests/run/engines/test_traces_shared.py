@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import unalike
-from unalike.engine.compiled import traced as tracing
+from unalike.engine.compiled import traced
 from unalike.run.engines import choice
 
 
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with every trace."""
-    made, program = list[int](), tracing._program
+    made, program = list[int](), traced.trace
 
     def counted(*args: Any) -> Any:
         made.append(1)
         return program(*args)
 
-    monkeypatch.setattr(tracing, "_program", counted)
+    monkeypatch.setattr(traced, "trace", counted)
     monkeypatch.setattr(choice, "ENOUGH", 1)
     return made
 
@@ -49,7 +49,7 @@ def test_a_shared_trace_gives_the_same_numbers(
 ) -> None:
     train(3)
     shared = train(4)
-    monkeypatch.setattr(tracing, "PROGRAMS", tracing.Programs())  # as another process would
+    monkeypatch.setattr(traced, "PROGRAMS", traced.Programs())  # as another process would
     before = len(traces)
     assert train(4) == shared
     assert len(traces) > before
