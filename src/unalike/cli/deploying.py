@@ -157,13 +157,13 @@ def peer(
     from unalike.run.configuration.config import read_config
 
     config, examples = read_config(file, []), _read(data, label, settings)
-    module, worker = _deploy("peer.peer"), _deploy("peer.worker")
+    module, recipe, worker = (_deploy(f"peer.{name}") for name in ("peer", "recipe", "worker"))
     connections = _deploy("peer.connections")
     addresses = connections.read_peers(peers)
     if dry_run:
         from unalike.deploy.site.preview import preview
 
-        module.refuse(config, addresses)
+        recipe.refuse(config, addresses)
         for line in preview(config, examples, read_policy(policy or ""), len(addresses)):
             _say(line, stamp=False)
         return

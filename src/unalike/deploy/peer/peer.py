@@ -1,8 +1,7 @@
 """A peer of a run without a coordinator: what others may ask of it, and how it gets to know them.
 
 Everybody has the recipe and the list of peers, and draws the same conclusions from all hellos, so
-nobody has to decide anything for the others. A run's name is the digest of what all must have in
-common.
+nobody has to decide anything for the others.
 """
 
 import threading
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import torch
@@ -19,11 +18,12 @@ from torch import Tensor
 from unalike import tree
 from unalike.deploy.coordinator.remote import surveyed
 from unalike.deploy.peer.connections import PAUSE, SERVICE, Circle
+from unalike.deploy.peer.recipe import refuse, run_of
 from unalike.deploy.peer.shelf import Item, Shelf
 from unalike.deploy.security.audit import Audit
 from unalike.deploy.security.certificates import Credentials
 from unalike.deploy.setup.agreement import Agreement, Hello, agree, read_hello, welcome
-from unalike.deploy.setup.joining import hello, join, refuse_simulated
+from unalike.deploy.setup.joining import hello, join
 from unalike.deploy.setup.remembered import Remembered, remember, remembered
 from unalike.deploy.setup.statistics import ask_scales, training_sizes
 from unalike.deploy.site.policy import Policy
@@ -31,13 +31,12 @@ from unalike.deploy.site.preview import expected
 from unalike.deploy.site.site import Site
 from unalike.deploy.wire.connection import POLL, answered, listen
 from unalike.deploy.wire.frames import HEAD, LIMIT, Parcel, pack, read
-from unalike.deploy.wire.messages import Message, MessageError, NotJoined, digest, message
+from unalike.deploy.wire.messages import Message, MessageError, NotJoined, message
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Examples
 from unalike.parts.participation.selection import Choosing
 from unalike.recipe import Recipe
-from unalike.run.configuration.config import Config, chosen
-from unalike.run.configuration.topologies import TopologySettings
+from unalike.run.configuration.config import Config
 from unalike.run.experiment.program import program
 from unalike.run.experiment.task import task
 from unalike.tree import Tree
@@ -318,40 +317,6 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.circle.closed = True
         self.server.stop(2.0).wait()
         self.circle.close()
-
-
-def refuse(config: Config, addresses: Mapping[str, str]) -> None:
-    """Raise one sentence if a configuration needs what peers cannot do."""
-    refuse_simulated(config)
-    if config.topology.name == "star":
-        raise ConfigError(
-            "topology 'star' has a coordinator: use 'unalike serve', or choose another topology, "
-            "such as ring."
-        )
-    if config.topology.settings.get("cloud"):
-        raise ConfigError(
-            "topology.cloud adds a central server, which peers do not need; leave it out: the "
-            "numbers are the same."
-        )
-    if config.deploy.secure_aggregation:
-        raise ConfigError(
-            "deploy.secure_aggregation hides updates from a coordinator, and peers have none; set "
-            "it to false."
-        )
-    if config.clock.kind != "none":
-        raise ConfigError(
-            "the clock is simulated, and peers run in real time; set clock.kind = 'none'."
-        )
-
-
-def run_of(config: Config, names: tuple[str, ...]) -> str:
-    """The name of a run: the same at all peers if they have the same recipe and list."""
-    told = config.resolved()
-    common = {k: v for k, v in told.items() if k not in ("data", "partition", "engine")}
-    common["topology"] = {k: v for k, v in common["topology"].items() if k != "path"}
-    links = cast(TopologySettings, chosen("topology", config.topology)).build().links(0, len(names))
-    graph = [] if links is None else links.tolist()  # a file that it is read from may have changed
-    return digest({"peers": sorted(names), "recipe": common, "graph": graph})
 
 
 def _noted(m: Message, note: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Commands that put a finished run to use; added to the application when this is imported."""
+"""Commands that put a finished run to use; importing this adds them."""
 
 from typing import Annotated, Literal
 
