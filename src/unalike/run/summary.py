@@ -33,13 +33,32 @@ def summarise(
     judged = [r for r in records if r["metrics"]]
     select = main if settings.select == "auto" else settings.select
     chosen = selected_round(records, select)
-    traffic = [r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in records]
     by_round = {r["round"]: r for r in judged}
     out: dict[str, Any] = {
         "rounds": len(records),
         "last": {"round": judged[-1]["round"], **_tests(judged[-1])},
         "selected_on": f"validation {select}, mean over clients",
         "selected": None if chosen is None else {"round": chosen, **_tests(by_round[chosen])},
+        **_costs(records),
+    }
+    if (exploded := first_said(records)) is not None:
+        out["exploded"] = exploded
+    out |= _measured(judged)
+    played = [r for r in records if "regret" in r]
+    if played:
+        out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}
+    timed = {r["round"]: r["clock"] for r in records if "clock" in r}
+    if timed:
+        out["clock"] = round(sum(timed.values()), 6)
+    if settings.target is not None:
+        out["target"] = _reached(settings.target, main, records, judged, timed)
+    return out
+
+
+def _costs(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all rounds together sent and computed, and how often something went wrong."""
+    traffic = _traffic(records)
+    return {
         "bytes_down": sum(r["bytes_down"] for r in records),
         "bytes_up": sum(r["bytes_up"] for r in records),
         "bytes_across": sum(r["bytes_across"] for r in records),
@@ -53,8 +72,16 @@ def summarise(
         "skipped": sum(bool(r["skipped"]) for r in records),
         "noted": sum(bool(r["notes"]) for r in records),
     }
-    if (exploded := first_said(records)) is not None:
-        out["exploded"] = exploded
+
+
+def _traffic(records: list[dict[str, Any]]) -> list[int]:
+    """The bytes of each round."""
+    return [r["bytes_down"] + r["bytes_up"] + r["bytes_across"] for r in records]
+
+
+def _measured(judged: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was measured beside the metrics, as far as it was asked for."""
+    out: dict[str, Any] = {}
     fitted = [
         loss
         for r in judged
@@ -73,27 +100,31 @@ def summarise(
     if "fid" in judged[-1]:
         told = ("fid", "kid", "fid_rows", "coverage")
         out["made"] = {k: judged[-1][k] for k in told if k in judged[-1]}
-    played = [r for r in records if "regret" in r]
-    if played:
-        out["regret"] = {"value": played[-1]["regret"], "bound": played[-1]["regret_bound"]}
-    timed = {r["round"]: r["clock"] for r in records if "clock" in r}
+    return out
+
+
+def _reached(
+    target: float,
+    main: str,
+    records: list[dict[str, Any]],
+    judged: list[dict[str, Any]],
+    timed: dict[int, float],
+) -> dict[str, Any]:
+    """When the target was reached, and at what cost."""
+    section = "global" if "global" in judged[-1]["metrics"] else "local"
+    value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}
+    value = {t: math.nan if v is None else v for t, v in value.items()}
+    sent = {r["round"]: b for r, b in zip(records, _traffic(records), strict=True)}
+    first = rounds_to_target(value, target, higher(main))
+    out = {
+        main: target,
+        "section": section,
+        "round": first,
+        "bytes": bytes_to_target(value, sent, target, higher(main)),
+    }
     if timed:
-        out["clock"] = round(sum(timed.values()), 6)
-    if settings.target is not None:
-        section = "global" if "global" in judged[-1]["metrics"] else "local"
-        value = {r["round"]: r["metrics"][section][main]["mean"] for r in judged}
-        value = {t: math.nan if v is None else v for t, v in value.items()}
-        sent = {r["round"]: b for r, b in zip(records, traffic, strict=True)}
-        out["target"] = {
-            main: settings.target,
-            "section": section,
-            "round": rounds_to_target(value, settings.target, higher(main)),
-            "bytes": bytes_to_target(value, sent, settings.target, higher(main)),
-        }
-        first = out["target"]["round"]
-        if timed:
-            reached = sum(s for t, s in timed.items() if first is not None and t <= first)
-            out["target"]["clock"] = None if first is None else round(reached, 6)
+        spent = sum(s for t, s in timed.items() if first is not None and t <= first)
+        out["clock"] = None if first is None else round(spent, 6)
     return out
 
 

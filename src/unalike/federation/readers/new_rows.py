@@ -13,8 +13,9 @@ from unalike.errors import DataError, warn_once
 from unalike.federation.features import Features
 from unalike.federation.readers.arrays import Layout, features
 from unalike.federation.readers.columns import Column, Reading
+from unalike.federation.readers.encoding import MISSING, expect
 from unalike.federation.readers.extras import require
-from unalike.federation.readers.frames import MISSING, as_polars, expect
+from unalike.federation.readers.frames import as_polars
 from unalike.federation.readers.images import image_files, open_image, stack
 from unalike.federation.readers.npz import load_npz
 from unalike.federation.readers.table_file import table_file
