@@ -45,8 +45,8 @@ class Gone(NamedTuple):
 class Unmeasured:
     """Nobody asks how far clients have gone."""
 
-    def begin(self) -> Any:
-        """What a client keeps of it before its first round."""
+    def begin(self, like: Tensor) -> Any:
+        """What a client keeps of it before its first round, where ``like`` is."""
         return ()
 
     def after(
@@ -69,9 +69,10 @@ class Measured(Unmeasured):
     opt: Sgd
     momentum: bool = True  # whether it goes on where the model does
 
-    def begin(self) -> Gone:
+    def begin(self, like: Tensor) -> Gone:
         """Nowhere yet."""
-        return Gone(torch.zeros(()), torch.zeros(()))
+        zero = torch.zeros((), device=like.device)
+        return Gone(zero, zero)
 
     def after(
         self, gone: Gone, kept: Tensor, stats: dict[str, Tensor], rate: Tensor
