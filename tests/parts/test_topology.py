@@ -204,7 +204,11 @@ def test_nobody_can_change_a_graph_that_is_kept():
         (Torus(), 2, "a torus does not fit 2 clients, .* use topology 'complete'"),
         (Torus(), 7, "a torus does not fit 7 clients, .* use topology 'ring'"),
         (Torus(rows=2), 12, r"topology.rows = 2 does not fit 12 clients.* rows may be 3, 4"),
-        (Given(((0, 9),), "the graph in 'g'"), 5, "in 'g' has a node 9, but clients are numbered 0 to 4"),
+        (
+            Given(((0, 9),), "the graph in 'g'"),
+            5,
+            "in 'g' has a node 9, but clients are numbered 0 to 4",
+        ),
     ],
 )
 def test_impossible_graphs(topology, n, message):

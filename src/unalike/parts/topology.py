@@ -178,9 +178,7 @@ class Ring(Decentralized):
     def graph(self, t: int, n: int) -> Tensor:
         """Itself and those beside it."""
         if n < 3:
-            raise ConfigError(
-                f"a ring needs at least 3 clients, not {n}; use topology 'complete'."
-            )
+            raise ConfigError(f"a ring needs at least 3 clients, not {n}; use topology 'complete'.")
         beside = torch.arange(-self.neighbours, self.neighbours + 1)
         near = beside[: min(n, len(beside))]  # a small ring is soon complete
         return _edges((torch.arange(n)[:, None] + near) % n)
@@ -199,10 +197,12 @@ class Torus(Decentralized):
         if rows not in sizes:
             said = f"topology.rows = {rows}" if self.rows else "a torus"
             other = "ring" if n > 2 else "complete"
-            ways = f"rows may be {', '.join(map(str, sizes))}" if sizes else f"use topology '{other}'"
+            ways = (
+                f"rows may be {', '.join(map(str, sizes))}" if sizes else f"use topology '{other}'"
+            )
             raise ConfigError(
-                f"{said} does not fit {counted(n, 'client')}, which must fill at least 3 rows and 3 "
-                f"columns; {ways}."
+                f"{said} does not fit {counted(n, 'client')}, which must fill at least 3 rows and "
+                f"3 columns; {ways}."
             )
         place = torch.arange(n).reshape(rows, -1)
         around = [place.roll(s, d).flatten() for s in (1, -1) for d in (0, 1)]
