@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unalike.parts.optim import Sgd
+from unalike.tree import Params
 
 
 def reach(tau: Tensor, opt: Sgd, pull: float = 0.0) -> Tensor:
@@ -45,8 +46,8 @@ class Gone(NamedTuple):
 class Unmeasured:
     """Nobody asks how far clients have gone."""
 
-    def begin(self, like: Tensor) -> Any:
-        """What a client keeps of it before its first round, where ``like`` is."""
+    def begin(self, w: Params) -> Any:
+        """What a client keeps of it before its first round, on the device of its model."""
         return ()
 
     def after(
@@ -69,9 +70,9 @@ class Measured(Unmeasured):
     opt: Sgd
     momentum: bool = True  # whether it goes on where the model does
 
-    def begin(self, like: Tensor) -> Gone:
+    def begin(self, w: Params) -> Gone:
         """Nowhere yet."""
-        zero = torch.zeros((), device=like.device)
+        zero = torch.zeros((), device=next(iter(w.values())).device)
         return Gone(zero, zero)
 
     def after(

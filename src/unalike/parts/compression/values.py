@@ -46,7 +46,7 @@ class EightBit:
 
     def write(self, v: Tensor, key: Key) -> Written:
         """Signed bytes."""
-        scale = (v.abs().max() if len(v) else v.new_zeros(())) / LEVELS
+        scale = v.abs().max() / LEVELS
         steps = v / torch.where(scale > 0, scale, torch.ones_like(scale))
         if self.rounding == "nearest":
             whole = steps.round()
@@ -66,8 +66,7 @@ class Sign:
 
     def write(self, v: Tensor, key: Key) -> Written:
         """Packed bits."""
-        mean = v.abs().mean() if len(v) else v.new_zeros(())
-        return Written(bits.pack(v >= 0), mean)
+        return Written(bits.pack(v >= 0), v.abs().mean())
 
     def read(self, sent: Written, n: int) -> Tensor:
         """The mean size, up or down."""
