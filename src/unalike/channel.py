@@ -38,7 +38,7 @@ class Codec(Protocol):
 
 
 class InPlace:
-    """A codec that changes numbers but not their form, and remembers nothing."""
+    """A codec that changes numbers but not their form, and keeps no memory."""
 
     def init(self, up: Tree) -> tuple[()]:
         """Nothing to remember."""

@@ -8,8 +8,8 @@ from unalike.algorithms.table import METHODS
 from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
 from unalike.errors import ConfigError
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import Experiment, experiment
 
 ROUNDS = 3
 CLUSTERS = {"name": "clusters", "servers": 2, "period": 2}

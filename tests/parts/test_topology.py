@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike import tree
-from unalike.engine.ledger import survey_traffic
+from unalike.engine.traffic.ledger import survey_traffic
 from unalike.errors import ConfigError
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating, Star, Torus
-from unalike.run.build import experiment
-from unalike.run.config import parse
-from unalike.run.graph_file import listed_graph, read_graph
+from unalike.run.configuration.config import parse
+from unalike.run.configuration.graph_file import listed_graph, read_graph
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 

@@ -1,7 +1,7 @@
-"""A round before all others, in which clients tell how often they have each class.
+"""A round before all others, in which clients report how many examples of each class they have.
 
-Nobody trains. The server takes the mean by examples, so that a sum of all answers is all it needs,
-and leaves for the stage after how many examples of each class there are among all clients.
+Nobody trains. The server takes the mean by examples, so it needs only a sum of all answers, and
+passes the result to the next stage: how many examples of each class all clients have.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The initial model, which nobody trains yet, the shares of the classes, and of how many."""
+    """The initial model, still untrained, the shares of the classes, and of how many examples."""
 
     x: Params
     shares: Tensor
@@ -52,14 +52,14 @@ COUNTS = _Counts()
 
 @dataclass(frozen=True)
 class Counting(Stateless):
-    """One round in which every client tells the shares of its classes."""
+    """One round in which every client reports the shares of its classes."""
 
     task: Task
     classes: int
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by the initial model."""
+        """All are tested with the initial model."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:

@@ -210,7 +210,7 @@ ATTACKS: dict[str, type[Attack]] = {
 
 
 class AttackedTransport(Through):
-    """A transport some of whose clients send what an attack tells them to."""
+    """A transport some of whose clients send what an attack dictates."""
 
     def __init__(self, inner: Transport, attack: Attack, attackers: Tensor, seed: int) -> None:
         """Forgeries depend on the seed, the round and the client alone."""

@@ -1,4 +1,4 @@
-"""Graphs that are drawn, once or again and again, and graphs that are given edge by edge."""
+"""Graphs that are drawn, once or repeatedly, and graphs that are given edge by edge."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,9 +1,9 @@
 """K servers, a home server for each client, and who hears whom after each round.
 
-Star: K = 1. Semi-decentralized: K edge servers, or one whose role goes round among the clients.
-Decentralized: K = N, each client its own server; its neighbours are those of a graph, which may be
-another one in every round. Graphs that follow a formula are here, those that are drawn or read are
-in ``parts/graphs.py``. Every server first uses its own clients (adapt), then hears its neighbours
+Star: K = 1. Semi-decentralized: K edge servers, or one server whose role rotates among the clients.
+Decentralized: K = N, each client its own server; its neighbours are those of a graph, which may
+change in every round. Graphs that follow a formula are here; those that are drawn or read are in
+``parts/graphs.py``. Every server first uses its own clients (adapt), then hears its neighbours
 (combine); the entries of the combination come from the mixing rule, applied to each neighbourhood,
 or are Metropolis weights.
 """

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.func import vmap
 
 from unalike import channel, rng, tree
-from unalike.engine.timing import Timing
+from unalike.engine.traffic.timing import Timing
 from unalike.parts.compression import bits, golomb
 from unalike.parts.compression.codec import Compressed, Compression
 from unalike.parts.compression.select import RandomMask, TopK
 from unalike.parts.compression.values import EightBit, Sign
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 
 
 class Two(NamedTuple):
