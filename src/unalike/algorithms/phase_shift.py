@@ -74,7 +74,7 @@ class PhaseShift(Nested):
         """The initial model, and nothing to send."""
         down = self.base.broadcast(self.base.server_init(w, key))
         unsent = tree.zeros(self.base.upload_like(down)._replace(delta={}))
-        return Mine(down.x, unsent, self.base.client_init(w, key), self.reach.begin())
+        return Mine(down.x, unsent, self.base.client_init(w, key), self.reach.begin(w))
 
     def broadcast(self, server: Counted) -> Counted:
         """The wrapped method's download and the number of examples behind it."""

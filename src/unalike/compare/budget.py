@@ -113,7 +113,10 @@ class Forecast:
         ids, host = works.ids[works.reply], topology.host(t, self.n)
         gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls
         down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
-        cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
+        lost, answer = loop.timing.in_vain(t, trial.downs)
+        invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
+        up = torch.cat([torch.full_like(ids, trial.up), torch.full_like(lost, answer)])
+        cost = traffic(topology, host, invited, came, down, up, trial.statistics)
         if edges is not None:
             cost += across(
                 topology, loop.said(edges, loop.home[ids]), told_bytes(loop.recipe, blank.stack)

@@ -243,7 +243,8 @@ class AttackedTransport(Through):
         if not lies.any():
             return part
         forge = vmap(self._forge, in_dims=(0, None, 0))
-        forged = forge(tree.row(part.wire, lies), boost, keys[lies])
+        here = tree.leaves(part.wire)[0].device  # positions of entries are drawn where the key is
+        forged = forge(tree.row(part.wire, lies), boost, keys[lies].to(here))
 
         def put(honest: Tensor, lie: Tensor) -> Tensor:
             out = honest.clone()

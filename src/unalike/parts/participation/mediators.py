@@ -74,7 +74,7 @@ class Mediated(Sampled):
         if not survey:
             return np.ones((n, 1))
         counts = survey["label_counts"].double().numpy()
-        return raised(counts, counts.sum(0) / counts.sum(), self.power)
+        return raised(counts, counts.sum(0), self.power)
 
     def mediator(self, role: Tensor) -> Tensor:
         """Which mediator a client with this role belongs to."""
