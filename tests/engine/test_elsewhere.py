@@ -14,11 +14,11 @@ from federations import Named, composed, distance, federation, network_task, pla
 
 from unalike import channel, rng, tree
 from unalike.engine.attacks import AttackedTransport, ModelReplacement, Noise
-from unalike.parts.clock import CUSTOMARY
 from unalike.parts.compression.codec import Compressed
 from unalike.parts.compression.select import RandomMask, TopK
 from unalike.parts.compression.values import EightBit, Sign
 from unalike.parts.optim import Adam, Sgd
+from unalike.parts.participation.clock import CUSTOMARY
 from unalike.parts.topology import Clusters, Exponential, Ring, Rotating
 from unalike.recipe import Stage
 
