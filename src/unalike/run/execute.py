@@ -19,7 +19,7 @@ from unalike.run.folder.origins import refuse_changed_code, refuse_stranger
 from unalike.run.folder.products import kept, moving
 from unalike.run.folder.records import LOGS, Log, alone, by_what, dumps, read_lines
 from unalike.run.interrupts import interrupts
-from unalike.run.rounds import conclusion, rounds
+from unalike.run.rounds import Step, conclusion, rounds
 from unalike.run.saving.checkpoint import Checkpoint
 from unalike.run.saving.lifecycle import (
     begun,
@@ -159,12 +159,7 @@ def _go(
     try:
         with interrupts(observer.stopping) as asked:
             for step in rounds(made, progress, done):
-                logs[0].append(step.record)
-                if step.clients is not None:
-                    logs[1].append(step.clients)
-                spent = {"seconds": step.seconds, "evaluation": step.judging}
-                with (folder / "timing.jsonl").open("a") as f:
-                    f.write(dumps({"round": step.round, **spent}) + "\n")
+                _write_down(step, logs, folder)
                 observer.round(step.record)
                 keeper.see(step)
                 progress, stop, last = step.progress, asked(), step.round == course.rounds
@@ -192,6 +187,16 @@ def _go(
             f"with: unalike resume {folder} --changed-code",
             error.frames,
         ) from error
+
+
+def _write_down(step: Step, logs: list[Log], folder: Path) -> None:
+    """A line of each log for one round."""
+    logs[0].append(step.record)
+    if step.clients is not None:
+        logs[1].append(step.clients)
+    spent = {"seconds": step.seconds, "evaluation": step.judging}
+    with (folder / "timing.jsonl").open("a") as f:
+        f.write(dumps({"round": step.round, **spent}) + "\n")
 
 
 def _nobody(said: bytes) -> None:

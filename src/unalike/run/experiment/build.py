@@ -56,6 +56,7 @@ def federation(config: Config) -> Federation:
     )
 
 
+Rows = tuple[torch.Tensor, torch.Tensor]  # features and labels
 Settle = Callable[[Config, Federation, Task], Config]
 
 
@@ -133,17 +134,12 @@ def assemble(
     )
     last, transport = stages[-1].recipe, _transport(simulation, config, attack, liars, ranks)
     course = Course(stages, transport, config.seed, guard_of(config, stages), simulation.w)
-    metric = made.headline if judging.select == "auto" else judging.select
-    by = metric if judging.line else ""
-    late = config.participation.late
-    own, each = tests(data, on), simulation.each
-    judge = Evaluator(course, own, config.seed, judging.ensemble, by, late, each)
     return Experiment(
         config,
         data,
         simulation,
         course,
-        judge,
+        _evaluator(config, made, course, tests(data, on), simulation),
         choice.why,
         _before(data, draft.builds_on),
         tuple(liars.tolist()),
@@ -174,6 +170,16 @@ def _transport(
     return transport
 
 
+def _evaluator(
+    config: Config, made: Task, course: Course, own: Rows | None, simulation: Simulation
+) -> Evaluator:
+    """Who judges the models of every stage, with the data's ``own`` test set if there is one."""
+    judging, late = config.evaluation, config.participation.late
+    metric = made.headline if judging.select == "auto" else judging.select
+    by = metric if judging.line else ""
+    return Evaluator(course, own, config.seed, judging.ensemble, by, late, simulation.each)
+
+
 def _accountant(stages: Program, course: Course) -> Accountant | None:
     """Of the rounds in which updates are released under a promise of privacy, if there are any."""
     released, promised = releases(stages)
@@ -201,7 +207,7 @@ def _noted(recipe: Recipe, counts: np.ndarray) -> str:
     return note
 
 
-def tests(data: Federation, on: torch.device) -> tuple[torch.Tensor, torch.Tensor] | None:
+def tests(data: Federation, on: torch.device) -> Rows | None:
     """The data's own test set, which a server holds; None if there is none."""
     x, y = data.examples.test_x, data.examples.test_y
     return None if x is None or y is None else (x.to(on), y.to(on))
