@@ -18,6 +18,7 @@ from federations import (
     same,
 )
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from unalike import rng
 from unalike.algorithm import Ctx
@@ -79,6 +80,15 @@ def test_weight_and_bias_of_a_layer_share_a_place_and_layers_do_not() -> None:
     again = method.mixed(rng.key(2), like)
     assert all(0 <= v < 1 for v in (*found.values(), *again.values()))
     assert found["a.weight"] != again["a.weight"]
+
+
+def test_a_layer_whose_weight_is_computed_is_one_layer() -> None:
+    """Weight normalisation keeps a length and a direction a level below the layer's bias."""
+    net = nn.Sequential(weight_norm(nn.Linear(3, 2)), nn.Linear(2, 2))
+    method = SuPerFed(FedAvg(Handmade()), by_layer=True)
+    found = method.mixed(rng.key(1), dict(net.named_parameters()))
+    own, other = ({float(v) for n, v in found.items() if n[0] == i} for i in "01")
+    assert (len(own), len(other), len(own | other)) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])
