@@ -11,7 +11,7 @@ from unalike.federation.skew import measure
 from unalike.metrics.fairness import summarise as spread
 from unalike.run.config import Config, parse
 from unalike.run.folder import dumps
-from unalike.run.sections import EvaluationSettings
+from unalike.run.judging import EvaluationSettings
 from unalike.run.summary import summarise
 
 CLIENTS, BINS = 12, 15

@@ -15,8 +15,8 @@ from unalike.compare.spec import Comparison
 from unalike.errors import RunError, UnalikeError
 from unalike.metrics.catalogue import main_metric
 from unalike.run.folder import read_json, read_lines
+from unalike.run.judging import EvaluationSettings
 from unalike.run.place import data_name
-from unalike.run.sections import EvaluationSettings
 from unalike.run.summary import summarise
 from unalike.run.verify import verify
 
