@@ -10,13 +10,13 @@ from pydantic import Field
 from unalike.errors import ConfigError, unknown
 from unalike.federation.readers.table_file import SUFFIXES
 from unalike.run.explain import check, shown
+from unalike.run.judging import EvaluationSettings
 from unalike.run.overrides import LISTS, override
 from unalike.run.sections import (
     SECTIONS,
     ClockSettings,
     DeploySettings,
     EngineSettings,
-    EvaluationSettings,
     FaultSettings,
     Local,
     ParticipationSettings,
