@@ -41,12 +41,17 @@ class Cut(Method):
                 f"method '{self.name}' needs to know the model's head: give the module an "
                 "attribute head = ('layer.',) or list the private prefixes in method.personal."
             )
+        if not self.personal:
+            return (
+                f"method.personal of '{self.name}' is an empty list, so nothing would stay on the "
+                "client; name layers, or use 'fedavg'."
+            )
         prefixes = network.head if self.personal == "head" else tuple(self.personal)
         unknown = [p for p in prefixes if not any(n.startswith(p) for n in leaves)]
-        if unknown or not prefixes:
+        if unknown:
             return (
-                f"method.personal names '{(unknown or [''])[0]}', but no layer of the model starts "
-                f"with it; layers are {', '.join(leaves[:6])} ..."
+                f"method.personal names '{unknown[0]}', but no layer of the model starts with it; "
+                f"layers are {', '.join(leaves[:6])} ..."
             )
         if all(map(draft.private, network.weights)):
             return (

@@ -103,6 +103,11 @@ class LgFedAvg(Method):
                 "method 'lg_fedavg' splits a model into body and head, and this one is all head; "
                 "choose a model with hidden layers, such as mlp."
             )
+        if all(map(draft.private, network.weights)):
+            return (
+                "method 'lg_fedavg' shares no weights: every layer stays on the client; name other "
+                "layers in method.shared, or use 'local_only'."
+            )
         if self.local != "plain" and (why := self._unfit(draft)):
             return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
         if self.weights == "uniform" and draft.weights is not None:
