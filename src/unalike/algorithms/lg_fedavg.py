@@ -6,7 +6,8 @@ theta_f first and theta_g from the new theta_f; see ``parts/descent.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
 The authors begin with FedAvg on all of it: a stage before this one, whose model it continues with.
 A local loss on the representation, with a network of its own, may be added on the client
-(``parts/representation/local.py``): theta_f descends on both, the network never travels.
+(``parts/representation/local.py``): theta_f descends on both. The network stays with theta_f: it
+travels only in a stage before this one, where everything does.
 """
 
 from dataclasses import replace
