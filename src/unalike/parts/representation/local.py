@@ -7,7 +7,7 @@ adversarial      L_r(r, sg h) - strength L_r(sg r, h)         r tells protected 
 
 L_r is the cross-entropy of the attributes and sg lets no gradient through: the adversary r descends
 on its own loss, the representation ascends on it. Each is added to the loss of the task, so that
-the private part gets the gradients of both; the auxiliary network stays where that stays.
+the private part gets the gradients of both; the auxiliary network stays with the private part.
 """
 
 from dataclasses import dataclass, replace
