@@ -81,6 +81,18 @@ def first_layer(network: Network, prefixes: tuple[str, ...]) -> str:
     return layer_of(next(n for n in network.weights if n.startswith(prefixes)))
 
 
+def unknown(network: Network, prefixes: Iterable[str], setting: str) -> str:
+    """Which of the prefixes in a setting no layer has, as a sentence; empty if all are known."""
+    leaves = (*network.weights, *network.buffers)
+    strange = next((p for p in prefixes if not any(n.startswith(p) for n in leaves)), None)
+    if strange is None:
+        return ""
+    return (
+        f"{setting} names '{strange}', but no layer of the model starts with it; layers are "
+        f"{', '.join(leaves[:6])} ..."
+    )
+
+
 def comes_last(network: Network, prefixes: tuple[str, ...]) -> bool:
     """Whether every leaf of these prefixes comes after all others."""
     last = [n.startswith(prefixes) for n in network.weights]
