@@ -36,7 +36,8 @@ test: check
 # Parts, tasks, the engine's own pieces and some oracles: what a change most often breaks.
 QUICK := tests/parts tests/metrics tests/tasks tests/test_tree.py tests/test_rng.py tests/test_batches.py \
 	tests/test_folds.py tests/test_layers.py tests/algorithms/test_scalar_oracles.py \
-	tests/algorithms/test_scaffold.py $(addprefix tests/engine/test_,states.py combine.py guard.py ledger.py)
+	tests/algorithms/test_scaffold.py $(addprefix tests/engine/,client/test_states.py graph/test_combine.py \
+	server/test_guard.py traffic/test_ledger.py)
 test-quick: $(OK)
 	$(BIN)/python -m pytest -n 2 $(QUICK) $(ARGS)
 

@@ -23,7 +23,7 @@ from unalike.advise.entrants import BASELINE, PERSONAL, SHARED, Entrant
 from unalike.advise.plan import EARLY, RUNGS
 from unalike.advise.tournament import Outcome, Result, better_half
 from unalike.compare.statistics.reuse import resplit
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 
 METHODS = (*SHARED, *PERSONAL)
 ROWS, SLIPS, SEEDS, ROUNDS = 600, 0.02, (5, 10, 20), 8

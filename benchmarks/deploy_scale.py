@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import torch
 
 from unalike import rng, tree
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
+from unalike.engine.server.guard import Guard
 from unalike.engine.transport import Clients
-from unalike.run.build import program, task
-from unalike.run.config import parse
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.shape import Shape
 
 RATE = 240e6  # bytes a second, down and up, that one coordinator gets through
 ROUNDS = 20

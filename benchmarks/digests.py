@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from unalike.files import write
-from unalike.run.manifest import digest as digest_of_file
-from unalike.run.proof import digest, pack, unpack
+from unalike.run.folder.manifest import digest as digest_of_file
+from unalike.run.folder.proof import digest, pack, unpack
 
 TENSORS = 20
 

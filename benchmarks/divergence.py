@@ -15,8 +15,8 @@ from pathlib import Path
 from evidence_jobs import federation
 from evidence_lines import digits
 
-from unalike.run.build import Experiment, assemble, task
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import Experiment, assemble, task
 from unalike.run.rounds import Step, rounds
 
 CLIENTS, EPOCHS, BATCH = 20, 16, 16

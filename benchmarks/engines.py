@@ -33,10 +33,10 @@ from torch.nn.functional import cross_entropy
 from unalike import rng
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.table import METHODS
-from unalike.engine import combine as combining
-from unalike.engine.guard import Guard
+from unalike.engine.graph import combine as combining
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
@@ -44,7 +44,7 @@ from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
 from unalike.parts.topology import Ring, Star, Topology
-from unalike.run.device import prepare
+from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS
 
 LR = 0.05

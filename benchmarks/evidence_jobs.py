@@ -88,8 +88,8 @@ def place(data: str) -> str:
 @lru_cache(maxsize=3)
 def examples(data: str, folder: str) -> Any:
     """A dataset; where its reader's packages are missing, as another machine has stored it."""
-    from unalike.run.build import chosen
-    from unalike.run.config import Named
+    from unalike.run.configuration.config import Named
+    from unalike.run.experiment.build import chosen
 
     raw, stored = json.loads(data), Path(folder) / place(data)
     if folder and stored.is_file():
@@ -110,9 +110,9 @@ def store(files: list[str], names: list[str], folder: Path) -> None:
 
 
 def federation(config: Any, folder: str) -> Any:
-    """As ``unalike.run.build`` makes it, around a dataset that is read once."""
+    """As ``unalike.run.experiment.build`` makes it, around a dataset that is read once."""
     from unalike.federation.build import federate
-    from unalike.run.build import chosen
+    from unalike.run.experiment.build import chosen
 
     return federate(
         examples(json.dumps(config.resolved()["data"], sort_keys=True), folder),
@@ -133,7 +133,7 @@ def run(configs: list[Any], states: list[str], folder: str, watch: Watch) -> lis
     """
 
     def make(config: Any) -> Any:
-        from unalike.run.build import assemble, task
+        from unalike.run.experiment.build import assemble, task
 
         dealt = federation(config, folder)
         return assemble(config, dealt, task(config, dealt.examples))
@@ -146,7 +146,7 @@ def beside(
     makes: list[Callable[[], Any]], play: Callable[[Any, int], dict[str, Any]], watch: Watch
 ) -> list[dict[str, Any]]:
     """Experiments that are made and played; of several, the clients train in the same calls."""
-    from unalike.run.abreast import abreast
+    from unalike.run.side_by_side import side_by_side
 
     found, ready, number = dict[int, dict[str, Any]](), list[Any](), dict[int, int]()
     for i, make in enumerate(makes):
@@ -166,7 +166,7 @@ def beside(
     if len(ready) == 1:
         one(ready[0])
     else:
-        abreast(ready, one)
+        side_by_side(ready, one)
     return [found[i] for i in range(len(makes))]
 
 
@@ -228,7 +228,7 @@ def vaes(job: dict[str, Any], device: str, watch: Watch) -> list[dict[str, Any]]
     """
     import vae_niid2
 
-    from unalike.run.build import assemble, task
+    from unalike.run.experiment.build import assemble, task
 
     chosen = vae_niid2.options().parse_args([])
     values = {n: job[n] for n in ("data", "partition", "init")}

@@ -1,6 +1,6 @@
 """A run behind docs/results while it is under way: in memory, or in a folder where it goes on.
 
-The folder holds what a run folder holds while it is not finished (``unalike.run.checkpoint``):
+What a run folder holds while it is not finished (``run/folder/checkpoint.py``) is held here, too:
 
 config.json    the settings; a folder that was begun with others is refused
 rounds.jsonl   one line a round, as long as the checkpoint says
@@ -22,11 +22,11 @@ from safetensors import SafetensorError, safe_open
 from unalike.engine.course import Progress
 from unalike.errors import RunError
 from unalike.files import new_folder, write
-from unalike.run.build import Experiment
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.folder import Log, alone, dumps, plain, read_lines
-from unalike.run.manifest import Manifest
-from unalike.run.origins import code_digests, data_digest
+from unalike.run.experiment.build import Experiment
+from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.origins import code_digests, data_digest
+from unalike.run.folder.records import Log, alone, dumps, plain, read_lines
 from unalike.run.rounds import Step
 
 LOGS = ("rounds.jsonl", "timing.jsonl")

@@ -15,8 +15,8 @@ import time
 from itertools import product
 from pathlib import Path
 
-from unalike.run.build import assemble, federation, task
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import assemble, federation, task
 from unalike.run.rounds import rounds
 
 METHODS = {

@@ -21,15 +21,15 @@ from torch import nn
 from unalike import rng
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.table import METHODS
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
-from unalike.run.device import prepare
+from unalike.run.experiment.device import prepare
 from unalike.tasks import TASKS
 
 

@@ -16,7 +16,7 @@ import time
 import torch
 from gpu_rounds import WORK, Rounds
 
-from unalike.engine.judging import outputs
+from unalike.engine.evaluation.judging import outputs
 from unalike.federation.datasets import DATASETS
 
 

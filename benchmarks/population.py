@@ -19,10 +19,10 @@ from unalike import rng
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import compose
 from unalike.algorithms.table import METHODS
-from unalike.engine.guard import Guard
+from unalike.engine.client.states import InMemory, OnDisk
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
-from unalike.engine.states import InMemory, OnDisk
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS
 from unalike.network import Network

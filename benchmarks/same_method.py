@@ -33,8 +33,8 @@ RULES = {"these rows": Reuse(), "fresh rows": resplit(*SPLIT)}
 
 def accuracy(partition: dict[str, object], seed: int) -> float:
     """Mean accuracy on clients' own test rows after a short run."""
-    from unalike.run.build import experiment  # judging needs neither
-    from unalike.run.config import parse
+    from unalike.run.configuration.config import parse
+    from unalike.run.experiment.build import experiment  # judging needs neither
 
     made = experiment(
         parse(

@@ -34,8 +34,8 @@ COLUMNS = {**{name: [i] for i, name in enumerate(CONDITIONS)}, "both": [0, 1]}
 
 def curve(partition: dict[str, object], seed: int) -> list[float]:
     """Mean accuracy on clients' own test rows after every round."""
-    from unalike.run.build import experiment  # judging needs neither
-    from unalike.run.config import parse
+    from unalike.run.configuration.config import parse
+    from unalike.run.experiment.build import experiment  # judging needs neither
 
     made = experiment(
         parse(

@@ -25,11 +25,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.parts.schedule import Plan, Schedule
 from unalike.recipe import Stage
-from unalike.run.build import Experiment, assemble, federation, task, tests
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import Experiment, assemble, federation, task, tests
 from unalike.run.rounds import Step, rounds
 
 

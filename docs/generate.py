@@ -12,7 +12,20 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from writer import alarms, earlier, fair, fedep, fedevg, lg, rate, results, skew, speed, superfed
+from writer import (
+    alarms,
+    claims,
+    earlier,
+    fair,
+    fedep,
+    fedevg,
+    lg,
+    rate,
+    results,
+    skew,
+    speed,
+    superfed,
+)
 from writer.commands import cli_page, config_page
 from writer.methods import (
     combinations,
@@ -50,6 +63,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "slots": slots_table,
     "settings of a comparison": lambda: settings_table(CompareSettings),
     "settings of a search": lambda: settings_table(TuneSettings),
+    "table verdicts": claims.verdicts,
     "table vae": results.vae,
     "table vae glorot": results.vae_glorot,
     "table vae variance": results.vae_variance,

@@ -22,7 +22,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.remote import Remote
 from unalike.deploy.site import Site
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.engine.transport import Replies, Through, Transport
 from unalike.federation.build import federate
 from unalike.federation.data import Examples, Federation
@@ -30,8 +30,8 @@ from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers.arrays import from_arrays
 from unalike.parts.schedule import Plan
-from unalike.run.build import assemble, guard_of, program, task
-from unalike.run.config import Config, parse, read_config
+from unalike.run.configuration.config import Config, parse, read_config
+from unalike.run.experiment.build import assemble, guard_of, program, task
 from unalike.tree import Tree
 
 NAMES = ("east", "middle", "north", "south", "west")

@@ -17,9 +17,9 @@ from unalike.batches import Batch
 from unalike.cohort import Cohort
 from unalike.engine.course import Course
 from unalike.engine.faults import Faults, FaultyTransport
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
-from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Engine, Simulation
 from unalike.engine.transport import Transport
 from unalike.federation.data import Examples, Rows
 from unalike.models import MODELS

@@ -12,8 +12,8 @@ from unalike.algorithms.generated import Generated
 from unalike.errors import ConfigError
 from unalike.network import Network
 from unalike.parts.topology import Ring
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 from unalike.tasks import Binary, MultiClass
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 
 SMALL: dict[str, Any] = {

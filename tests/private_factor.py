@@ -5,9 +5,9 @@ from dataclasses import replace
 from federations import Product, at, keep, kept_by, scalars
 
 from unalike.algorithms.fedavg import FedAvg
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Engine, Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Engine, Simulation
 from unalike.parts.optim import Sgd
 from unalike.parts.private import Private
 from unalike.recipe import Recipe

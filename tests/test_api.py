@@ -16,9 +16,9 @@ import unalike
 from unalike.data_file import data_table
 from unalike.extend import Weighed, WeightRule, setting
 from unalike.federation.data import TEST
-from unalike.run.build import federation
-from unalike.run.config import parse
-from unalike.run.folder import read_json, read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import federation
+from unalike.run.folder.records import read_json, read_lines
 
 
 def test_ten_lines():

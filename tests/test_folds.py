@@ -18,7 +18,7 @@ from torch.func import vmap
 from unalike import rng
 from unalike.batches import Batch, Batches
 from unalike.draws import Draw, Extent, alone, draw
-from unalike.engine.graphs import Graphs
+from unalike.engine.compiled.cuda_graphs import Graphs
 from unalike.gradient import counted, gradient
 
 How = Literal["alone", "together", "in place"]

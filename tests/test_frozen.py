@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 import unalike
 from unalike.network import Network
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 
 MODEL = """
 import torch

@@ -10,13 +10,13 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.algorithms.table import METHODS
-from unalike.engine import fusing
+from unalike.engine.compiled import fusing
 from unalike.engine.loop import Loop, State
-from unalike.engine.simulate import Engine
-from unalike.run import choice
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import Config, parse
+from unalike.engine.simulation.simulate import Engine
+from unalike.run.configuration.config import Config, parse
+from unalike.run.engines import choice
 from unalike.run.execute import resume, start
+from unalike.run.experiment.build import Experiment, experiment
 from unalike.tree import Params
 
 pytestmark = [

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import unalike
-from unalike.run.folder import read_json
+from unalike.run.folder.records import read_json
 
 
 class TestInOneLine:
@@ -107,7 +107,7 @@ class TestInOneLine:
         data = unalike.federate("digits", "iid")
         with pytest.raises(unalike.ConfigError, match="'label' is set by the federation"):
             unalike.train(data, "logistic", label="x")
-        with pytest.raises(unalike.ConfigError, match="'data' is set by"):
+        with pytest.raises(unalike.ConfigError, match="'data' comes from"):
             unalike.train("digits", "logistic", data="digits")
 
     def test_a_report_of_results_in_memory(self, tmp_path: Path):

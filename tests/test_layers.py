@@ -80,6 +80,17 @@ def test_no_packages_import_each_other() -> None:
     assert nx.is_directed_acyclic_graph(packages)
 
 
+def test_no_folders_of_the_engine_import_each_other() -> None:
+    """A module at the top of the engine counts as a folder of its own."""
+    engine = [(a, b) for a, b in GRAPH.edges if a.startswith("engine.") and b.startswith("engine.")]
+    folders = nx.DiGraph(
+        (a.split(".")[1], b.split(".")[1]) for a, b in engine if a.split(".")[1] != b.split(".")[1]
+    )
+    assert {"simulation", "compiled", "evaluation", "server"} <= set(folders)
+    assert list(nx.simple_cycles(folders, 6)) == []
+    assert nx.is_directed_acyclic_graph(folders)
+
+
 @pytest.mark.parametrize("layer", ["run", "engine", "compare", "cli", "report", "tune", "advise"])
 def test_above_the_methods_nobody_knows_one_by_name(layer: str) -> None:
     """They are found in the table; what a method needs of a run, it says by the draft."""

@@ -26,7 +26,7 @@ from federations import (
 
 from unalike import rng, tree
 from unalike.algorithms.table import METHODS
-from unalike.engine.simulate import Engine
+from unalike.engine.simulation.simulate import Engine
 from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Adam, Sgd

@@ -20,9 +20,9 @@ from unalike import tree
 from unalike.algorithms.table import METHODS
 from unalike.federation.data import TRAIN, Federation
 from unalike.recipe import Program
-from unalike.run.build import program, task
-from unalike.run.config import parse
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.shape import Shape
 from unalike.tree import Params
 
 FEATURES = (1, 4, 4)

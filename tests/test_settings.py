@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from unalike.run.config import tables
-from unalike.run.sections import SECTIONS
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.sections import SECTIONS
 from unalike.settings import Settings, allowed, describe, look_up, setting, sources, summary
 
 

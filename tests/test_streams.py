@@ -48,7 +48,7 @@ def history(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """(cohorts, rows of all minibatches in order) of a run, client by client."""
     parts = {**HALF, **options.pop("parts", {})}
-    monkeypatch.setattr("unalike.engine.node.Batches", Diary)
+    monkeypatch.setattr("unalike.engine.client.round.Batches", Diary)
     Diary.pages = []
     played = play(composed(task, data, *methods, **parts), data, 2, engine="sequential", **options)
     assert Diary.pages, "nobody kept the diary"

@@ -12,9 +12,9 @@ import pytest
 from real_data import FOLDER, needs_data
 
 from unalike.algorithms.table import METHODS
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 
 pytestmark = [
     pytest.mark.slow,

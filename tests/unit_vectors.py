@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from unalike.federation.data import Examples, Federation
-from unalike.run.build import Experiment, assemble
-from unalike.run.config import parse
-from unalike.run.fit import fit
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, assemble
+from unalike.run.experiment.fit import fit
 
 EYE = torch.eye(3)
 SWAP = EYE[[1, 0, 2]]  # takes class 0 for class 1 and the other way round

@@ -9,9 +9,9 @@ from unalike.compare import folder as comparison
 from unalike.compare.spec import loads
 from unalike.federation.skew import measure
 from unalike.metrics.fairness import summarise as spread
-from unalike.run.config import Config, parse
-from unalike.run.folder import dumps
-from unalike.run.judging import EvaluationSettings
+from unalike.run.configuration.config import Config, parse
+from unalike.run.configuration.evaluation import EvaluationSettings
+from unalike.run.folder.records import dumps
 from unalike.run.summary import summarise
 
 CLIENTS, BINS = 12, 15

@@ -7,8 +7,8 @@ from workload import chosen, data, first, take_turns
 from unalike.federation.build import federate
 from unalike.federation.data import Examples
 from unalike.federation.partition.natural import Natural
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
 
 MODEL = {
     "dense": {"name": "mcmahan_2nn"},

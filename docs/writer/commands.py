@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from unalike.run.config import DEFAULTS, Config, Named, tables
+from unalike.run.configuration.config import DEFAULTS, Config, Named, tables
 from unalike.settings import Settings, summary
 from writer.settings import entry, kind, settings_table, span, toml
 

@@ -13,8 +13,8 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation
-from unalike.run.config import tables
-from unalike.run.topologies import TopologySettings
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.topologies import TopologySettings
 from unalike.settings import summary
 from unalike.tasks import MultiClass
 from writer.settings import settings_table

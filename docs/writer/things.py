@@ -4,7 +4,7 @@ from typing import cast
 
 from unalike.models.base import Model
 from unalike.models.pretrained import PRETRAINED
-from unalike.run.config import tables
+from unalike.run.configuration.config import tables
 from unalike.settings import Settings
 from writer.settings import entry, head_of_file
 

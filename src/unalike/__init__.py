@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unalike.federation.skew import measure
     from unalike.predict.trained import Trained, load
     from unalike.result import Result
-    from unalike.run.config import parse, read_config
+    from unalike.run.configuration.config import parse, read_config
     from unalike.track.running import resume, start
 
 __all__ = [
@@ -57,7 +57,7 @@ _HOMES = {
     "unalike.federation.skew": ("measure",),
     "unalike.predict.trained": ("Trained", "load"),
     "unalike.result": ("Result",),
-    "unalike.run.config": ("parse", "read_config"),
+    "unalike.run.configuration.config": ("parse", "read_config"),
     "unalike.track.running": ("resume", "start"),
 }
 _PACKAGES = ("compare", "report")  # which can be called

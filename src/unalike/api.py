@@ -15,17 +15,17 @@ from unalike.federation.readers.anything import examples_of
 from unalike.notebook import Bar
 from unalike.report.outcome import scores
 from unalike.result import Result
-from unalike.run.build import assemble, module, task
-from unalike.run.config import Config, Named, parse
-from unalike.run.device import give_back
-from unalike.run.explain import check
-from unalike.run.fit import fit
-from unalike.run.folder import plain
-from unalike.run.keep import Keeper, models
-from unalike.run.measuring import settled
+from unalike.run.configuration.config import Config, Named, parse
+from unalike.run.configuration.explain import check
+from unalike.run.configuration.sections import Split
+from unalike.run.engines.measuring import settled
+from unalike.run.experiment.build import assemble, module, task
+from unalike.run.experiment.device import give_back
+from unalike.run.experiment.fit import fit
+from unalike.run.folder.artefacts import Keeper, models
+from unalike.run.folder.records import plain
 from unalike.run.rounds import conclusion
 from unalike.run.rounds import rounds as rounds_of
-from unalike.run.sections import Split
 from unalike.tasks import Task
 
 SETTLED = {  # settings of a file that do not belong to ``train``, and why
@@ -131,7 +131,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         raise ConfigError(f"'track' {SETTLED['track']}; leave it out.")
     reading = settings.pop("data", {})
     if not isinstance(reading, Mapping):
-        raise ConfigError("'data' is set by what is trained; it may only say how that is read.")
+        raise ConfigError("'data' comes from what you train on; it may only say how that is read.")
     given = {k: settings.pop(k) for k in ("label", "client", "task") if k in settings}
     shares = check(Split, settings.pop("split", {}), "split")
     if isinstance(data, str):

@@ -21,7 +21,7 @@ from unalike.errors import ConfigError, DataError
 from unalike.notebook import Bar
 from unalike.report.html import page
 from unalike.result import Result
-from unalike.run.toml import as_toml
+from unalike.run.configuration.toml import as_toml
 from unalike.tables.html import html
 from unalike.tables.model import Table, new_notes
 from unalike.tables.terminal import plain_text

@@ -5,7 +5,7 @@ trains     three rounds on a small federation end with finite numbers
 repeats    the same seed gives the same bytes, and no global generator is drawn from
 engines    one client after the other gives what many in one call give
 shapes     uploads have the structure, shapes and types that ``upload_like`` announces
-resumes    a run that was stopped after its second round ends as one that was not
+resumes    a run that was stopped after its second round ends like one that was not
 few        it works if only some of the clients take part
 """
 
@@ -20,10 +20,10 @@ import torch
 from unalike import own_code, tree
 from unalike.algorithms.method import Method
 from unalike.errors import ConfigError, UnalikeError
-from unalike.run.build import experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Silent, resume, start
-from unalike.run.folder import read_json
+from unalike.run.experiment.build import experiment
+from unalike.run.folder.records import read_json
 
 TOLERANCE = 1e-4  # between the losses of two engines, relative
 FILES = ("rounds.jsonl", "clients.jsonl", "summary.json")
@@ -178,5 +178,5 @@ def _reason(test: Callable[[], str]) -> str:
         return test()
     except UnalikeError as error:
         return str(error).rstrip(".")
-    except Exception as error:  # the method is the user's, and so is whatever it raises
+    except Exception as error:  # the method is the user's, and so are its exceptions
         return own_code.reason(error)

@@ -1,4 +1,4 @@
-"""Data in memory as a file, for runs in processes of their own."""
+"""Data in memory written to a file, for runs in separate processes."""
 
 import io
 from collections.abc import Mapping

@@ -12,8 +12,8 @@ from unalike.federation.partition.base import Partitioner
 from unalike.federation.readers.anything import examples_of
 from unalike.federation.readers.columns import Learn
 from unalike.federation.shift.base import Shift
-from unalike.run.config import tables
-from unalike.run.explain import check
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.explain import check
 from unalike.settings import look_up
 
 Table = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also after a power cut."""
+"""Files that exist completely or not at all, even after a power cut."""
 
 import errno
 import os

@@ -1,9 +1,9 @@
-"""The numbers of ``rng`` for weights: bit for bit the same, on a CPU in less than half of the time.
+"""The numbers of ``rng`` for weights: the same to the bit, in less than half of the time on a CPU.
 
-``rng`` is made of tensor operations, so that whatever maps, traces or compiles a step sees through
-it. Nobody has to see through the weights that a model begins with. Here they are two operators,
-which need not, and go over numbers that stay in a cache: NumPy shifts integers without a sign,
-and the counters that are folded into a key are the same for all keys.
+``rng`` consists of tensor operations, so that vmap, tracers and compilers can see inside it. The
+initial weights of a model do not need that. Here they are two opaque operators that work on numbers
+that stay in a cache: NumPy shifts unsigned integers, and the counters that are folded into a key
+are the same for all keys.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Gradients of pure functions, by the cheapest means that the surroundings allow."""
+"""Gradients of pure functions, by the cheapest way that the context allows."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Tensors inside vmap as what they are outside: with the client axis that vmap hides."""
+"""Tensors inside vmap as they are outside: with the client axis that vmap hides."""
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""A recipe: everything that decides the numbers but the data, the same in every place it runs.
+"""A recipe: everything except the data that decides the numbers, the same wherever it runs.
 
 It is built from a configuration and the shapes of the data, so that a server and each of its
-clients can build it for themselves, and it holds no tensor of anybody's data.
+clients can build it themselves, and it contains no tensor of anybody's data.
 """
 
 import math

@@ -20,11 +20,11 @@ from unalike.predict.trained import Trained, trained
 from unalike.predict.weights import Which, of_models
 from unalike.report import outcome
 from unalike.report.plots import client_strip, learning_curves
-from unalike.run.build import Experiment
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, dumps
-from unalike.run.keep import Models, described, model_files, partition_record, row_file
-from unalike.run.place import numbered
+from unalike.run.experiment.build import Experiment
+from unalike.run.folder.artefacts import Models, described, model_files, partition_record, row_file
+from unalike.run.folder.environment import environment
+from unalike.run.folder.location import numbered
+from unalike.run.folder.records import LOGS, dumps
 from unalike.tables.cells import words
 from unalike.tables.html import html
 from unalike.tables.model import Table

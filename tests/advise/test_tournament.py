@@ -14,10 +14,10 @@ from unalike.advise.pages import notes
 from unalike.advise.tournament import Outcome, Result, better_half, play
 from unalike.cli.advising import configuration
 from unalike.errors import ConfigError, DataError, RunError
-from unalike.run.build import federation
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.configuration.sections import RunSettings
 from unalike.run.execute import start
-from unalike.run.sections import RunSettings
+from unalike.run.experiment.build import federation
 
 SMALL = """
 rounds = 4

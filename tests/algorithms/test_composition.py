@@ -147,13 +147,13 @@ def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:
 
 
 REASONS = {
-    ("scaffold", "fedprox"): "a pull would change that way",
+    ("scaffold", "fedprox"): "a pull would change that path",
     ("feddyn", "fedadam"): "step of FedAvg's server",
     ("scaffold", "afl"): "change from round to round",
     ("scaffold", "median"): "mean of the clients' own",
     ("scaffold", "local_dp"): "mean of the clients' own",
     ("superfed_mm", "lg_fedavg"): "clients train whole models",
-    ("superfed_mm", "fedprox"): "such a pull already",
+    ("superfed_mm", "fedprox"): "already has such a pull",
     ("fedproto", "fedprox"): "no model to stay near",
     ("per_fedavg", "fedprox"): "do not descend on the loss",
     ("fednova", "scaffold"): "knows how far FedAvg's local steps go",

@@ -27,9 +27,9 @@ from unalike.algorithms.median import Median
 from unalike.algorithms.norm_clip import NormClip
 from unalike.algorithms.trimmed_mean import TrimmedMean
 from unalike.engine.attacks import Attack, AttackedTransport, LabelFlip, ModelReplacement, SignFlip
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.build import federate
 from unalike.federation.data import TEST, TRAIN

@@ -11,8 +11,8 @@ from unalike import rng
 from unalike.algorithms.dp import CentralDp
 from unalike.algorithms.table import METHODS
 from unalike.engine.attacks import AttackedTransport, SignFlip
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
+from unalike.engine.server.guard import Guard
 from unalike.errors import ConfigError
 from unalike.parts.clip import length
 from unalike.parts.mixing.examples import Uniform

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from real_data import FOLDER, needs_data
 
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 
 pytestmark = pytest.mark.slow
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -137,7 +137,7 @@ def test_who_is_absent_keeps_his_penalty() -> None:
         ("phase_shift", "in the round it happens"),
         ("fedadam", "no step of FedAvg's server"),
         ("scaffold", "both set the algorithm"),
-        ("fedprox", "such a pull already"),
+        ("fedprox", "already has such a pull"),
     ],
 )
 def test_what_is_refused(other: str, why: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unalike import rng, tree
 from unalike.algorithms.fedevg import FedEvg
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.models import MODELS
@@ -23,8 +23,8 @@ from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Plan
 from unalike.parts.synthetic import Synthetic
 from unalike.recipe import Recipe
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.tasks import Binary, MultiClass
 
 

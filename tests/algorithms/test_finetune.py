@@ -26,7 +26,7 @@ from unalike.errors import ConfigError
 from unalike.parts.optim import Sgd
 from unalike.parts.private import EVERYTHING
 from unalike.recipe import Decay
-from unalike.run.build import releases
+from unalike.run.experiment.build import releases
 
 
 def tuned(*methods: Named, network: str = "dense", rounds: int = 4, **parts: Any) -> Played:

@@ -23,10 +23,10 @@ from torch.nn.functional import cross_entropy
 
 from unalike import rng, tree
 from unalike.algorithms.draft import Draft
+from unalike.engine.client.states import OnDisk
 from unalike.engine.course import Course
-from unalike.engine.distributed import Distributed
-from unalike.engine.simulate import Simulation
-from unalike.engine.states import OnDisk
+from unalike.engine.simulation.distributed import Distributed
+from unalike.engine.simulation.simulate import Simulation
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.private import Private

@@ -6,7 +6,7 @@ import torch
 from federations import Quadratic, at, composed, distance, network_task, play, sampled, scalars
 
 from unalike import tree
-from unalike.engine.neighbours import metropolis
+from unalike.engine.graph.neighbours import metropolis
 from unalike.errors import ConfigError
 from unalike.parts.graphs import Random
 from unalike.parts.optim import Sgd

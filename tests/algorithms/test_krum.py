@@ -7,7 +7,7 @@ from filtering import used
 
 from unalike.algorithms.krum import Krum, scores
 from unalike.engine.faults import Faults
-from unalike.engine.guard import Guard
+from unalike.engine.server.guard import Guard
 from unalike.errors import RunError
 from unalike.tree import gram
 

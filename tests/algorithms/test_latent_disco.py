@@ -32,7 +32,7 @@ from unalike.parts.mixing.latents import LatentDistance, Latents, architecture, 
 from unalike.parts.optim import Adam
 from unalike.parts.topology import Clusters, Complete, Ring, Rotating
 from unalike.parts.wasserstein import w1
-from unalike.run.earlier import read_model
+from unalike.run.experiment.earlier_runs import read_model
 
 A, B, C = [-1.5, -0.5, 0, 0.5, 1.5], [0.5, 1, 1.5, 2, 2.5], [-0.2, -0.1, 0, 0.1, 0.2]
 THREE = [(A, B), (C, A), ([x + 1 for x in A], B)]

@@ -12,8 +12,8 @@ from unalike.models import MODELS
 from unalike.network import Network
 from unalike.parts.mixing.examples import Uniform
 from unalike.recipe import Recipe
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.tasks import MultiClass
 
 

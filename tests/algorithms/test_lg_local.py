@@ -20,9 +20,9 @@ from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.representation.cut import comes_last, tapped
 from unalike.parts.representation.local import represented
-from unalike.run.build import experiment
-from unalike.run.config import parse
-from unalike.run.protected import Blinkers
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.protected import Blinkers
 from unalike.run.rounds import rounds
 from unalike.tasks import Autoencoding, MultiClass, NetworkTask
 

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 import unalike
 from unalike import rng
-from unalike.engine.probe import Probe
+from unalike.engine.evaluation.probe import Probe
 from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Examples
 from unalike.federation.readers.frames import from_frame
 from unalike.network import Network
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.protected import Blinkers
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.protected import Blinkers
 from unalike.run.rounds import rounds
 from unalike.tasks import MultiClass
 

@@ -20,7 +20,7 @@ from torch.func import functional_call
 
 from unalike import rng
 from unalike.algorithms.fedavg import FedAvg
-from unalike.engine.simulate import Engine
+from unalike.engine.simulation.simulate import Engine
 from unalike.parts.optim import Adam, Optimizer, Sgd
 from unalike.parts.private import EVERYTHING, SHARED, Private
 from unalike.parts.schedule import Sampled

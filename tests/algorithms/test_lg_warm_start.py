@@ -33,7 +33,7 @@ from unalike.parts.private import SHARED
 from unalike.parts.schedule import Participation
 from unalike.parts.topology import Ring, Rotating
 from unalike.recipe import Recipe, Stage
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import Silent, resume, start
 from unalike.tasks import Task
 

@@ -24,17 +24,17 @@ from unalike import rng, tree
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.phase_shift import PhaseShift, PhaseShiftMethod
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.ledger import STATISTIC, traffic
+from unalike.engine.evaluation.server import Evaluation
 from unalike.engine.loop import State
+from unalike.engine.traffic.ledger import STATISTIC, traffic
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
 from unalike.parts.optim import Sgd
 from unalike.parts.schedule import Participation, Phased
 from unalike.parts.topology import Star
 from unalike.recipe import Recipe
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, experiment
 
 MINIMA = [0.0, 4.0, 8.0, 12.0]
 

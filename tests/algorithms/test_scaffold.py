@@ -210,7 +210,7 @@ def test_servers_whose_step_is_not_to_be_replaced() -> None:
     task, data = network_task("dense")
     with pytest.raises(ConfigError, match="leave server_lr out and set lr there"):
         composed(task, data, ("scaffold", {"server_lr": 0.5}), "fedadam")
-    with pytest.raises(ConfigError, match="gradient tracking, whose plain mean"):
+    with pytest.raises(ConfigError, match="gradient tracking, and another step"):
         composed(task, data, "scaffold", "fedadam", topology="ring")
 
 

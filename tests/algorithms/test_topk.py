@@ -24,9 +24,9 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.batches import Batch
 from unalike.engine.attacks import AttackedTransport, Noise, SignFlip
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
-from unalike.engine.simulate import Simulation
+from unalike.engine.server.guard import Guard
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.optim import Sgd

@@ -28,7 +28,7 @@ CAUSES = {
     "odd bytes": "labels that are no UTF-8, and long doubles, were tracebacks",
     "wrong column": "a dropped label was ignored; label and client could be one column",
     "half begun": "a kill between the first two files left one out for ever",
-    "file order": "equal checkpoints were not equal bytes (run/test_proof.py)",
+    "file order": "equal checkpoints were not equal bytes (run/folder/test_proof.py)",
     "odd requests": "malformed requests to watch had no answer (breaking/test_watch.py)",
     "global draws": "a forward pass that draws from a global generator made runs differ",
     "unbounded dependencies": "dependencies had no upper bound (test_dependencies.py)",

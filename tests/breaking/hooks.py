@@ -10,7 +10,7 @@ from typing import Any
 
 def die_after(last: int) -> None:
     """Killed as soon as a round is written down."""
-    from unalike.run.folder import Log
+    from unalike.run.folder.records import Log
 
     append = Log.append
 

@@ -10,9 +10,9 @@ from breaking.property import COUNTS, attempt
 from interrupted import STATEFUL, raw, whole
 
 from unalike.engine.loop import Loop
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import resume, start
-from unalike.run.verify import verify
+from unalike.run.folder.verify import verify
 
 pytestmark = [
     pytest.mark.breaking,

@@ -16,11 +16,11 @@ from breaking.property import attempt
 from unalike.errors import warn_once
 from unalike.federation.readers.frames import read_table
 from unalike.federation.readers.npz import read_npz
-from unalike.run.build import experiment
-from unalike.run.config import DEFAULTS, LISTS, override, parse, read, tables
+from unalike.run.configuration.config import DEFAULTS, LISTS, override, parse, read, tables
+from unalike.run.configuration.sections import SECTIONS
+from unalike.run.configuration.toml import as_toml
 from unalike.run.execute import start
-from unalike.run.sections import SECTIONS
-from unalike.run.toml import as_toml
+from unalike.run.experiment.build import experiment
 
 pytestmark = [
     pytest.mark.breaking,

@@ -9,9 +9,9 @@ from breaking.power import Cut, watched
 from interrupted import FILES
 
 from unalike.errors import RunError
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import resume, start
+from unalike.run.folder.checkpoint import Checkpoint
 
 RAW: dict[str, Any] = {
     "rounds": 4,

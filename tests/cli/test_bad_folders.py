@@ -15,9 +15,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from unalike.engine.loop import Loop
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.proof import digest
+from unalike.run.folder.proof import digest
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         "does not hold the state",
     ),
     "checkpoint of other data": (tensors(same, data="0"), "the data changed"),
-    "checkpoint of other code": (tensors(same, code="0"), "was made by other code"),
+    "checkpoint of other code": (tensors(same, code="0"), "was made by different code"),
     "checkpoint of no round": (tensors(same, round="0"), "does not hold the state"),
     "checkpoint of a round too many": (tensors(same, round="999"), "does not hold the state"),
     "a round that was edited": (altered(same, round="1"), "(its digest is another)"),

@@ -21,7 +21,7 @@ from unalike.cli.main import app
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
 from unalike.report.outcome import scores
-from unalike.run.config import parse, tables
+from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
 from unalike.settings import describe
 
@@ -87,7 +87,7 @@ class TestHelp:
         shown = call("run", "--help")
         block = shown[shown.index("rounds = 50") : shown.index("unalike run first.toml")]
         (tmp_path / "first.toml").write_text("\n".join(li.strip() for li in block.splitlines()))
-        from unalike.run.config import read_config
+        from unalike.run.configuration.config import read_config
 
         config = read_config(tmp_path / "first.toml", ["method.name=scaffold", "seed=1"])
         assert (config.method.name, config.partition.settings["alpha"]) == ("scaffold", 0.3)

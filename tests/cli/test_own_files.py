@@ -10,8 +10,8 @@ from command_line import Unalike
 from safetensors.torch import load_file
 
 from unalike.errors import RunWarning, warn_once
-from unalike.run.build import federation
-from unalike.run.config import read_config
+from unalike.run.configuration.config import read_config
+from unalike.run.experiment.build import federation
 
 NET = """
 from torch import nn

@@ -8,8 +8,8 @@ from unalike.algorithms.table import METHODS
 from unalike.compare.budget import TOLERANCE, Forecast, Use, within
 from unalike.compare.settings import Budget
 from unalike.errors import ConfigError
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import Experiment, experiment
 
 ROUNDS = 3
 CLUSTERS = {"name": "clusters", "servers": 2, "period": 2}
@@ -63,6 +63,16 @@ def test_a_forecast_knows_who_is_late():
     clock = {"kind": "simulated", "speed": 100.0, "deadline": 3.0}
     made = config(participation={"fraction": 0.5, "extra": 0.5}, clock=clock)
     assert Forecast(experiment(made)).total(ROUNDS) == used(made)
+
+
+@pytest.mark.parametrize("beside", [[], ["topk"]])
+def test_a_forecast_knows_what_comes_too_late(beside):
+    """Of answers that are too old a model went down and an update came up for nothing."""
+    method = {"name": "fedbuff", "buffer": 1, "max_staleness": 0}
+    rest = {"plus": [{"name": name} for name in beside], "rounds": 6}
+    many, one = (config({**method, "concurrency": n}, **rest) for n in (6, 1))
+    assert Forecast(experiment(many)).total(6) == used(many, 6)
+    assert used(many, 6).bytes > used(one, 6).bytes, "somebody must be late for this to be a test"
 
 
 def test_a_forecast_of_codes_is_close():

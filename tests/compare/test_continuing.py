@@ -17,8 +17,8 @@ from unalike.compare.results import Results
 from unalike.compare.settings import Budget
 from unalike.compare.spec import Comparison, loads
 from unalike.errors import ConfigError, RunError
-from unalike.run.build import Experiment, experiment
-from unalike.run.folder import alone, read_json, read_lines
+from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.folder.records import alone, read_json, read_lines
 
 COMPARE = """
 methods = ["fedavg", "scaffold"]

@@ -8,9 +8,9 @@ from unalike.compare import folder as place
 from unalike.compare.spec import comparison
 from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.paired import paired
-from unalike.run.build import experiment
-from unalike.run.config import parse
-from unalike.run.folder import read_json, read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
+from unalike.run.folder.records import read_json, read_lines
 
 COMPARISONS = 100
 TINY = {

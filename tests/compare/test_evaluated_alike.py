@@ -8,7 +8,7 @@ from unalike.compare import folder as place
 from unalike.compare.conduct import ready
 from unalike.compare.spec import Comparison
 from unalike.compare.worker import Job
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 from unalike.tune.space import tuning
 from unalike.tune.trial import Trials
 

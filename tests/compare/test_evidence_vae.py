@@ -9,7 +9,7 @@ from watched import Asked, jobs
 @pytest.fixture
 def small_vae(monkeypatch):
     """The VAE's benchmark on few examples."""
-    from unalike.run.config import parse
+    from unalike.run.configuration.config import parse
 
     vae = importlib.import_module("vae_niid2")
     small = {

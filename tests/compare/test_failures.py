@@ -17,8 +17,8 @@ from unalike.compare.results import Results, reasons, record
 from unalike.compare.spec import Comparison, loads
 from unalike.compare.worker import Event, Job
 from unalike.errors import RunError
-from unalike.run.config import parse
-from unalike.run.folder import read_json, read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.folder.records import read_json, read_lines
 
 COMPARE = 'methods = ["fedavg", "fedprox"]\nseeds = 3'
 

@@ -11,7 +11,7 @@ from unalike.compare.heterogeneity import gammas
 from unalike.compare.results import Results
 from unalike.compare.tables import tables
 from unalike.compare.wording import gamma
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 
 
 def row(method: str, seed: int, loss: float | None, condition: str = "a") -> dict[str, Any]:

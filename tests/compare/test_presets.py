@@ -236,7 +236,7 @@ def test_the_comparisons_behind_the_results_are_valid(path):
     runs = [x for x in map(json.loads, kept) if x["file"] == path.stem]
     assert {(x["condition"], x["label"], x["seed"]) for x in runs} <= cells
     told = (ROOT / "docs/results/index.md").read_text(encoding="utf-8").splitlines()
-    assert runs or any("not run" in row and path.stem in row for row in told)
+    assert runs or any("not run" in row.lower() and path.stem in row for row in told)
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest():

@@ -18,7 +18,7 @@ from unalike.compare.settings import Budget
 from unalike.compare.spec import Cell
 from unalike.compare.worker import Event, Job, Reporter, outcome
 from unalike.errors import RunError
-from unalike.run.folder import read_lines
+from unalike.run.folder.records import read_lines
 
 DEADLY = """
 import multiprocessing, os, pathlib, signal

@@ -16,7 +16,7 @@ from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
-from unalike.engine.evaluate import Evaluation
+from unalike.engine.evaluation.server import Evaluation
 from unalike.errors import RunError
 from unalike.federation.build import federate
 from unalike.federation.datasets.own import Files
@@ -24,10 +24,10 @@ from unalike.federation.partition.natural import Natural
 from unalike.predict.trained import load
 from unalike.report.html import write_report
 from unalike.report.live import Desk as Watching
-from unalike.run.build import Experiment, assemble, task
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import resume
-from unalike.run.folder import alone, read_json, read_lines
+from unalike.run.experiment.build import Experiment, assemble, task
+from unalike.run.folder.records import alone, read_json, read_lines
 
 READ: dict[str, Any] = {"label": "ill", "missing": "impute", "normalise": "client"}
 RAW: dict[str, Any] = {

@@ -23,9 +23,9 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import RunError
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 TWO, THREE = NAMES[:2], NAMES[:3]
 RAW: dict[str, Any] = {
@@ -143,7 +143,7 @@ def test_a_coordinator_that_is_started_again_goes_on_without_who_is_gone(tmp_pat
         with suppress(Stopped):
             serve(config, THREE, tmp_path / "run", desk, stops, seconds=3.0, arrive=30)
         listener.close()
-    assert "going on without north, until they are back" in said
+    assert "continuing without north until they are back" in said
     there = [r["clients"] for r in read_lines(tmp_path / "run" / "rounds.jsonl")]
     data = together(THREE, 3)
     i = data.names.index("north")

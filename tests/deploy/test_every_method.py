@@ -21,11 +21,11 @@ from unalike.deploy.network import Line, Listener
 from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
-from unalike.engine.ledger import STATISTIC
+from unalike.engine.traffic.ledger import STATISTIC
 from unalike.errors import UnalikeError
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 SETTINGS: dict[str, dict[str, Any]] = {"phase_shift": {"phases": 5}, "fedaug": {"target": 0.2}}
 NOT_HERE = {"pooled": "its one client would have to hold everybody's rows"}

@@ -31,9 +31,9 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import RunError, UnalikeError
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 THREE = NAMES[:3]

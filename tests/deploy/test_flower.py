@@ -20,7 +20,7 @@ from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers import from_arrays
-from unalike.run.config import parse, read_config
+from unalike.run.configuration.config import parse, read_config
 
 RECIPE = """
 rounds = 2

@@ -17,8 +17,8 @@ from unalike.deploy.audit import Audit
 from unalike.deploy.desk import Desk
 from unalike.deploy.frames import encode
 from unalike.deploy.messages import Message, MessageError, message
-from unalike.run.build import assemble, guard_of, program, task
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, guard_of, program, task
 
 
 def raw(method: str = "fedavg", **more: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from deployed import NAMES, ports, rows, together
 from safetensors.torch import load_file
 
 from unalike.deploy.keys import issue, make_authority
-from unalike.run.build import assemble, task
-from unalike.run.config import read_config
+from unalike.run.configuration.config import read_config
+from unalike.run.experiment.build import assemble, task
 
 RECIPE = """
 rounds = 8

@@ -16,8 +16,8 @@ from deployed import Deployed, Without, simulated
 
 import unalike
 from unalike.deploy.messages import Message
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
 
 Change = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 

@@ -27,9 +27,9 @@ from unalike.deploy.serving import serve
 from unalike.deploy.working import work
 from unalike.errors import ConfigError, RunError
 from unalike.federation.readers import from_arrays
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 SIX = ("fedavg", "scaffold", "aaggff_s", "fedep", "superfed_mm", "fedevg")
 

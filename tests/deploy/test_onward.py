@@ -10,9 +10,9 @@ from deployed import Deployed, Without, simulated
 
 from unalike.deploy.messages import Message
 from unalike.engine.course import Course
-from unalike.run.build import Experiment, assemble, guard_of, program, task
-from unalike.run.config import parse
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import Experiment, assemble, guard_of, program, task
+from unalike.run.experiment.shape import Shape
 from unalike.tree import Params
 
 NORMED = {"model": {"name": "mlp", "hidden": [8], "batch_norm": True}}

@@ -24,9 +24,9 @@ from unalike.deploy.peering import take_part
 from unalike.deploy.policy import Policy
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import Federation
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 FOUR = ("east", "middle", "north", "south")
 

@@ -6,7 +6,7 @@ import pytest
 
 from unalike.deploy.serving import refuse
 from unalike.errors import ConfigError
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 
 MASKED = {"deploy": {"secure_aggregation": True}}
 WRONG: dict[str, dict[str, Any]] = {

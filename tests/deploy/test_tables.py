@@ -32,9 +32,9 @@ from unalike.federation.partition.natural import Natural
 from unalike.federation.readers import from_arrays
 from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.targets import read_measured
-from unalike.run.build import assemble, task
-from unalike.run.config import parse
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble, task
+from unalike.run.folder.records import read_lines
 
 
 def parted(site: str, held: pl.DataFrame) -> pl.DataFrame:

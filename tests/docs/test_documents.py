@@ -14,7 +14,7 @@ import pytest
 from unalike.algorithms.table import METHODS
 from unalike.compare.spec import loads
 from unalike.errors import ConfigError
-from unalike.run.config import Config, override, parse
+from unalike.run.configuration.config import Config, override, parse
 from unalike.tune.space import tuning
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,8 +120,8 @@ def test_toml_snippets_are_valid_configurations(snippet: Snippet) -> None:
 @pytest.mark.parametrize("snippet", snippets("toml"), ids=str)
 def test_toml_snippets_make_a_recipe(snippet: Snippet) -> None:
     """On digits and a perceptron: method, combination, partition and topology go together."""
-    from unalike.run.build import federation, program, task
-    from unalike.run.shape import Shape
+    from unalike.run.experiment.build import federation, program, task
+    from unalike.run.experiment.shape import Shape
 
     raw = {k: v for k, v in tomllib.loads(snippet.text).items() if k != "tune"}
     own = dict(raw.get("topology", {})).get("name") == "graph"

@@ -19,9 +19,9 @@ from unalike.engine.attacks import (
     Noise,
     SignFlip,
 )
-from unalike.engine.gather import Held
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop
+from unalike.engine.server.gather import Held
+from unalike.engine.server.guard import Guard
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.mixing.examples import Uniform

@@ -25,12 +25,12 @@ from interrupted import assert_same_run, raw
 from unalike import rng, tree
 from unalike.algorithms.draft import Draft
 from unalike.engine.course import Course, Progress
-from unalike.engine.ledger import Traffic
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
+from unalike.engine.traffic.ledger import Traffic
 from unalike.errors import ConfigError
 from unalike.parts.topology import Rotating
 from unalike.recipe import Decay, Program, Stage
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Silent, resume, start
 
 HALF = sampled(0.5, 1.5)

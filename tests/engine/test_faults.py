@@ -7,7 +7,7 @@ import torch
 from federations import composed, distance, federation, network_task, play, same, sampled
 
 from unalike.engine.faults import Faults
-from unalike.engine.guard import Guard
+from unalike.engine.server.guard import Guard
 
 
 def run(faults: Faults, seed: int = 0, rounds: int = 4, name: str = "fedavg", **options: Any):

@@ -6,7 +6,9 @@ import pytest
 import torch
 from federations import composed, network_task, play, same, sampled
 
-from unalike.engine import alone, combine, threads
+from unalike.engine import threads
+from unalike.engine.graph import combine
+from unalike.engine.server import single_client
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,7 @@ def test_a_mistake_is_heard_of() -> None:
 
 def test_numbers_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers step and hear their neighbours in many small pieces."""
-    monkeypatch.setattr(alone, "AT_ONCE", 1)
+    monkeypatch.setattr(single_client, "AT_ONCE", 1)
     monkeypatch.setattr(combine, "COLUMNS", 2)
     monkeypatch.setattr(combine, "DENSE", 0)
     task, data = network_task("dense")

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from unalike.errors import ConfigError
 from unalike.models.pretrained import DistilBert, EfficientNet
-from unalike.run.build import task
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import task
 
 
 class Body(nn.Sequential):

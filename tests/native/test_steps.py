@@ -14,7 +14,7 @@ from federations import CLASSES, composed, distance, network_task, play, same, s
 from test_parity import SPECIAL, TRIED
 from torch import nn
 
-from unalike.engine import traced as tracing
+from unalike.engine.compiled import traced as tracing
 from unalike.errors import RunWarning
 from unalike.native import build
 from unalike.native.program import Native

@@ -11,8 +11,8 @@ from unalike import rng
 from unalike.errors import ConfigError
 from unalike.parts.augmentation import AUGMENTATIONS, Audio, Augmented, Images, Numbers, Text, moved
 from unalike.parts.transform import ClassBalance
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 KEY = rng.key(3)

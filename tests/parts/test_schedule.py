@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from unalike import rng
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Participation, Sampled
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from patients import patients, run
 import unalike
 from unalike.algorithms.table import METHODS
 from unalike.federation.data import TEST
-from unalike.run.config import tables
+from unalike.run.configuration.config import tables
 
 SETTINGS = {
     "fedevg": {"per_class": 2, "judge_epochs": 3, "clip_pixels": False},

@@ -10,7 +10,7 @@ from interrupted import raw
 
 from unalike.errors import RunError
 from unalike.report.live import Desk
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 
 DEEP = "[" * 200_000

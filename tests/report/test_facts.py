@@ -12,7 +12,7 @@ from unalike.compare import folder as comparison
 from unalike.compare.spec import loads
 from unalike.report.html import facts
 from unalike.report.records import Place, Reader
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from unalike.report.html.grouped import grouped
 from unalike.report.html.page import content
 from unalike.report.html.results import ledger
 from unalike.report.records import Place, Reader, Run, Study
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import read_json
+from unalike.run.folder.records import read_json
 
 PHASES = {"phases": {"groups": 4, "emd": 0.66719, "emd_between": 1.0556}}
 FILLED = {"unaltered": 0.864, "emd_before": 1.031, "emd_after": 0.796}

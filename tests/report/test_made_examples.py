@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 
 from unalike.report.html.page import write_report
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 
 
@@ -21,7 +21,7 @@ def test_made_examples_are_seen(tmp_path: Path) -> None:
     page = write_report(folder).read_text(encoding="utf-8")
     picture = base64.b64encode((folder / "synthetic.png").read_bytes()).decode()
     assert f'<img src="data:image/png;base64,{picture}"' in page
-    assert "Made examples: fedcvae" in page
+    assert "Generated examples: fedcvae" in page
     assert "at a distance (FID) of" in page
 
 
@@ -32,4 +32,4 @@ def test_others_have_no_such_picture(tmp_path: Path) -> None:
         "run": {"folder": str(tmp_path / "run")},
     }
     page = write_report(start(parse(config))).read_text(encoding="utf-8")
-    assert "Made examples" not in page
+    assert "Generated examples" not in page

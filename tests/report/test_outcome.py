@@ -11,9 +11,10 @@ def test_clients_without_a_value_are_counted_by_metric():
         "precision": {"clients": 19, "undefined": 1},
     }
     assert left_out(spreads, "local") == [
-        "F1, precision on clients' own test data: 19 of 20 clients have a value, the others enter "
-        "no mean.",
-        "AUROC on clients' own test data: 10 of 20 clients have a value, the others enter no mean.",
+        "F1, precision on clients' own test data: 19 of 20 clients have a value, the others are "
+        "left out of means.",
+        "AUROC on clients' own test data: 10 of 20 clients have a value, the others are left "
+        "out of means.",
     ]
     assert left_out(spreads, "global") == []  # one set of rows
     assert left_out({"accuracy": {"clients": 4, "undefined": 0}}, "local") == []
@@ -42,13 +43,13 @@ def test_what_an_outsider_could_do():
         }
     )
     assert "81.2 % of the test rows of other classes" in door
-    assert "5.0 % are taken for it without" in door
+    assert "taken for the attackers' target, without it 5.0 %" in door
     assert "AUC of 0.568 on average, 0.610 at worst" in told
 
 
 def test_how_like_real_examples_made_ones_are():
     made = {"fid": 12.876, "fid_rows": [359, 100], "coverage": [0.0, None, 0.457]}
-    distance = "100 made examples are at a distance (FID) of 12.9 from 359 real ones"
+    distance = "100 generated examples are at a distance (FID) of 12.9 from 359 real ones"
     assert (
         like_real(made) == f"{distance} and cover from 0 % (class 0) to 46 % (class 2) of a class"
     )

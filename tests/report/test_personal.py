@@ -10,7 +10,7 @@ from unalike.report import personal
 from unalike.report.html.personal import personal_figures
 from unalike.report.plots import cross_plot, landscape_plot, line_plot, save, steps_plot
 from unalike.report.records import Reader
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
 
 ROWS = [

@@ -6,7 +6,7 @@ from written_runs import COMPARISON, config, write_comparison, write_run
 
 from unalike.report.html import settings
 from unalike.report.records import Reader
-from unalike.run.config import tables
+from unalike.run.configuration.config import tables
 
 
 def compared(folder, text=COMPARISON):

@@ -12,10 +12,10 @@ from rich.console import Console
 from unalike.cli.outcome import conclude
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, TRAIN
-from unalike.run.build import Experiment, experiment
-from unalike.run.config import Config, parse
+from unalike.run.configuration.config import Config, parse
 from unalike.run.execute import Interrupted, Silent, resume, start
-from unalike.run.facts import facts
+from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.experiment.facts import facts
 
 SMALL: dict[str, Any] = {
     "rounds": 4,

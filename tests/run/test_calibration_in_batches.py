@@ -8,8 +8,8 @@ import torch
 
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 RAW: dict[str, Any] = {

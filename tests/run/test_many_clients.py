@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from unalike.engine.judging import judging
-from unalike.run.config import parse
+from unalike.engine.evaluation.judging import judging
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import plain, read_lines
+from unalike.run.folder.records import plain, read_lines
 
 CLIENTS, SOME = 12, 5
 
@@ -49,7 +49,7 @@ def test_the_first_clients_judge_as_they_do_among_all(method: str, tmp_path: Pat
 
 
 def test_all_judge_where_some_join_late() -> None:
-    from unalike.run.build import experiment
+    from unalike.run.experiment.build import experiment
 
     raw = {
         "partition": {"clients": CLIENTS, "min_size": 30},

@@ -11,9 +11,9 @@ from unalike.parts.mixing.regret import bound_d, bound_s
 from unalike.report.html.results import regrets
 from unalike.report.records import Reader
 from unalike.report.series import regret
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 
 EVERYBODY: dict[str, Any] = {"participation": {"fraction": 1.0}, "faults": {}}
 

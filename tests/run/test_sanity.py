@@ -9,14 +9,14 @@ import pytest
 import torch
 from federations import composed, network_task, play
 
-from unalike.engine.guard import ENORMOUS, refuse_insane
+from unalike.engine.server.guard import ENORMOUS, refuse_insane
 from unalike.errors import RunError
 from unalike.network import Network
 from unalike.run.alarm import alarm
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
-from unalike.run.folder import read_lines
+from unalike.run.experiment.build import experiment
+from unalike.run.folder.records import read_lines
 from unalike.tasks import TASKS
 
 BASE: dict[str, Any] = {

@@ -6,9 +6,9 @@ import pytest
 from safetensors.torch import load_file
 
 from unalike.errors import ConfigError
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 
 RAW = {
     "rounds": 3,

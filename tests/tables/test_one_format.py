@@ -17,7 +17,7 @@ from unalike.compare.spec import loads
 from unalike.compare.tables import scores
 from unalike.report.html import results
 from unalike.report.records import Reader
-from unalike.run.folder import read_json
+from unalike.run.folder.records import read_json
 
 SOURCE = Path(unalike.__file__).parent
 

@@ -16,9 +16,9 @@ from unalike.federation.data import TEST, Examples
 from unalike.metrics import reconstruction
 from unalike.models.vae import BetaVAE
 from unalike.parts.optim import Adam
-from unalike.run.build import experiment
-from unalike.run.config import parse
-from unalike.run.fit import fit
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.fit import fit
 from unalike.run.rounds import rounds
 from unalike.run.summary import summarise
 from unalike.tasks import Autoencoding

@@ -23,8 +23,8 @@ from unalike.federation.datasets.diabetes import Diabetes
 from unalike.gradient import gradient
 from unalike.kinds import Unit
 from unalike.network import Network
-from unalike.run.build import experiment
-from unalike.run.fit import fit
+from unalike.run.experiment.build import experiment
+from unalike.run.experiment.fit import fit
 from unalike.tasks import Regression
 
 ONE = {"name": "iid", "clients": 1}

@@ -27,11 +27,11 @@ from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.metrics.segments import segment_mean
 from unalike.models import MODELS
 from unalike.network import Network
-from unalike.run.build import assemble
-from unalike.run.config import parse
-from unalike.run.fit import fit
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import assemble
+from unalike.run.experiment.fit import fit
+from unalike.run.measures.selecting import headline
 from unalike.run.rounds import conclusion, rounds
-from unalike.run.selecting import headline
 from unalike.tasks import (
     TASKS,
     Autoencoding,

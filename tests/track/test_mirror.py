@@ -7,10 +7,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from unalike.errors import ConfigError, RunWarning, warned
-from unalike.run.config import parse
-from unalike.run.dotted import flat
+from unalike.run.configuration.config import parse
+from unalike.run.configuration.dotted import flat
 from unalike.run.execute import Silent
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 from unalike.track import mirror
 from unalike.track.base import numbers
 from unalike.track.running import resume, start

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from unalike.run.config import parse
-from unalike.run.dotted import flat
+from unalike.run.configuration.config import parse
+from unalike.run.configuration.dotted import flat
 from unalike.run.execute import Silent
-from unalike.run.folder import read_json, read_lines
+from unalike.run.folder.records import read_json, read_lines
 from unalike.track.running import resume, start
 
 pytestmark = [

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike.errors import ConfigError
-from unalike.run.config import parse
-from unalike.run.toml import as_toml
+from unalike.run.configuration.config import parse
+from unalike.run.configuration.toml import as_toml
 from unalike.tune.space import Choices, Range, tuning
 
 

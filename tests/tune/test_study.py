@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from unalike.engine.evaluate import Evaluator
+from unalike.engine.evaluation.server import Evaluator
 from unalike.errors import ConfigError, RunError, UnalikeError
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.tune import study as searching
 from unalike.tune.space import tuning
 from unalike.tune.study import Stopped, best, search
@@ -55,7 +55,7 @@ def test_a_score_is_the_mean_over_seeds(tmp_path):
 
 def test_a_score_is_that_of_the_run_itself(tmp_path):
     from unalike.run.execute import start
-    from unalike.run.folder import read_lines
+    from unalike.run.folder.records import read_lines
 
     found = made()
     raw = found.filled({"local.lr": 0.1}) | {"run": {"folder": str(tmp_path / "run")}}

@@ -1,8 +1,8 @@
 """From a tournament to advice: the leader on validation rows, judged once on test rows.
 
 Only the leader of each goal is compared with FedAvg on test rows, so the interval is that of a
-single comparison. Where it holds zero there is no clear winner, and FedAvg, the simplest, stays. So
-it does where runs had less than half of the file's rounds: many a method leads early and no longer.
+single comparison. If it contains zero there is no clear winner, and FedAvg, the simplest, stays.
+The same holds if runs had less than half of the file's rounds: many methods lead only early on.
 """
 
 from collections.abc import Callable, Mapping

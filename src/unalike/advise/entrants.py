@@ -6,18 +6,18 @@ from unalike import rng
 from unalike.compare.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
-from unalike.run.build import assemble, program, task
-from unalike.run.cadence import AUTO
-from unalike.run.config import Config, parse
-from unalike.run.counting import work
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config, parse
+from unalike.run.experiment.build import assemble, program, task
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.experiment.counting import work
+from unalike.run.experiment.shape import Shape
 
 BASELINE = "fedavg"
 SHARED = (
     BASELINE,
     *("fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "feddisco", "aaggff_d", "fedaug"),
 )
-PERSONAL = ("local_only", "superfed_mm", "lg_fedavg")  # clients are judged by models of their own
+PERSONAL = ("local_only", "superfed_mm", "lg_fedavg")  # clients are tested with their own models
 IMAGES_ONLY = ("fedaug",)  # on tables it can add noise only
 
 
@@ -29,7 +29,7 @@ class Entrant(NamedTuple):
 
     @property
     def personal(self) -> bool:
-        """Whether every client ends with a model of its own."""
+        """Whether every client ends with its own model."""
         return self.name in PERSONAL
 
     @property

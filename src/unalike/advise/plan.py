@@ -1,16 +1,17 @@
 """How many rounds a tournament can afford in its time.
 
 Rung i of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) gives r 2^i rounds to
-the better half of rung i - 1. Early rungs have two seeds, so that not one lucky run decides, the
-last one all seeds. Before the first rung the baseline looks for its learning rate in runs as long
-as that rung's, before the last one every finalist does, in runs as long as those of the rung
-before. With c_i runs of the length of rung i, a start of s seconds and t seconds a round, r is the
-largest with
+the better half of rung i - 1. Early rungs have two seeds, so that a single lucky run does not
+decide; the last one has all seeds. Before the first rung the baseline tunes its learning rate in
+runs as long as that rung's; before the last one every finalist does, in runs as long as those of
+the previous rung. With c_i runs of the length of rung i, a start of s seconds and t seconds a
+round, r is the largest with
 
     sum_i c_i (s + slack t r 2^i) <= budget    and    r 2^last <= the rounds of the file.
 
-Before the last rung the time that is really left is known: its rounds are raised to what that
-affords. What is left when the file's rounds are reached goes into more seeds of the finalists.
+Before the last rung the remaining time is known, and its rounds are raised to what that time
+allows. Time that is left when the file's rounds are reached is used for more seeds of the
+finalists.
 """
 
 from typing import NamedTuple

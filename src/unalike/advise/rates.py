@@ -1,20 +1,20 @@
 """The learning rate of each method, since the best method at a bad rate is a bad method.
 
-From the rate it has, a method tries one step up, and as long as that helps another; if the first
-did not help, the same downwards. A step is a factor of the square root of ten. What diverges or
-fails is worse than anything else.
+Starting from its current rate, a method tries one step up, and further ones as long as they help;
+if the first did not help, it tries steps down in the same way. A step is a factor of the square
+root of ten. A run that diverges or fails is worse than any other.
 """
 
 from collections.abc import Callable
 
 STEP = 10**0.5
-TRIES = 4  # rates beside the one to begin with
+TRIES = 4  # rates besides the starting one
 
 
 def search(
     score: Callable[[float], float | None], start: float, higher: bool, known: float | None = None
 ) -> dict[float, float | None]:
-    """Every rate that was tried with its score, in the order of trying.
+    """Every rate that was tried, with its score, in the order of trials.
 
     Args:
         score: The score of a rate; None if it cannot be trained with.

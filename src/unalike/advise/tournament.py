@@ -3,10 +3,10 @@
 The baseline's learning rate is tuned first, and all methods begin with it; before the last rung
 each finalist tunes its own, the baseline too (``rates.py``). Every rung starts its runs again,
 since schedules depend on the number of rounds. All methods of a rung get the same rounds, and every
-decision is made on validation rows, of which each counts the same, so that a client with a single
-one has hardly a say; test rows are only read afterwards, by ``advice.py``. Methods that share one
-model and methods that make personal ones are halved apart, so that neither kind can push the other
-out.
+decision is made on validation rows. Each row counts the same, so that a client with a single one
+has hardly any influence; test rows are only read afterwards, by ``advice.py``. Methods that share
+one model and methods that make personal ones are halved separately, so that neither kind can
+eliminate the other.
 """
 
 import time
@@ -21,14 +21,14 @@ from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, last_rung, rungs
 from unalike.advise.rates import best, search
 from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
-from unalike.run.build import Experiment
-from unalike.run.cadence import spaced
-from unalike.run.config import Config
-from unalike.run.folder import read_lines
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.cadence import spaced
+from unalike.run.folder.records import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
-LATEST = 8  # runs that tell what the next one costs
+LATEST = 8  # runs from which the cost of the next one is estimated
 TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early
 
 
@@ -86,7 +86,7 @@ class Outcome:
         return {method: sum(s) / len(s) for method, s in scores.items()}
 
     def dropped(self, number: int) -> list[str]:
-        """Methods that did not come as far as a rung, although nothing was wrong with them."""
+        """Methods that did not reach a rung, although they did not fail."""
         began = dict.fromkeys(m for rung in self.alive[:number] for m in rung)
         return [m for m in began if m not in self.alive[number] and m not in self.failed]
 
@@ -96,7 +96,7 @@ class Outcome:
 
 
 class Clock:
-    """Watches the runs: ends one when the time is up, and tells what is going on."""
+    """Watches the runs: ends one when the time is up, and reports progress."""
 
     def __init__(self, deadline: float, tell: Callable[[str], None]) -> None:
         """``deadline`` by ``time.monotonic``."""
@@ -156,7 +156,7 @@ def play(
 
 
 class Field(NamedTuple):
-    """Where a tournament is played."""
+    """The context of a tournament."""
 
     folder: Path
     clock: Clock

@@ -2,13 +2,13 @@
 
 Studies of samplers at equal EMD found nearly no effect on the accuracy of FedAvg below an EMD of
 1.0, and a fall on every dataset from 1.2 on. They used ten classes, whose EMD ends at 1.8; two
-classes end at 1.0, so there only the share of that is said.
+classes end at 1.0, so there only the share of that maximum is reported.
 """
 
 from unalike.federation.feature_skew import FeatureSkew
 from unalike.federation.skew import Skew
 from unalike.report.skew import cell
-from unalike.run.config import Named
+from unalike.run.configuration.config import Named
 from unalike.tables.format import whole
 
 WEAK = 1.0

@@ -5,9 +5,9 @@ r^_i  = m + (r_i - m) / C  for i in S,  m otherwise,  m = mean of r          (do
 g     = -r^ / (1 + m) + m <p, r^ - m> / (1 + m)^2                            (linearised)
 p_i  ~ exp(-sqrt(log K) / (L sqrt(n + 1)) sum g_i),  L = C + 2, n rounds seen
 
-Clients outside S share one value of g, so only the softmax touches all of them. Regret is of what
-the rule follows, the linearised losses <g, p>: the best fixed p is a corner, and two sums tell all.
-The response is in ``parts/mixing/response.py``, the bound in ``parts/mixing/regret.py``.
+Clients outside S share one value of g, so only the softmax touches all of them. Regret is measured
+on what the rule follows, the linearised losses <g, p>: the best fixed p is a corner, so two sums
+suffice. The response is in ``parts/mixing/response.py``, the bound in ``parts/mixing/regret.py``.
 """
 
 import math

@@ -6,7 +6,7 @@ p <- argmin over the simplex of  sum <g, p> + alpha/2 ||p||^2 + beta/2 sum <g, p
      alpha = 4 K L,  beta = 1 / (4 L)                          (online Newton step, lazy form)
   =  argmin 1/2 p'Ap + b'p,   A = alpha I + beta sum g g',   b = sum (1 - beta <g, p_then>) g
 
-The new p weighs the updates of the same round. The number of examples plays no part. The response
+The new p weights the updates of the same round. The number of examples plays no part. The response
 is in ``parts/mixing/response.py``, the regret in ``parts/mixing/regret.py``.
 """
 
@@ -41,7 +41,7 @@ class AAggFFS(Method):
     low: float = setting(0.0, "least response (C1)", ge=0, source="text: C1 = 0")
     high: float | None = setting(
         None,
-        "largest response (C2); one over the clients if left out",
+        "largest response (C2); unset: one over the number of clients",
         gt=0,
         source="text: C2 = 1/K",
     )
@@ -51,7 +51,7 @@ class AAggFFS(Method):
         return replace(draft, weights=OnlineNewton(self, draft.rounds))
 
     def objection(self, draft: Draft) -> str:
-        """Everybody must answer, and responses need a range."""
+        """All clients must answer, and responses need a range."""
         n, answers, high = draft.n_clients, draft.planned, self.high or 1 / draft.n_clients
         if answers < n:
             return (

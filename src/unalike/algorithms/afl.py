@@ -3,7 +3,7 @@
 min over x of max over p in the simplex of sum_i p_i F_i(x)
 p <- project(p + gamma F)           (projected ascent, F the losses of the received model)
 
-A client that did not answer counts with the cohort's mean loss, which leaves its weight alone. The
+A client that did not answer is given the cohort's mean loss, which leaves its weight unchanged. The
 projection is in ``parts/mixing/simplex.py``.
 """
 

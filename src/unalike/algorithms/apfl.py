@@ -5,9 +5,9 @@ v_k <- v_k - eta alpha grad F_k(u_k),   u_k = alpha v_k + (1 - alpha) w_k
 alpha_k <- alpha_k - eta <v_k - w_k, grad F_k(u_k)>, kept in [0, 1]     (eq. 11, if it adapts)
 w <- sum_k p_k w_k
 
-All three on the same minibatch, from where they were before it. v_k never leaves the client and
-moves nothing that does: at any alpha the shared model is FedAvg's. A client is judged by
-alpha v_k + (1 - alpha) w; alpha = 0 is the shared model, alpha = 1 a model trained alone.
+All three steps use the same minibatch and the values before it. v_k never leaves the client and
+does not affect what does: at any alpha the shared model is FedAvg's. A client is tested with alpha
+v_k + (1 - alpha) w; alpha = 0 is the shared model, alpha = 1 a model trained alone.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""FedAvg's server around clients that keep a model beside the one they send.
+"""FedAvg's server for clients that keep a second model besides the one they send.
 
-The model is a whole one, and begins as the shared one does; what a method makes of it, and whether
-its clients are judged by it, is its own affair.
+The second model is a whole one and starts like the shared one; each method decides how to train it,
+and whether clients are tested with it.
 """
 
 from typing import Any

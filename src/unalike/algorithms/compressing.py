@@ -1,8 +1,9 @@
-"""What methods that compress messages share: which way, how far, and what stands against it.
+"""What methods that compress messages share: direction, consensus step, and reasons to refuse.
 
-Over a server updates are compressed, models on their way down, or both. Without one nodes tell
-their neighbours how their models differ from what these know of them, compressed, and step towards
-what they know of their neighbours (CHOCO-SGD, Koloskova et al. 2019; ``compression/copies.py``).
+With a server, updates are compressed, models on their way down, or both. Without one, nodes send
+their neighbours the compressed difference between their model and what the neighbours know of it,
+and step towards what they know of their neighbours (CHOCO-SGD, Koloskova et al. 2019;
+``compression/copies.py``).
 """
 
 from abc import abstractmethod
@@ -17,7 +18,7 @@ from unalike.settings import setting
 from unalike.traits import Trait
 
 REMEMBERED = (
-    "what is left out is remembered and sent later (error feedback); without a server it always is"
+    "what is left out is remembered and sent later (error feedback); always so without a server"
 )
 
 
@@ -25,7 +26,7 @@ def consensus_step(default: float, source: str) -> Any:
     """The setting, whose default depends on how much is left out."""
     return setting(
         default,
-        "without a server: how far a node goes towards what it knows of its neighbours, gamma",
+        "without a server: how far a node moves towards what it knows of its neighbours (gamma)",
         gt=0,
         le=1,
         source=source,
@@ -57,7 +58,7 @@ class Compressing(Method):
         return draft
 
     def objection(self, draft: Draft) -> str:
-        """Without a server all neighbours must hear the same, and with one nobody steps so."""
+        """Settings that only make sense with a server, or only without one."""
         graph = draft.topology
         if not isinstance(graph, Decentralized):
             usual = type(self).model_fields["consensus_step"].default
@@ -73,15 +74,15 @@ class Compressing(Method):
             )
         late = draft.clock is not None and draft.clock.deadline is not None
         for wrong, why in (
-            (not graph.stays, "use a graph that stays, such as topology.name = 'ring'"),
+            (not graph.stays, "use a graph that does not change, such as topology.name = 'ring'"),
             (graph.link_loss > 0, "set topology.link_loss = 0"),
             (late, "leave clock.deadline out"),
             (draft.late is not None, "set participation.late = 0"),
         ):
             if wrong:
                 return (
-                    "without a server compressed messages add up to what neighbours know of a "
-                    f"node, so none may be missed; {why}."
+                    "without a server, neighbours add up a node's compressed messages, so none may "
+                    f"be missed; {why}."
                 )
         return ""
 

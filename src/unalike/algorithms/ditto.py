@@ -1,11 +1,11 @@
-"""Ditto (Li et al. 2021, Alg. 1): beside any method, a model of every client's own near the shared.
+"""Ditto (Li et al. 2021, Alg. 1): a personal model near the shared one, beside any method.
 
 w by the wrapped method;   v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - x))       (line 10)
 
-x is the model that the client received, before local training moved it; v_k stays on the client and
-is what it is judged by. Both go over the same minibatches, as in the authors' code, and nothing of
-v_k is heard by the server: the shared model is the wrapped method's to the last bit. lambda = 0 is
-training alone.
+x is the model that the client received, before local training moved it; v_k stays on the client,
+which is tested with it. Both pass over the same minibatches, as in the authors' code, and the
+server learns nothing of v_k: the shared model is the wrapped method's to the last bit. lambda = 0
+is training alone.
 """
 
 from dataclasses import dataclass, replace
@@ -122,6 +122,6 @@ def too_long(epochs: int | None, draft: Draft, name: str) -> str:
     if epochs is None or epochs < draft.epochs + 1:
         return ""
     return (
-        f"method '{name}' is to train {epochs} of a round's epochs, but local.epochs is "
+        f"method '{name}' would train for {epochs} epochs of a round, but local.epochs is "
         f"{draft.epochs:g}; lower its epochs or raise local.epochs."
     )

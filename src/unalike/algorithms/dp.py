@@ -2,9 +2,9 @@
 
 u = (sum_k clip(u_k, C) + z C xi) / n,          xi ~ N(0, I), drawn by the server
 
-Clients clip their updates to length C, the server adds noise once to the plain mean: who sees the
-models learns little of any client. The clipping is in ``parts/privacy/gaussian.py``, the meaning
-and count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
+Clients clip their updates to length C, and the server adds noise once to the plain mean: whoever
+sees the models learns little about any client. The clipping is in ``parts/privacy/gaussian.py``,
+the meaning and count of epsilon in ``parts/privacy/accountant.py``. z = 0 with a large C is FedAvg.
 """
 
 from dataclasses import replace
@@ -50,7 +50,7 @@ class CentralDp(Method):
         1.0,
         "noise on the sum of updates, in units of C (z)",
         ge=0,
-        source="our choice, to be set: noise as large as one client's update",
+        source="our choice, to be adjusted: noise as large as one client's update",
     )
     delta: float = setting(1e-5, "chance that the promise fails", gt=0, lt=1, source=CUSTOMARY)
     adjacency: Adjacency = setting(
@@ -93,7 +93,7 @@ class CentralDp(Method):
 
 
 def uncovered(draft: Draft, name: str) -> str:
-    """What a promise of privacy would not cover, as a sentence; empty if nothing."""
+    """What a promise of privacy would not cover, as a sentence; empty if it covers everything."""
     promise, n = draft.guarantee, draft.n_clients
     if promise is not None and promise.delta >= 1 / n:
         return (

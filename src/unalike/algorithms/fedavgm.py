@@ -23,7 +23,7 @@ class FedAvgM(Method):
         1.0,
         "server learning rate",
         gt=0,
-        source="our choice: the whole step, as FedAvg's",
+        source="our choice: the whole step, as in FedAvg",
     )
     momentum: float = setting(
         0.9,

@@ -4,7 +4,7 @@ clients train from the model they started with, version s;   tau = versions sinc
 with K answers:  x <- x + server_opt(1/K sum_k s(tau_k) u_k),   s(tau) = (1 + tau)^(-a)
 
 Who arrives when follows from the simulated clock (``parts/asynchronous.py``); a round is a step of
-the server. An update is the difference from the model its client was given, however old. If all
+the server. An update is the difference from the model that its client received, however old. If all
 clients are equally fast and all answers fill the buffer, nobody is stale, and it is FedAvg.
 """
 
@@ -52,16 +52,16 @@ class FedBuff(Method):
     }
     paper: ClassVar[str] = "Nguyen et al. 2022, arXiv 2106.06639"
 
-    buffer: int = setting(10, "answers K in a step of the server", ge=1, source="text: K = 10")
+    buffer: int = setting(10, "answers per step of the server (K)", ge=1, source="text: K = 10")
     concurrency: int = setting(
-        20, "clients that are working at any time", ge=1, source="our choice: twice the buffer"
+        20, "clients working at the same time", ge=1, source="our choice: twice the buffer"
     )
     power: float = setting(
         0.5, "a in the weight (1 + tau)^(-a); 0: age does not matter", ge=0, source="text: 1/2"
     )
     max_staleness: int = setting(
         20,
-        "answers that are more steps old are discarded",
+        "answers older than this many steps are discarded",
         ge=0,
         source="our choice: twice the buffer; the server keeps as many downloads",
     )
@@ -80,7 +80,7 @@ class FedBuff(Method):
                     "lower it."
                 )
         if draft.clock is not None and draft.clock.deadline is not None:
-            return "method 'fedbuff' waits for nobody in particular; leave clock.deadline out."
+            return "method 'fedbuff' takes the first answers to arrive; leave clock.deadline out."
         if draft.participation != Participation():
             return (
                 "concurrency of 'fedbuff' already says how many take part; leave participation out."

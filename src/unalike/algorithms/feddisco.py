@@ -1,10 +1,11 @@
-"""FedDisco (Ye et al. 2023): weights by size and by how unlike the test labels a client's are.
+"""FedDisco (Ye et al. 2023): weights by size and by the distance from the test labels.
 
 d_k = KL(q_k || u), divided by its sum over the cohort;   u_k = max(0, n_k / n - a d_k + b)
 p_k = u_k / sum of u
 
-The last two are in ``parts/mixing/disco.py``. The rule replaces n_k / n and nothing else, so it
-goes with FedProx, FedNova, SCAFFOLD, server optimizers and personal layers. a = b = 0 is FedAvg.
+The last two are in ``parts/mixing/disco.py``. The rule replaces n_k / n and nothing else, so it can
+be combined with FedProx, FedNova, SCAFFOLD, server optimizers and personal layers. a = b = 0 is
+FedAvg.
 """
 
 from typing import Any, ClassVar, Literal, Self

@@ -5,8 +5,8 @@ g_k <- g_k - alpha (theta_k - x)
 h <- h - alpha sum_k pi_k (theta_k - x),  pi_k of all clients          (there pi_k = 1 / m)
 x <- sum_k p_k theta_k - h / alpha                                     (there p_k = 1 / |P|)
 
-Kept are u_k = -g_k / alpha and s = -h / alpha, sums of changes: with them nothing is divided by
-alpha. s = sum_k pi_k u_k always, so that the model rests where sum_k pi_k grad F_k = 0.
+The code keeps u_k = -g_k / alpha and s = -h / alpha, sums of changes, so that nothing is divided by
+alpha. Always s = sum_k pi_k u_k, so the model converges to where sum_k pi_k grad F_k = 0.
 """
 
 from dataclasses import dataclass, replace

@@ -75,7 +75,7 @@ class FedEp(Method):
     )
     renormalise: bool = setting(
         True,
-        "let the weights of the clients that answered sum to one",
+        "rescale the weights of the clients that answered so that they sum to one",
         source="our choice: otherwise the weights of the clients that answer sum to less than one",
     )
     variance_floor: float = setting(

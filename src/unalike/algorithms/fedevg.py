@@ -56,7 +56,7 @@ class FedEvg(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """Whether clients keep the classifiers that they train and are judged by them."""
+        """Whether clients keep the classifiers that they train and are tested with them."""
         return self.judge == "own"
 
     def client_init(self, w: Params, key: Key) -> Any:
@@ -151,7 +151,7 @@ class FedEvgMethod(Method):
     )
     clip_gradient: float = setting(
         3.0,
-        "clip of every energy gradient",
+        "bound at which every energy gradient is clipped",
         gt=0,
         source="authors' code; without it the first step diverges",
     )

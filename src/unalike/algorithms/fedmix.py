@@ -1,4 +1,4 @@
-"""FedMix (Yoon et al. 2021, Alg. 1 to 3): clients mix their examples with means of everybody's.
+"""FedMix (Yoon et al. 2021, Alg. 1 to 3): clients mix their examples with means over all clients.
 
 before:  every client sends means of its features and labels, and is sent those of all   (MAFL)
 then:    FedAvg on the loss of mixed examples, exactly (NaiveMix) or by its Taylor expansion at the

@@ -29,7 +29,7 @@ from unalike.recipe import Decay
 from unalike.settings import setting
 from unalike.traits import Trait
 
-_LEAST = torch.finfo(torch.float64).tiny  # where a rule gives nobody a weight
+_LEAST = torch.finfo(torch.float64).tiny  # if a rule gives no client a weight
 
 
 class FedNova(Method):
@@ -40,7 +40,7 @@ class FedNova(Method):
     refuses = {
         **FOR_UPDATES,
         Trait.ALTERS_UPLOADS: "its weights follow local steps, and so would the noise on updates",
-        Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, and no others",
+        Trait.OWN_CLIENT: "it knows how far FedAvg's local steps go, but not how far others do",
         Trait.STEP_IN_WEIGHTS: "weights that include a step length are not those of an average",
     }
     paper: ClassVar[str] = "Wang et al. 2020, arXiv 2007.07481"
@@ -48,13 +48,13 @@ class FedNova(Method):
     effective: Literal["normaliser", "steps"] = setting(
         "normaliser",
         "tau_eff from a_k (paper) or from step counts",
-        source="text; step counts are what the authors' code takes with a proximal term",
+        source="text; with a proximal term the authors' code takes step counts",
     )
     server_lr: float = setting(
         1.0,
         "step of the server; 1: the whole update",
         gt=0,
-        source="text: the whole step, as FedAvg's",
+        source="text: the whole step, as in FedAvg",
     )
 
     def change(self, draft: Draft) -> Draft:
@@ -82,8 +82,8 @@ class FedNova(Method):
             )
         if draft.phases > 1 and (draft.term.pull or self.effective == "steps"):
             return (
-                "method 'fednova' knows how far several rounds in one upload go without a proximal "
-                "term, and by the normaliser; drop the other method, or leave effective out."
+                "method 'fednova' can measure several rounds in one upload only by the normaliser "
+                "and without a proximal term; drop the other method, or leave effective out."
             )
         return two_steps(draft, self.server_lr, "fednova")
 

@@ -26,8 +26,7 @@ class FedProx(Method):
 
     slot: ClassVar[Slot] = "objective"
     refuses = {
-        Trait.PULLS_ITSELF: "the other one has such a pull already, whose strength is its own "
-        "setting",
+        Trait.PULLS_ITSELF: "the other one already has such a pull, with a strength of its own",
         Trait.SENDS_NO_MODEL: "clients receive no model to stay near",
         Trait.OWN_OBJECTIVE: "the other one's clients do not descend on the loss that the pull is "
         "added to",

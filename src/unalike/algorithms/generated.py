@@ -1,4 +1,4 @@
-"""A generator that is trained by FedAvg; a classifier that has seen its examples alone judges it.
+"""A generator trained by FedAvg, tested with a classifier that has seen only its examples.
 
 w <- w + sum_k p_k (w_k - w),   w_k after fitting the generator to client k's data
 the classifier is trained outside the rounds, on ``per_class`` drawn examples of each class
@@ -29,7 +29,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The generator, and where the examples that judge it are drawn from."""
+    """The generator, and the source of the examples used to test it."""
 
     x: Params
     seed: Tensor
@@ -64,7 +64,7 @@ class Generated(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by one classifier."""
+        """All are tested with one classifier."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:
@@ -92,7 +92,7 @@ class Generated(Stateless):
         return server._replace(x=tree.add(server.x, ups.mean(p).delta))
 
     def personal(self, down: Down, mine: Any) -> Params | None:
-        """Nothing but the classifier of ``model``."""
+        """Only the classifier of ``model``."""
         return None
 
     def synthetic(self, server: Server) -> Synthetic:
@@ -129,7 +129,7 @@ class Generating(Method):
         10,
         "drawn examples of each class",
         ge=1,
-        source="our choice: as FedEvg's, to be compared with",
+        source="our choice: as in FedEvg, so that the two can be compared",
     )
     latent: int = setting(128, "latent variables, or noise", ge=1, source="authors' code")
     lr: float = setting(1e-3, "Adam's rate", gt=0, source="authors' code")
@@ -137,7 +137,7 @@ class Generating(Method):
         100,
         "epochs of the evaluating classifier",
         ge=1,
-        source="our choice: as FedEvg's, to be compared with",
+        source="our choice: as in FedEvg, so that the two can be compared",
     )
 
     def change(self, draft: Draft) -> Draft:

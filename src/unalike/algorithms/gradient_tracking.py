@@ -37,8 +37,8 @@ def serverless(draft: Draft, by_size: bool, method: str) -> str:
     if step_of(draft) is None:
         return ""
     return (
-        f"method '{method}' without a server is gradient tracking, whose plain mean of all models "
-        "another step on every node would move; drop the method that sets the server, or set "
+        f"method '{method}' without a server is gradient tracking, and another step on every node "
+        "would move the plain mean of all models; drop the method that sets the server, or set "
         "topology.name = 'star'."
     )
 
@@ -59,7 +59,7 @@ class Up(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What neighbours hear, in two fields: they are compressed one by one."""
+    """What neighbours receive, in two fields that are compressed separately."""
 
     x: Params
     z: Params
@@ -76,7 +76,7 @@ class GradientTracking(Corrected):
 
     @property
     def separable(self) -> bool:
-        """Every node steps by itself."""
+        """Every node takes its own step."""
         return True
 
     def server_init(self, w: Params, key: Key) -> Node:

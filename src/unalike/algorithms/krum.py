@@ -1,4 +1,4 @@
-"""Krum and Multi-Krum (Blanchard et al. 2017, section 4): trust those who have close company.
+"""Krum and Multi-Krum (Blanchard et al. 2017, section 4): trust updates with close neighbours.
 
 s_i = sum of |u_i - u_j|^2 over the n - f - 2 nearest j;   the m least s_i are averaged
 
@@ -32,7 +32,7 @@ class Krum(Method):
         1,
         "how many answers of a round may be false",
         ge=0,
-        source="our choice, to be set: the fewest that need a defence",
+        source="our choice, to be adjusted: the fewest that need a defence",
     )
     select: int = setting(
         1, "updates averaged: 1 is Krum, more is Multi-Krum", ge=1, source="text: Krum itself"

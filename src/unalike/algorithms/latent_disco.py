@@ -1,4 +1,4 @@
-"""Latent-space weights: clients whose data look unlike a VAE's prior weigh less.
+"""Latent-space weights: clients whose data differ more from a VAE's prior count less.
 
 d_k = mean over latent dimensions of W1(z_k, N(0, 1));   p_k ~ max(0, n_k / n - a d_k + b)
 
@@ -122,7 +122,7 @@ class LatentDisco(Method):
         return ReportedLatentDisco(gauge, rule, *when, self.normalise)
 
     def objection(self, draft: Draft) -> str:
-        """There must be an autoencoder that fits the data, and somebody who remembers distances."""
+        """There must be an autoencoder that fits the data, and one server to remember distances."""
         trained = isinstance(draft.task, Autoencoding)
         if self.refresh == "two_stage":
             return self._misfit(draft) if self.encoder or trained else _NO_ENCODER

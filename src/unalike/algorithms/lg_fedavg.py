@@ -112,13 +112,13 @@ class LgFedAvg(Method):
         return self._cold(draft) if self.warm_start else ""
 
     def _unfit(self, draft: Draft) -> str:
-        """Why there can be no local loss."""
+        """Why the local loss cannot be used."""
         cuts = {"head": draft.task.network.head, "body": ()}
         shared = tuple(self.shared) if isinstance(self.shared, list) else cuts[self.shared]
         return refusal(draft.task, self.local, shared, draft.shape, draft.protected)
 
     def _cold(self, draft: Draft) -> str:
-        """Why there can be no warm start."""
+        """Why a warm start is impossible."""
         if self.warm_start >= draft.rounds:
             return (
                 f"method.warm_start of 'lg_fedavg' is {self.warm_start} of {draft.rounds} "

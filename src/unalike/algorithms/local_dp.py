@@ -28,7 +28,7 @@ class LocalDp(Method):
         1.0,
         "noise on every update, in units of C (z)",
         ge=0,
-        source="our choice, to be set: noise as large as the update",
+        source="our choice, to be adjusted: noise as large as the update",
     )
     delta: float = setting(1e-5, "chance that the promise fails", gt=0, lt=1, source=CUSTOMARY)
 

@@ -2,7 +2,7 @@
 
 u_j = median of u_1j, ..., u_nj                    (the mean of the middle two if n is even)
 
-Everybody counts the same: a client that claims many examples gets no more say.
+All clients count the same: claiming many examples gives a client no more influence.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""A named method: its settings, what it changes in a draft, and what it cannot live with.
+"""A named method: its settings, what it changes in a draft, and what it cannot be combined with.
 
-All methods of a run are applied in the order they are named. Then everybody is asked once, about
-the finished draft, whether anything stands in the way: two methods that fill the same slot, one
-that refuses a trait which another one or the topology has, or one whose settings do not fit.
+All methods of a run are applied in the order they are named. Then the finished draft is checked
+once for conflicts: two methods that fill the same slot, one that refuses a trait of another one or
+of the topology, or one whose settings do not fit.
 """
 
 from abc import abstractmethod
@@ -51,7 +51,7 @@ class Method(Settings):
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
-        """The draft with this method's slot filled; what cannot be is said by ``objection``."""
+        """The draft with this method's slot filled; ``objection`` says what is impossible."""
         return draft
 
     def objection(self, draft: Draft) -> str:
@@ -115,7 +115,7 @@ BETWEEN_CLIENTS = (
     Trait.MOVING_SERVER,
 )
 NO_NOISE = "our choice: as published, without noise"
-TO_BE_SET = "our choice, to be set: what is tolerable depends on the data"
+TO_BE_SET = "our choice, to be adjusted: what is tolerable depends on the data"
 AVERAGING: Literal["size", "uniform"] = setting(
     "size",
     "the mean by examples, or plain (text); another method's weights take precedence",
@@ -133,13 +133,13 @@ def new_neighbours(draft: Draft) -> str:
     if isinstance(draft.topology, Decentralized) and not draft.topology.stays:
         return (
             "weights that are learned from round to round need the same neighbours in every round, "
-            "and those of this graph change; use one that stays, such as topology.name = 'ring'."
+            "and those of this graph change; use a fixed one, such as topology.name = 'ring'."
         )
     return ""
 
 
 class WeightRule(Method, Memoryless):
-    """A method that is nothing but a rule for the weights: it has ``weights`` itself."""
+    """A method that is just a rule for the weights: it has ``weights`` itself."""
 
     slot: ClassVar[Slot] = "weights"
 
@@ -166,7 +166,7 @@ class Party(NamedTuple):
         return self.called.removeprefix("method ")
 
     def reason(self, other: "Party") -> str:
-        """What of another this one cannot live with; empty if it can."""
+        """Why this one cannot be combined with another; empty if it can."""
         return next((self.refuses[t] for t in self.refuses if t in other.traits), "")
 
     def refusal(self, other: "Party") -> str:
@@ -206,7 +206,7 @@ def assembled(
 
 
 def _refuse_no_draft(name: str, after: Any) -> None:
-    """One sentence if a method made something else than a draft that can be used."""
+    """One sentence if a method returned something other than a usable draft."""
     if not isinstance(after, Draft):
         raise ConfigError(
             f"'change' of method '{name}' must return the draft it was given, changed by "
@@ -232,7 +232,7 @@ _SAID: Mapping[Slot, str] = {
 
 
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
-    """Everything that stands in the way of a draft, each as a sentence."""
+    """All objections to a draft, each as a sentence."""
     named = [(p, p.method) for p in parties if p.method is not None]
     for i, (two, method) in enumerate(named):
         for one, earlier in named[:i]:
@@ -249,7 +249,7 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
 
 
 def _anew(after: After | None) -> After | None:
-    """A stage that makes clients' models from the shared one; others go on with what there is."""
+    """A stage that makes clients' models from the shared one; others continue with them."""
     return after if after is not None and after.start == "model" else None
 
 
@@ -313,7 +313,7 @@ def two_steps(draft: Draft, lr: float, method: str) -> str:
     if lr == 1 or draft.server_opt == WHOLE_STEP:
         return ""
     return (
-        f"method.server_lr of '{method}' is the step of a server without a method of its own, but "
+        f"method.server_lr of '{method}' is the step of the plain server, but "
         "another method sets the server; leave server_lr out and set lr there."
     )
 
@@ -323,8 +323,8 @@ def forgotten(draft: Draft, method: str) -> str:
     if draft.topology.local or not draft.compression.forgets:
         return ""
     return (
-        f"method '{method}' cannot lose part of what it sums; set feedback = true in the "
-        "compression method."
+        f"method '{method}' must not lose any part of what it sums; set feedback = true in "
+        "the compression method."
     )
 
 

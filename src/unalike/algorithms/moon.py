@@ -67,7 +67,7 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Moon(Beside):
-    """FedAvg around clients that remember their last model; they are judged by the shared one."""
+    """FedAvg for clients that remember their last model; they are tested with the shared one."""
 
     base: FedAvg
     tap: Network

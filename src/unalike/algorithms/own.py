@@ -38,7 +38,7 @@ def acting(found: type[Method]) -> type[Method]:
     if found is Method or (found.change is Method.change and not _known(found)):
         raise ConfigError(
             f"class '{found.__name__}' changes nothing: define 'change(self, draft)', which "
-            "returns the draft with its part in it, or use 'fedavg'."
+            "returns the changed draft, or use 'fedavg'."
         )
     return found
 

@@ -40,7 +40,7 @@ class QFedAvg(WeightRule):
     by_examples: bool = BY_EXAMPLES
     lipschitz: float | None = setting(
         None,
-        "L; one over the first learning rate if left out",
+        "L; unset: one over the first learning rate",
         gt=0,
         source="text and authors' code: one over the learning rate",
     )

@@ -6,11 +6,11 @@ x <- x + eta_g sum_i p_i (y_i - x)                                 (line 16; the
      or a step of another method's server, such as FedAdam's, along that mean
 c <- c + sum_i pi_i (c_i+ - c_i),  pi_i of all clients             (line 17; there pi_i = 1 / N)
 
-pi_i is what client i counts among all, so that c stays sum_i pi_i c_i and the model converges
-where sum_i pi_i grad F_i = 0. The variates are gradients at the model that clients received, so a
-server may step from there as it likes. Where leaves of the model are private, x and the variates
-are of the others, and private leaves take plain steps. Where there is no server, it is gradient
-tracking with Metropolis weights (``gradient_tracking.py``), the same method on a complete graph.
+pi_i is client i's weight among all clients, so that c stays sum_i pi_i c_i and the model converges
+to where sum_i pi_i grad F_i = 0. The variates are gradients at the model that clients received, so
+a server may take any step from there. If leaves of the model are private, x and the variates cover
+the others, and private leaves take plain steps. Without a server, it is gradient tracking with
+Metropolis weights (``gradient_tracking.py``), which is the same method on a complete graph.
 """
 
 from dataclasses import dataclass, replace
@@ -106,8 +106,8 @@ class ScaffoldMethod(Method):
     traits = frozenset({Trait.SPLITS_MODELS, Trait.FEDAVG_OBJECTIVE, Trait.FEDAVG_SERVER})
     refuses = {
         **OWN_MEAN,
-        Trait.PULLS: "its control variates are gradients of the loss, read from the way that a "
-        "client goes, and a pull would change that way",
+        Trait.PULLS: "its control variates are gradients of the loss, computed from a client's "
+        "path, and a pull would change that path",
         Trait.EDGE_SERVERS: "each server would need the mean of all clients' control variates "
         "but only hears its own clients",
     }
@@ -134,7 +134,7 @@ class ScaffoldMethod(Method):
         return draft
 
     def objection(self, draft: Draft) -> str:
-        """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
+        """Option II reads the gradients from a client's path; c must stay the mean of c_i."""
         alone = draft.topology.local and serverless(draft, self.averaging == "size", "scaffold")
         return alone or unfit(draft, self.server_lr, "scaffold")
 

@@ -1,4 +1,4 @@
-"""SuPerFed (Hahn et al. 2022, Alg. 1): the client trains what lies between two models.
+"""SuPerFed (Hahn et al. 2022, Alg. 1): the client trains the points between two models.
 
 lambda ~ U(0, 1) per minibatch;   W = (1 - lambda) w_f + lambda w_l
 minimise F(W) + mu/2 ||w_f - x||^2 + nu cos^2(w_f, w_l)               (eq. 3; both ends move)
@@ -46,7 +46,7 @@ class SuPerFed(Beside):
     mu: float = 0.01
     nu: float = 1.0
     at: float = 0.5  # the point of the line that a client uses
-    by_layer: bool = False  # whether every layer has a lambda of its own
+    by_layer: bool = False  # whether every layer has its own lambda
     pull: Literal["square", "lengths"] = "square"  # of w_f - x; lengths of all leaves are summed
 
     def client_init(self, w: Params, key: Key) -> Any:

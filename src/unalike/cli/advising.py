@@ -17,11 +17,11 @@ from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.feature_skew import measure_features
 from unalike.federation.skew import measure
 from unalike.metrics.catalogue import metric
-from unalike.run.build import assemble, federation, task
-from unalike.run.config import Config, override, parse, read
-from unalike.run.facts import facts
-from unalike.run.folder import dumps, write
-from unalike.run.selecting import selection_metric
+from unalike.run.configuration.config import Config, override, parse, read
+from unalike.run.experiment.build import assemble, federation, task
+from unalike.run.experiment.facts import facts
+from unalike.run.folder.records import dumps, write
+from unalike.run.measures.selecting import selection_metric
 from unalike.tables.terminal import terminal
 
 
@@ -83,7 +83,7 @@ def _reuse(data: Federation, name: str) -> dict[str, Reuse]:
 
 
 def _refuse(data: Federation) -> None:
-    """Say what no tournament could be judged on, before anything is written."""
+    """Refuse data on which no tournament can be scored, before anything is written."""
     if data.n_clients < 2:
         raise DataError(
             "there is only one client, and methods differ by what clients share; name the client "

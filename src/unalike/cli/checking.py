@@ -6,7 +6,7 @@ from rich.console import Console
 
 from unalike.contract import checks, methods_in
 from unalike.errors import ConfigError
-from unalike.run.overrides import override
+from unalike.run.configuration.overrides import override
 
 
 def check(file: str, name: str | None, overrides: list[str]) -> None:

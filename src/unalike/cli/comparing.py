@@ -14,13 +14,13 @@ from unalike.compare.presets import about, names, text
 from unalike.compare.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
 from unalike.report.skew import short_table
-from unalike.run.folder import alone, read_json
+from unalike.run.folder.records import alone, read_json
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
 
 if TYPE_CHECKING:
     from unalike.compare.conduct import Outcome
-    from unalike.engine.ranks import Ranks
+    from unalike.engine.simulation.ranks import Ranks
 
 
 def compare(
@@ -56,7 +56,7 @@ def _shared(
 ) -> None:
     """One of several processes that share the cells; a restarted one continues what is there."""
     from unalike.compare.conduct import lend_a_hand
-    from unalike.engine.ranks import Torchrun
+    from unalike.engine.simulation.ranks import Torchrun
 
     ranks = Torchrun()
     if ranks.rank:
@@ -143,7 +143,7 @@ def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
 
     console = Console()
     if not outcome.analysis.lines:
-        outcome.check(folder)  # there is nothing to show but why
+        outcome.check(folder)  # there is nothing to show except the reason
     shown = [_skew(made, folder), *tables(made, outcome.analysis)]
     console.print(terminal(shown, console.width))
     console.print(f"tables and runs: {folder}", soft_wrap=True, markup=False)

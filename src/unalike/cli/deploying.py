@@ -66,7 +66,7 @@ def serve(
     from unalike.deploy.audit import Audit
     from unalike.deploy.desk import Desk
     from unalike.deploy.keys import SERVER, credentials
-    from unalike.run.config import read_config
+    from unalike.run.configuration.config import read_config
 
     config = read_config(file, overrides)
     serving.refuse(config, sites)
@@ -111,7 +111,7 @@ def join(
     if dry_run is not None:
         from unalike.deploy.policy import read_policy
         from unalike.deploy.preview import preview
-        from unalike.run.config import read_config
+        from unalike.run.configuration.config import read_config
 
         for line in preview(read_config(dry_run, []), examples, read_policy(policy or "")):
             _say(line, stamp=False)
@@ -153,7 +153,7 @@ def peer(
 ) -> None:
     """Take part without a coordinator, or show what that would send."""
     from unalike.deploy.policy import read_policy
-    from unalike.run.config import read_config
+    from unalike.run.configuration.config import read_config
 
     config, examples = read_config(file, []), _read(data, label, settings)
     module, peering, circle = _deploy("peer"), _deploy("peering"), _deploy("circle")
@@ -182,8 +182,8 @@ def peer(
 
 def _read(data: str, label: str | None, settings: Sequence[str]) -> "Examples":
     """A site's own rows, read as a configuration that names them would be."""
-    from unalike.run.build import chosen
-    from unalike.run.config import override, parse
+    from unalike.run.configuration.config import override, parse
+    from unalike.run.experiment.build import chosen
 
     raw: dict[str, Any] = {"data": {"name": "files", "path": data}}
     if label is not None:

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from unalike.deploy.policy import Policy
 from unalike.errors import unknown
-from unalike.run.config import DEFAULTS, Config, tables
-from unalike.run.overrides import LISTS
-from unalike.run.sections import SECTIONS
+from unalike.run.configuration.config import DEFAULTS, Config, tables
+from unalike.run.configuration.overrides import LISTS
+from unalike.run.configuration.sections import SECTIONS
 from unalike.settings import Settings, describe, sources, summary
 
 TITLES = {

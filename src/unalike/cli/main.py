@@ -31,8 +31,8 @@ def run(
 ) -> None:
     """Train what a TOML file describes and write a run folder.
 
-    A file may be as short as this; `unalike list settings` shows all settings. The model is tested
-    as often as a fifth of the work pays for, unless `evaluation.every` says how often.
+    A file may be as short as this; `unalike list settings` shows all settings. Tests of
+    the model take about a fifth of the work, unless `evaluation.every` sets their number.
 
     ```toml
     rounds = 50

@@ -14,9 +14,9 @@ from unalike.federation.skew import Skew, measure
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.plots.canvas import SUFFIXES
 from unalike.report.skew import skew_table
-from unalike.run.build import federation
-from unalike.run.config import override, parse, read
-from unalike.run.place import data_name
+from unalike.run.configuration.config import override, parse, read
+from unalike.run.experiment.build import federation
+from unalike.run.folder.location import data_name
 from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
@@ -47,7 +47,7 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
 
 
 def _outcome(data: Federation) -> list[str]:
-    """What was asked of the partition and what came of it."""
+    """The requested skew beside the measured one."""
     left = [f"{data.unused:,} examples are held by no client"] if data.unused else []
     return [*map(str, data.outcomes), *left]
 

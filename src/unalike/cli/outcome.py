@@ -10,8 +10,8 @@ from rich.console import Console
 from unalike.errors import counted
 from unalike.metrics.catalogue import main_metric
 from unalike.report import outcome
-from unalike.run.cadence import AUTO
-from unalike.run.folder import read_json, read_lines
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.folder.records import read_json, read_lines
 from unalike.tables.cells import words
 from unalike.tables.format import count, decimal, size
 from unalike.tables.model import Table

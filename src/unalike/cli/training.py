@@ -7,10 +7,10 @@ from rich.console import Console
 
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
-from unalike.engine.ranks import Torchrun
-from unalike.run.config import read_config
-from unalike.run.together import follow
-from unalike.run.verify import verify
+from unalike.engine.simulation.ranks import Torchrun
+from unalike.run.configuration.config import read_config
+from unalike.run.distributed import follow
+from unalike.run.folder.verify import verify
 from unalike.track.running import resume, start
 
 

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.text import Text
 
 from unalike.metrics.catalogue import head, metric
-from unalike.run.config import read
-from unalike.run.selecting import selection_metric
-from unalike.run.toml import as_toml
+from unalike.run.configuration.config import read
+from unalike.run.configuration.toml import as_toml
+from unalike.run.measures.selecting import selection_metric
 from unalike.tables.cells import score, whole, words
 from unalike.tables.format import with_unit
 from unalike.tables.model import Cell, Table

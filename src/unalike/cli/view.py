@@ -16,10 +16,10 @@ from unalike.federation.data import TEST, Examples, Federation
 from unalike.report.grouping import grouping
 from unalike.report.outcome import scores
 from unalike.report.skew import cell
-from unalike.run.build import Experiment
-from unalike.run.cadence import AUTO
-from unalike.run.folder import read_json
-from unalike.run.place import data_name
+from unalike.run.experiment.build import Experiment
+from unalike.run.experiment.cadence import AUTO
+from unalike.run.folder.location import data_name
+from unalike.run.folder.records import read_json
 from unalike.tables.format import whole
 
 EVERY = 5.0  # seconds between two lines of a log
@@ -130,14 +130,14 @@ class View:
 
 
 def _untested(federation: Federation) -> str:
-    """Which clients have nothing to be tested on, where others have."""
+    """Which clients have no test rows although others have."""
     bare = np.flatnonzero(federation.sizes(TEST)[: federation.n_clients] == 0)
     if not len(bare) or len(bare) == federation.n_clients:
         return ""
     first = federation.names[bare[0]] if federation.names else f"client {bare[0]}"
     more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
-    have = "have" if more else "has"
-    return f"{first}{more} {have} no test row and enter{'' if more else 's'} no mean over clients"
+    have, are = ("have", "are") if more else ("has", "is")
+    return f"{first}{more} {have} no test row and {are} left out of means over clients"
 
 
 def _read(examples: Examples) -> str:

@@ -1,9 +1,9 @@
-"""Equal budgets: what a method will use, known before it is trained, and the rounds that buys.
+"""Equal budgets: what a method will use, known before training, and the rounds that a budget buys.
 
 The number of rounds must be known in advance, because schedules depend on it (phase-shift collects
 everybody in the last round, learning rates decay over all rounds). Messages have declared forms,
-who takes part in which round is a pure function, and one client that trains on a few examples
-tells how often a method differentiates one.
+who takes part in which round is a pure function, and training one client on a few examples shows
+how often a method differentiates an example.
 """
 
 from typing import Any, NamedTuple
@@ -14,16 +14,16 @@ from torch import Tensor
 from unalike import channel, tree
 from unalike.compare.settings import Budget
 from unalike.draws import work
-from unalike.engine.downloads import usual
-from unalike.engine.ledger import Traffic, across, opening, traffic
 from unalike.engine.loop import Loop, State
-from unalike.engine.messages import Messages, left_like, told_bytes
+from unalike.engine.traffic.downloads import usual
+from unalike.engine.traffic.ledger import Traffic, across, opening, traffic
+from unalike.engine.traffic.messages import Messages, left_like, told_bytes
 from unalike.engine.transport import Replies
 from unalike.errors import ConfigError
 from unalike.parts.schedule import Plan
-from unalike.run.build import Experiment, experiment, program
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, experiment, program
+from unalike.run.experiment.shape import Shape
 
 TOLERANCE = 0.01  # a few bytes of statistics must not cost a method a whole round, nor buy one
 
@@ -49,7 +49,7 @@ class Trial(NamedTuple):
     offset: float  # and for each client of a round, whatever it draws
     before: Traffic  # when it begins
     downs: Any  # a download as a round has it
-    known: Any  # what selection knows of clients that never answered
+    known: Any  # what selection knows about clients that never answered
     down: int  # bytes
     up: int
     survey: dict[str, Tensor]  # what clients answered
@@ -111,7 +111,10 @@ class Forecast:
         ids, host = works.ids[works.reply], topology.host(t, self.n)
         gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls
         down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
-        cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
+        lost, answer = loop.timing.in_vain(t, trial.downs)
+        invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
+        up = torch.cat([torch.full_like(ids, trial.up), torch.full_like(lost, answer)])
+        cost = traffic(topology, host, invited, came, down, up, trial.statistics)
         if edges is not None:
             cost += across(
                 topology, loop.said(edges, loop.home[ids]), told_bytes(loop.recipe, blank.stack)
@@ -150,8 +153,9 @@ class Forecast:
 def within(config: Config, budget: Budget, baseline: Config) -> Config:
     """The configuration with the rounds its budget buys.
 
-    The baseline keeps its rounds where they set the amount. A method that uses as much in the
-    baseline's rounds, but for one per cent, has the same rounds; a stated amount must buy them.
+    If the baseline sets the amount, it keeps its rounds. A method whose use in the baseline's
+    rounds is the same within one per cent has the same rounds; a stated amount must be enough for
+    them.
     """
     kind = budget.kind
     if kind == "rounds":
@@ -159,7 +163,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     made = _built(config)
     forecast = Forecast(made)
     if not getattr(forecast.total(made.course.rounds), kind):
-        return config  # a method that uses nothing cannot use up its budget
+        return config  # a method that uses nothing never exhausts its budget
     standard, amount, rounds = Forecast(_built(baseline)), budget.amount, baseline.rounds
     if amount is not None:
         rounds = standard.rounds(kind, amount, budget.longest * rounds)

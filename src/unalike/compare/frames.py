@@ -8,7 +8,7 @@ from typing import Any
 from unalike.compare import wording
 from unalike.compare.lines import Analysis, Line, Versus
 from unalike.compare.spec import Comparison
-from unalike.run.folder import write
+from unalike.run.folder.records import write
 from unalike.tables.csv import csv
 from unalike.tables.model import Cell, Table
 

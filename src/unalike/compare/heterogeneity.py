@@ -1,9 +1,10 @@
-"""How far clients are from wanting the same: what one model for all costs on the training rows.
+"""How much clients' optima differ: what one model for all costs on the training rows.
 
 Gamma = F* - sum_k v_k F_k*          (Li et al. 2020), v_k = n_k / n
 
 F* is the least training loss of one model for all rows, F_k* that of client k alone. ``pooled`` and
-``local_only`` come down to them; each counts with the lowest weighted mean of its evaluated rounds.
+``local_only`` approach them; each is represented by the lowest weighted mean of its evaluated
+rounds.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ class Gamma(NamedTuple):
 
 
 def gammas(records: Iterable[dict[str, Any]]) -> list[Gamma]:
-    """Of every condition under which both methods were judged on training rows."""
+    """For every condition under which both methods were tested on training rows."""
     lowest: dict[str, dict[str, dict[int, float]]] = {}
     for r in records:
         if r["method"] in (TOGETHER, ALONE) and r.get("train_loss") is not None:

@@ -27,14 +27,14 @@ from unalike.compare.settings import Budget, CompareSettings, Judging
 from unalike.compare.variants import Variant, look_up, methods, overlap, partitions, swept
 from unalike.errors import ConfigError, unknown
 from unalike.metrics.catalogue import METRICS
-from unalike.run.config import Config, parse, refuse_data
-from unalike.run.dotted import flat
-from unalike.run.explain import check
-from unalike.run.overrides import override
-from unalike.run.selecting import headline
+from unalike.run.configuration.config import Config, parse, refuse_data
+from unalike.run.configuration.dotted import flat
+from unalike.run.configuration.explain import check
+from unalike.run.configuration.overrides import override
+from unalike.run.measures.selecting import headline
 
 FORMAT = 2  # of compare.json
-SCALE = "small"  # if a file has scales and none is asked for
+SCALE = "small"  # if a file has scales and none is requested
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that was asked for."""
+    """Everything that was requested."""
 
     judging: Judging
     budget: Budget

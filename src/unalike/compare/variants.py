@@ -11,8 +11,8 @@ from unicodedata import normalize
 from unalike.compare.labels import combined, labels, setting
 from unalike.compare.merge import merge
 from unalike.errors import ConfigError, unknown
-from unalike.run.config import tables
-from unalike.run.dotted import flat, nested
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.dotted import flat, nested
 
 METHOD_KEYS = ("label", "plus", "topology", "set")
 PARTITION_KEYS = ("label", "data", "model", "shift", "set")
@@ -168,7 +168,7 @@ def _slug(label: str) -> str:
 
 
 def _marked(slug: str, label: str) -> str:
-    """A slug that is too long, or another label's too, with a mark of its own."""
+    """A slug that is too long or already taken, with a mark that makes it unique."""
     mark = "-" + sha256(label.encode()).hexdigest()[:8]
     return slug.encode()[: LONGEST - len(mark)].decode(errors="ignore").rstrip("-.") + mark
 

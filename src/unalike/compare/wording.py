@@ -1,4 +1,4 @@
-"""What an analysis says, in sentences: verdicts, budgets, what tests rest on, what is missing."""
+"""What an analysis says, in sentences: verdicts, budgets, tests, what is missing."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from unalike.compare.statistics.ranks import Ranks
 from unalike.compare.statistics.speed import SHARE
 from unalike.compare.uses import MORE, Use
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
-from unalike.run.cadence import within
+from unalike.run.experiment.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
 BEST_ON_TEST = (
@@ -193,7 +193,7 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
 
 
 def _beside(made: Comparison) -> str:
-    """Of two methods, who is best is the same question."""
+    """With two methods, the best and the difference are the same question."""
     return ", and over who is best" if len(made.labels) > 2 else ""
 
 
@@ -253,7 +253,7 @@ def speed(made: Comparison) -> str:
         "is faster. A run that missed the target counts with all that it spent, so that a ratio is "
         "a bound (≥; ≤ where the baseline missed it; ≈ where both did) and its interval open on "
         "that side; a method that missed it under any seed is never called faster. Speeds are "
-        "corrected over methods and conditions by themselves, apart from scores."
+        "corrected over methods and conditions, separately from scores."
     )
 
 
@@ -278,7 +278,9 @@ def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
             where = f" on {condition}" if len(made.conditions) > 1 else ""
             told.append(f"{span} of {total} clients{where}")
     name = metric(made.judging.metric).title
-    return [f"Only {'; '.join(told)} have {_a(name)}; the others enter no mean."] if told else []
+    if not told:
+        return []
+    return [f"Only {'; '.join(told)} have {_a(name)}; the others are left out of means."]
 
 
 def _a(name: str) -> str:

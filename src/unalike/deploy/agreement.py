@@ -1,4 +1,4 @@
-"""What sites say of their data, put together: who has which number, which classes there are."""
+"""What sites say about their data, put together: each site's number, and the classes of all."""
 
 from collections.abc import Mapping
 from itertools import accumulate
@@ -15,8 +15,8 @@ from unalike.federation.build import PARTITION, stream
 from unalike.federation.partition.base import numbered
 from unalike.federation.readers.columns import Column, Pending, Reading, Scale
 from unalike.kinds import Kind
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.shape import Shape
 
 MOST = 1 << 40  # rows of a site, classes, entries of a shape: more are a mistake
 
@@ -97,7 +97,7 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
     """The common shape; RunError names two sites that differ."""
     names = sorted(hellos)
     class_names = tuple(sorted({c for h in hellos.values() for c in h.class_names}))
-    # A site that lacks a class has another kind by itself: what counts is the classes of all.
+    # A site that lacks a class alone would have another kind: the classes of all sites count.
     alike = {
         n: h.model_copy(update={"kind": kind_of(h.kind, class_names)}) for n, h in hellos.items()
     }

@@ -1,7 +1,7 @@
-"""What a site writes down for its own people: a run folder with itself as the only client.
+"""What a site records for its own people: a run folder in which it is the only client.
 
-Rounds, verdicts on its own rows, models and how rows become theirs: ``unalike report``, ``watch``
-and ``predict`` read it as they read any run. Nothing of it is sent.
+Rounds, results on its own rows, models and how rows are prepared for them: ``unalike report``,
+``watch`` and ``predict`` read it like any run. Nothing in it is sent.
 """
 
 import shutil
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.evaluate import recorded
+from unalike.engine.evaluation.server import recorded
 from unalike.engine.transport import Work
 from unalike.federation.data import Federation
 from unalike.federation.skew import measure
 from unalike.files import new_folder, write
 from unalike.metrics.catalogue import main_metric
-from unalike.run.config import Config
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, dumps, read_json, read_lines
-from unalike.run.keep import SELECTED, Models, description, model_files, partitioned
+from unalike.run.configuration.config import Config
+from unalike.run.folder.artefacts import SELECTED, Models, description, model_files, partitioned
+from unalike.run.folder.environment import environment
+from unalike.run.folder.records import LOGS, dumps, read_json, read_lines
 from unalike.run.summary import summarise
 from unalike.tasks import Judged
 
@@ -34,7 +34,7 @@ class Diary:
         self.folder, self.site, self.config = folder, site, config
         new_folder(folder)
         self.held = {name: read_lines(folder / name) for name in LOGS}
-        self.open: dict[str, Any] = {}  # the round that is going on
+        self.open: dict[str, Any] = {}  # the current round
 
     def begin(self, federation: Federation) -> None:
         """What the data are like, once they are prepared."""

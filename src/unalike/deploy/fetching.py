@@ -1,7 +1,7 @@
-"""How a peer gets what others have ready, and how it notices that they are gone or further on.
+"""How a peer fetches what others have ready, and how it notices that they are gone or ahead.
 
-A neighbour that answered nothing for a whole round's time counts as gone: in later rounds it is
-asked once and not waited for, until it is in the same round again or the one before.
+A neighbour that gave no answer for the time of a whole round counts as gone: in later rounds it is
+asked once without waiting, until it is in the same round again or the one before.
 """
 
 import time
@@ -15,10 +15,10 @@ from unalike.deploy.peer import Peer
 
 
 class Heard(NamedTuple):
-    """What came of asking the neighbours of a round."""
+    """The answers of a round's neighbours."""
 
     told: dict[str, Message]
-    missing: dict[str, str]  # whom it goes on without, and why
+    missing: dict[str, str]  # which neighbours it continues without, and why
     latest: int  # the latest round that any is in of those that have nothing of this one any more
 
 

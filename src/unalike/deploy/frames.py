@@ -1,12 +1,13 @@
-"""A message as bytes, sent and read in pieces: no side ever holds a second copy of its tensors.
+"""A message as bytes, sent and read in pieces: its tensors are never held twice.
 
     magic (8 bytes) | checksum of all from here to the tensors' bytes (4, big endian)
     | SHA-256 of the tensors' bytes (32) | length of the head (4) | head (JSON)
     | tensors (safetensors: length of their table, table, bytes)
 
 Neither part can name a type, so nothing that is read can run. Sizes are compared with a limit
-before anything is allocated, the head and the table with a schema, and tensors are read into memory
-of their own as they come. What is damaged is told from what is wrong: it is sent again.
+before anything is allocated, the head and the table with a schema, and tensors are read into their
+own memory as they arrive. A damaged message can be distinguished from a wrong one, and is sent
+again.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """Rounds of peers that are servers: each uses its own clients, then hears its neighbours.
 
 Every peer is its own server in a graph, or some are the edge servers of the others. A neighbour
-that is gone is left out, and what the others count is made to sum to one again, as where a link is
-lost in a simulation; Metropolis weights go to the peer itself instead, which keeps them symmetric.
-A peer that finds its neighbours rounds ahead takes back the round it was in, as if it had not been
-there, and continues in theirs with the model that it has.
+that is gone is left out, and the weights of the others are rescaled to sum to one, as if a link
+were lost in a simulation; with Metropolis weights the peer itself gets the missing weight, which
+keeps them symmetric. A peer that finds its neighbours rounds ahead discards the round it was in, as
+if it had been absent, and continues in theirs with the model that it has.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from unalike.deploy.messages import Message, MessageError, fitted
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
-from unalike.engine.adapt import adapt
-from unalike.engine.gather import Held
-from unalike.engine.guard import Guard, Longest, refuse_insane
-from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.neighbours import metropolis, proportional
+from unalike.engine.graph.learners import circles, memory, weighed
+from unalike.engine.graph.neighbours import metropolis, proportional
+from unalike.engine.server.gather import Held
+from unalike.engine.server.guard import Guard, Longest, refuse_insane
+from unalike.engine.server.step import adapt
 from unalike.parts.mixing.base import Proportional
 from unalike.parts.schedule import Plan
 
@@ -49,7 +49,7 @@ class Played(NamedTuple):
     """A round, for the record."""
 
     after: int  # the round that follows
-    heard: dict[str, float]  # whom it heard, and what each counted; itself included
+    heard: dict[str, float]  # whom it heard, with their weights; itself included
     missing: dict[str, str]
     clients: int = 0
 
@@ -77,7 +77,7 @@ class Gossip:
 
     @property
     def next(self) -> int:
-        """The round to play."""
+        """The round to compute."""
         return self.keeping.round + 1
 
     @property
@@ -87,7 +87,7 @@ class Gossip:
         return found
 
     def advance(self, t: int) -> Played:
-        """Round ``t``: own clients, then neighbours; what came of it is on disk."""
+        """Round ``t``: own clients, then neighbours; the result is on disk."""
         mine, topology = self.mine, self.recipe.topology
         plan = self.recipe.schedule.plan(t, range(self.peer.rounds), self.n, self.cohorts)
         edges = topology.links(t, self.n)
@@ -177,7 +177,7 @@ class Gossip:
     def _read(
         self, told: Mapping[str, Message], missing: dict[str, str], awake: Tensor
     ) -> tuple[dict[int, Told], dict[str, str]]:
-        """What neighbours said, checked; those that said something else are left out."""
+        """What neighbours sent, checked; those that sent something else are left out."""
         found, missing = dict[int, Told](), dict(missing)
         for name, m in told.items():
             i = self.peer.agreed.names.index(name)

@@ -1,4 +1,4 @@
-"""Flower as the carrier: questions wait at the desk as ever, and Flower brings them to sites.
+"""Flower as the carrier: questions wait at the desk as always, and Flower takes them to the sites.
 
 Only public objects of Flower are used (``Grid.push_messages``, ``pull_messages``, ``Message``), and
 it sees bytes. Its control interface takes code from anyone who reaches it, whatever certificates
@@ -26,11 +26,11 @@ from unalike.deploy.network import loopback
 from unalike.deploy.post import HELLO, QUESTION, WELCOME
 from unalike.deploy.serving import refuse, serve
 from unalike.errors import ConfigError, RunError, UnalikeError
-from unalike.run.config import read_config
+from unalike.run.configuration.config import read_config
 
 REST = 0.3  # seconds between two looks, each of which is a request to the SuperLink
 NODES = 3.0  # seconds between two looks at which nodes there are
-AGAIN = 5.0  # seconds before a node that failed hears its question again
+AGAIN = 5.0  # seconds before a node that failed is asked again
 SETTLE = 30.0  # seconds for the last word of a coordinator that failed
 APP = files("unalike.deploy") / "flower_app"
 

@@ -1,7 +1,7 @@
 """What a site keeps between rounds, on its own disk: the newest state, and the one before it.
 
-A question may come twice, because a coordinator was killed after it asked or an answer got lost.
-Whoever has trained in round t and is asked for round t again begins with what it had before, so
+A question may come twice, because a coordinator was killed after asking it or an answer got lost. A
+site that has trained in round t and is asked for round t again begins with its earlier state, so
 that the answer is the same and nothing counts twice.
 """
 

@@ -1,7 +1,7 @@
 """Certificates of a consortium: one authority, one server, one for each site.
 
-A site's name is the common name of its certificate, so a coordinator knows who speaks. Private keys
-are made where the command runs, and are readable by their owner alone.
+A site's name is the common name of its certificate, so a coordinator knows whom it is talking to.
+Private keys are made where the command runs, and are readable by their owner alone.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from unalike.errors import ConfigError, RunError
 
 AUTHORITY, SERVER = "authority", "server"
-SOON = 30  # days before a certificate expires in which that is said
+SOON = 30  # days before expiry from which a warning is given
 _PLAIN = re.compile("[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")  # a name that TLS can compare
 
 

@@ -1,4 +1,4 @@
-"""What sites are asked once, before the first round: sums for scaling, how many rows train."""
+"""Questions to sites before the first round: sums for scaling, and how many rows train."""
 
 from itertools import count
 
@@ -12,14 +12,14 @@ from unalike.deploy.messages import MessageError, fitted, message
 from unalike.errors import RunError
 from unalike.federation.split import training_rows
 from unalike.kinds import measured
-from unalike.run.config import Config
+from unalike.run.configuration.config import Config
 from unalike.tree import Tree
 
 COUNTS = {"n", "ones", "rows", "below", "squares"}
 
 
 def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tree:
-    """What sites are told to prepare their features; asks them what that takes."""
+    """What sites receive to prepare their features; asks them for what that needs."""
     numbers = count(1 << 41)
 
     def ask(tensors: Tree, like: Tree) -> list[Tree]:
@@ -33,7 +33,7 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
                 got[site] = _counted(fitted(answer.tensors, like, "an answer"))
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
-        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
+        return [got[name] for name in agreed.names]  # sums must not depend on who answers first
 
     shape, told = agreed.shape, dict[str, Tensor]()
     if measured(shape.kind):
@@ -51,7 +51,7 @@ def _counted(found: Tree) -> Tree:
     """An answer, unless it counts below zero."""
     for name in COUNTS & found.keys():
         if bool((found[name] < 0).any()):
-            raise MessageError(f"an answer tells '{name}' below zero.")
+            raise MessageError(f"an answer gives a negative '{name}'.")
     return found
 
 

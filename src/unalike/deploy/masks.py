@@ -3,11 +3,11 @@
     y_k = q_k + PRG(own_k) + sum over j > k of PRG(s_kj) - sum over j < k of PRG(s_kj)   mod 2^32
 
 q_k are a site's weighted numbers in steps of a power of two. s_kj is agreed between two sites
-(X25519), own_k is a site's alone; both are bound by HKDF to the sum at hand: the run, the round,
-who takes part, what each counts and with which keys. Sites that were told different things do not
-cancel. The sum of all y_k holds no s any more, and becomes the sum of all q_k once every site has
-told its own_k, which it does for one sum of a round and no other. So anyone who relays messages
-sees noise until all sites agree, and then one sum.
+(X25519), own_k belongs to one site alone; both are bound by HKDF to the current sum: the run, the
+round, who takes part, with which weight and which keys. The masks of sites that received different
+proposals do not cancel. In the sum of all y_k every s has cancelled, and it becomes the sum of all
+q_k once every site has revealed its own_k, which it does for only one sum per round. So anyone who
+relays messages sees noise until all sites agree, and then one sum.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ from unalike import tree
 from unalike.deploy.messages import MessageError
 from unalike.tree import Tree
 
-FEWEST = 3  # of two, each would know the other's update from the sum and its own
+FEWEST = 3  # with two, each could compute the other's update from the sum
 BITS = 30  # of the largest possible sum; the ring has 32
 CHUNK = 1 << 20  # numbers that are masked at once
 TINY = -149  # the exponent of the smallest 32-bit number
 
 
 class Deal(NamedTuple):
-    """What one sum is of; sites that were told the same derive the same masks."""
+    """What one sum covers; sites that received the same derive the same masks."""
 
     run: str
     round: int
@@ -100,7 +100,7 @@ class Secrets:
         return total
 
     def own(self, deal: Deal) -> bytes:
-        """What opens this site's part of a sum, once all pairwise masks are gone."""
+        """What unmasks this site's part of a sum, once all pairwise masks have cancelled."""
         return _derived(self._own, deal, b"own")
 
 

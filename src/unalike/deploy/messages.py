@@ -1,6 +1,6 @@
 """What travels between a coordinator and its sites, and the checks before anything is used.
 
-``frames`` makes bytes of a message and compares its head with a schema; here its tensors are
+``frames`` turns a message into bytes and compares its head with a schema; here its tensors are
 compared with the template that the recipe declares.
 """
 
@@ -44,7 +44,7 @@ Kind = Literal[
 
 
 class MessageError(UnalikeError):
-    """A message that is damaged, of another run, or not what was asked for."""
+    """A message that is damaged, of another run, or not what was expected."""
 
 
 class Damaged(MessageError):

@@ -3,9 +3,9 @@
 u + z C xi,     xi = Box-Muller of ChaCha20 under HMAC-SHA256(secret, purpose and digest of u)
 
 The seed of a recipe is known to everybody who takes part. The secret never leaves the folder of
-whoever draws. Bound to u, the same update gets the same noise however often it is asked for, so
-that nobody can average it away; another one gets other noise, so that their difference tells
-nothing.
+whoever draws the noise. Because noise is bound to u, the same update always gets the same noise, so
+nobody can average it away by asking repeatedly; a different update gets different noise, so the
+difference of two answers reveals nothing.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ class Release:
 
 
 def hidden(recipe: Recipe, source: Source | None) -> Recipe:
-    """A recipe whose noise is drawn from a secret; without one, from the seed as ever."""
+    """A recipe whose noise is drawn from a secret; without one, from the seed as usual."""
     if source is None:
         return recipe
     channel = tuple(

@@ -1,4 +1,4 @@
-"""What a site agrees to, in a file of its own; what it refuses, the coordinator hears in words."""
+"""What a site agrees to, in its own file; the coordinator is told in words what it refuses."""
 
 import hashlib
 import tomllib
@@ -11,8 +11,8 @@ from unalike.errors import ConfigError
 from unalike.files import write
 from unalike.packed import memory
 from unalike.recipe import Program
-from unalike.run.explain import check
-from unalike.run.sections import DeploySettings
+from unalike.run.configuration.explain import check
+from unalike.run.configuration.sections import DeploySettings
 from unalike.settings import Settings
 
 
@@ -38,7 +38,7 @@ class Policy(Settings):
     )
 
     def check(self, question: Message) -> None:
-        """Raise one sentence if a question asks for more than is allowed."""
+        """Raise one sentence if a question requests more than is allowed."""
         if question.kind == "survey" and not self.survey:
             raise MessageError("this site's policy allows no survey (survey = false).")
         if question.kind in ("evaluate", "ensemble") and not self.evaluate:
@@ -48,7 +48,7 @@ class Policy(Settings):
         """Raise one sentence if a recipe adds less noise, or tells more, than is wanted."""
         if self.min_noise and deploy.noise == "seed":
             raise MessageError(
-                "this site's policy wants noise (min_noise), and the recipe draws it from its "
+                "this site's policy requires noise (min_noise), but the recipe draws it from its "
                 "seed, which everybody knows (deploy.noise)."
             )
         if self.secure_aggregation and not deploy.secure_aggregation:
@@ -66,14 +66,14 @@ class Policy(Settings):
 
 
 class Allowance:
-    """Rounds to train in, counted on disk by what was asked: the same question counts once.
+    """Rounds to train in, counted on disk by distinct questions: the same question counts once.
 
-    Numbers of rounds do not count: a coordinator could ask for one round again and again, each time
+    Round numbers do not count, because a coordinator could ask for one round repeatedly, each time
     with another model.
     """
 
     def __init__(self, path: Path, most: int) -> None:
-        """``most`` 0 counts nothing."""
+        """With ``most`` 0 nothing is counted."""
         self.path, self.most = path, most
         self.spent = path.read_text().splitlines() if most and path.exists() else []
 

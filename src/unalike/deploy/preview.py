@@ -6,13 +6,13 @@ from unalike import rng, tree
 from unalike.channel import Ragged
 from unalike.deploy.joining import hello, refuse_simulated
 from unalike.deploy.policy import Policy
-from unalike.engine.messages import messages_of
+from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import Examples
 from unalike.kinds import CLASSES, of_classes
-from unalike.run.build import program, task
-from unalike.run.cadence import as_set
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import program, task
+from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.shape import Shape
 from unalike.tree import Tree
 
 
@@ -58,7 +58,7 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
             of = {"seed": "the seed, which all know", "secret": "a secret of this site's own"}
             yield f"  with noise from {of[config.deploy.noise]}"
         if recipe.topology.host(0, sites) is not None:
-            yield f"to the next server, each {sites} rounds, {tree.size_bytes(told):,} bytes"
+            yield f"to the next server, every {sites} rounds, {tree.size_bytes(told):,} bytes"
         yield f"  and numbers: {', '.join(numbers)}, and how much was computed"
     if config.topology.name != "star":
         yield "test results: to nobody; they stay in this peer's own records"

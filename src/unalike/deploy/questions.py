@@ -1,4 +1,4 @@
-"""The small parts of questions to a site, by kind: what is said in another form is refused."""
+"""The small parts of questions to a site, by kind; anything in another form is refused."""
 
 from typing import Annotated
 
@@ -75,12 +75,12 @@ NOTES: dict[str, type[_Note]] = {
 
 
 def check(question: Message) -> None:
-    """Raise one sentence unless a question is one that sites are asked, in the form it has."""
+    """Raise one sentence unless a question is a known one in its proper form."""
     kind = NOTES.get(question.kind)
     if kind is None:
-        raise MessageError(f"a site is not asked '{question.kind}'.")
+        raise MessageError(f"'{question.kind}' is not a question for a site.")
     try:
         kind.model_validate(question.note)
     except ValidationError as error:
         odd = ".".join(map(str, error.errors()[0]["loc"]))
-        raise MessageError(f"'{question.kind}' is asked in another form: '{odd}'.") from None
+        raise MessageError(f"'{question.kind}' has another form than expected: '{odd}'.") from None

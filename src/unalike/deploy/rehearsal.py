@@ -1,7 +1,7 @@
-"""Mistakes in a recipe that show whatever the sites' data are, said before any site has come.
+"""Mistakes in a recipe that do not depend on the sites' data, found before any site connects.
 
-What the data look like is only known once all sites are there. Until then the recipe is built for
-data of several shapes; it is refused if it can be built for none of them, for one and the same
+The shape of the data is only known once all sites are there. Until then the recipe is built for
+data of several shapes; it is refused if it can be built for none of them, always for the same
 reason. A model that does not fit a shape says nothing about the rest of the recipe.
 """
 
@@ -14,9 +14,9 @@ from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
 from unalike.engine.loop import Loop
 from unalike.errors import ConfigError
-from unalike.run.build import guard_of, program, task
-from unalike.run.config import Config
-from unalike.run.shape import Shape
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import guard_of, program, task
+from unalike.run.experiment.shape import Shape
 from unalike.tasks import Task
 
 SHAPES = (
@@ -30,7 +30,7 @@ SHAPES = (
 
 
 def rehearse(config: Config, names: Sequence[str]) -> None:
-    """Raise what stands in the way of a recipe for these sites, if no data could change that."""
+    """Raise the objection to a recipe for these sites, if it holds for any data."""
     built, shown = list[tuple[Shape, Task]](), set[str]()
     for shape in SHAPES:
         shape = shape._replace(n_clients=len(names))
@@ -50,7 +50,7 @@ def rehearse(config: Config, names: Sequence[str]) -> None:
 
 
 def _objection(config: Config, names: Sequence[str], shape: Shape, made: Task) -> str:
-    """What stands in the way for data of one shape; empty if nothing does."""
+    """The objection for data of one shape; empty if there is none."""
     judging = config.evaluation
     try:
         made.refuse(judging.select, judging.ensemble, judging.target)

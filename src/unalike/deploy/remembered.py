@@ -1,4 +1,4 @@
-"""What all sites came to at the start, on disk: a run continues though some of them are away."""
+"""What all sites agreed on at the start, on disk: a run continues even if some are absent."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from unalike.tree import Tree
 
 
 class Remembered(NamedTuple):
-    """The first questions and their answers, which are asked once."""
+    """The first questions, which are asked only once, and their answers."""
 
     hellos: Mapping[str, Hello]
     scale: Tree  # what features are prepared by

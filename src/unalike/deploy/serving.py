@@ -1,4 +1,4 @@
-"""The coordinator: waits for its sites, plays the rounds, leaves a run folder as any run does."""
+"""The coordinator: waits for its sites, computes the rounds, leaves a run folder like any run."""
 
 import hashlib
 import json
@@ -27,31 +27,31 @@ from unalike.deploy.rehearsal import rehearse
 from unalike.deploy.remembered import Remembered, remember, remembered
 from unalike.deploy.remote import Remote
 from unalike.deploy.summing import refuse_single
+from unalike.engine.client.shards import Shards
 from unalike.engine.course import Course
-from unalike.engine.evaluate import Evaluation, Evaluator
+from unalike.engine.evaluation.server import Evaluation, Evaluator
 from unalike.engine.loop import Loop
-from unalike.engine.shards import Shards
-from unalike.engine.simulate import Simulation
+from unalike.engine.simulation.simulate import Simulation
 from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.files import write
 from unalike.kinds import measured
 from unalike.parts.privacy.accountant import Accountant
-from unalike.run.build import Experiment, guard_of, program, task
-from unalike.run.cadence import as_set
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.config import Config
-from unalike.run.environment import environment
-from unalike.run.folder import LOGS, Log, alone, dumps, read_lines
-from unalike.run.keep import Keeper, described
-from unalike.run.manifest import Manifest
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import Experiment, guard_of, program, task
+from unalike.run.experiment.cadence import as_set
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder.artefacts import Keeper, described
+from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.environment import environment
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.records import LOGS, Log, alone, dumps, read_lines
 from unalike.run.rounds import DEPLOYED, conclusion, rounds
-from unalike.run.shape import Shape
 from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
 Say = Callable[[str], None]
-AGREEMENT = "agreement.msg"  # what all sites came to at the start
+AGREEMENT = "agreement.msg"  # what all sites agreed on at the start
 
 
 class Elsewhere:
@@ -158,7 +158,7 @@ def refuse(config: Config, names: Sequence[str]) -> None:
 def _arrived(
     desk: Desk, names: Sequence[str], arrive: float, before: Remembered | None, say: Say
 ) -> Mapping[str, Hello]:
-    """What all sites say of their data; if it is known already, enough of them will do."""
+    """What all sites say about their data; if it is known already, enough of them suffice."""
     if before is None:
         hellos = desk.arrivals(arrive)
         if missing := sorted(set(names) - set(hellos)):
@@ -174,7 +174,7 @@ def _arrived(
             f"{desk.fewest} are needed to continue."
         )
     if missing := sorted(set(names) - set(here)):
-        say(f"going on without {', '.join(missing)}, until they are back")
+        say(f"continuing without {', '.join(missing)} until they are back")
     return before.hellos
 
 
@@ -270,7 +270,7 @@ def _shaped(shape: Shape, scale: Tree) -> Shape:
 
 
 class _Heard:
-    """Sentences on sites that took no part in something: said, and written down."""
+    """Sentences on sites that took no part in something: shown and recorded."""
 
     def __init__(self, path: Path, say: Say) -> None:
         self.path, self.say, self.round = path, say, 1
@@ -329,7 +329,7 @@ def _recorded(
 
 
 def _look_ahead(remote: Remote, records: list[dict[str, Any]], keeper: Keeper) -> None:
-    """What sites will be told beside the next model that they judge."""
+    """What sites will receive besides the next model to test."""
     chosen = selected_round(records, keeper.metric) or 0
     remote.judging = {"round": len(records) + 1, "selected": chosen}
     if isinstance(remote.heard, _Heard):

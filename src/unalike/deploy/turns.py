@@ -1,8 +1,8 @@
 """Rounds of peers that are the server in turn: each takes the state over from the one before.
 
-A round is the same as with a coordinator, asked by the peer whose turn it is. If the peer before is
-gone, its round is lost: the state of the last round that was finished is taken over instead, and
-clients take back what they did in the lost one.
+A round is the same as with a coordinator, led by the peer whose turn it is. If the previous peer is
+gone, its round is lost: the state of the last finished round is taken over instead, and clients
+discard what they did in the lost one.
 """
 
 from unalike import tree
@@ -11,8 +11,8 @@ from unalike.deploy.messages import MessageError, fitted
 from unalike.deploy.peer import Peer
 from unalike.deploy.remote import Remote
 from unalike.deploy.shelf import Item
-from unalike.engine.guard import Guard
 from unalike.engine.loop import Loop, Round, State
+from unalike.engine.server.guard import Guard
 from unalike.errors import RunError
 
 
@@ -20,7 +20,7 @@ class Turns:
     """The turns of one peer."""
 
     def __init__(self, peer: Peer, remote: Remote, guard: Guard) -> None:
-        """Nothing is asked yet."""
+        """Nothing has been asked yet."""
         assert peer.site is not None, "it has met the others"
         self.peer, self.remote, self.fetching = peer, remote, Fetching(peer)
         seed = peer.config.seed
@@ -32,7 +32,7 @@ class Turns:
         return self.peer.recipe.topology.host(t, self.peer.n) == self.peer.me
 
     def play(self, t: int) -> tuple[State, Round] | None:
-        """This peer's turn; None if the others have gone on without it."""
+        """This peer's turn; None if the others have continued without it."""
         shelf = self.peer.shelf
         before, state = self.state(t - 1)
         if (latest := self.peer.whereabouts()) > t:
@@ -73,7 +73,7 @@ class Turns:
                 self.peer.say(f"peer '{name}': {error}")
                 continue
             return r, state._replace(survey=self.peer.survey)
-        if t >= self.peer.n:  # everybody had a turn, so there is a state somewhere
+        if t >= self.peer.n:  # everybody has had a turn, so a state exists somewhere
             raise RunError(
                 "no reachable peer has the state of the run; start the missing peers, then this "
                 "one again."

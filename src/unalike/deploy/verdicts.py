@@ -1,4 +1,4 @@
-"""What sites tell of a model on their own rows: checked, then put side by side."""
+"""What sites report about a model on their own rows: checked, then put side by side."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ COUNTED = torch.zeros(1, dtype=torch.float64)  # the form of a metric
 
 
 def read(m: Message) -> dict[str, Judged]:
-    """A site's verdicts, section by section; MessageError if they are none."""
+    """A site's results, section by section; MessageError if they are malformed."""
     found, known = dict[str, Judged](), 0
     for section in SECTIONS:
         told = under(m.tensors, section)
@@ -26,7 +26,7 @@ def read(m: Message) -> dict[str, Judged]:
         if metrics:
             found[section] = Judged(_sound(metrics), _diagram(bins) if bins else None)
     if known != len(m.tensors):
-        raise MessageError("a verdict holds tensors that belong to none.")
+        raise MessageError("a verdict has tensors that are not part of it.")
     return found
 
 
@@ -35,12 +35,13 @@ def _sound(metrics: dict[str, Tensor]) -> dict[str, Tensor]:
     n = metrics.get("n")
     odd = sorted(metrics.keys() - METRICS.keys() - {"n"})
     if n is None or odd:
-        raise MessageError(f"a verdict {f'tells {odd[0]!r}' if odd else 'does not tell its rows'}.")
+        said = f"has an unknown {odd[0]!r}" if odd else "lacks its number of rows"
+        raise MessageError(f"a verdict {said}.")
     for name, x in metrics.items():
         if x.shape != COUNTED.shape or x.dtype != COUNTED.dtype:
-            raise MessageError(f"a verdict tells '{name}' in another form than one number.")
+            raise MessageError(f"a verdict gives '{name}', which is not a single number.")
     if not 0 <= float(n) < float("inf"):
-        raise MessageError(f"a verdict is on {float(n):g} rows.")
+        raise MessageError(f"a verdict claims {float(n):g} rows.")
     return metrics
 
 
@@ -71,7 +72,7 @@ def side_by_side(each: Mapping[int, Judged], clients: int) -> Judged:
 
 
 def together(each: Judged) -> Judged:
-    """The rows of all sites as one set, for what can be told of it without the rows."""
+    """The rows of all sites as one set, for metrics that do not need the rows."""
     n = each.metrics["n"]
     share = n / n.sum()
     metrics = {

@@ -13,7 +13,7 @@ from unalike.deploy.policy import Policy
 from unalike.deploy.site import Site
 from unalike.errors import RunError
 from unalike.federation.data import Examples
-from unalike.run.folder import alone
+from unalike.run.folder.records import alone
 
 PATIENCE = 5.0  # seconds between attempts at most
 
@@ -98,7 +98,7 @@ def _joined(
 
 
 def _called(line: Line, name: str, told: Parcel | bytes, seconds: float) -> Arrived | None:
-    """The coordinator's message, if any; one that was damaged is asked for again."""
+    """The coordinator's message, if any; a damaged one is requested again."""
     try:
         arrived = line.call(name, told, LIMIT, seconds)
     except Damaged as error:

@@ -1,8 +1,9 @@
 """The stages of a run, one after the other, as one sequence of rounds.
 
-A run is a program of stages (``recipe.Stage``): FedAvg and then a part of the model private, an
-autoencoder and then weights that it measured. Rounds are numbered through; a stage begins in its
-first round, with the model the one before arrived at, and what that costs is counted there.
+A run is a program of stages (``recipe.Stage``): FedAvg and then a private part of the model, or an
+autoencoder and then weights that it measures. Rounds have one numbering; a stage begins in its
+first round, with the model that the previous stage ended with, and the cost of that is counted
+there.
 """
 
 from itertools import accumulate, pairwise
@@ -11,10 +12,10 @@ from typing import NamedTuple
 from torch import Tensor
 
 from unalike import rng, tree
-from unalike.engine.guard import Guard
-from unalike.engine.ledger import Traffic, opening
 from unalike.engine.loop import Loop, Round, State
-from unalike.engine.messages import completed, left
+from unalike.engine.server.guard import Guard
+from unalike.engine.traffic.ledger import Traffic, opening
+from unalike.engine.traffic.messages import completed, left
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError
 from unalike.recipe import Program, Recipe
@@ -71,7 +72,7 @@ class Course:
         return model if inherits and model is not None else self.w
 
     def at(self, stage: int, model: Params | None) -> Loop:
-        """The rounds of a stage; the clients are not told."""
+        """The rounds of a stage, without informing the clients."""
         recipe = self.recipe(stage, model)
         return Loop(recipe, self.transport, self.spans[stage], self.seed, self.guard)
 

@@ -10,19 +10,27 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.cohort import Cohort
-from unalike.engine import downloads, links
-from unalike.engine.adapt import MEASURED, adapt, log
-from unalike.engine.alone import adapted
-from unalike.engine.combine import exchanged
-from unalike.engine.gather import Gathered, Held, Running, Unseen
-from unalike.engine.guard import Guard, Longest, refuse_insane
-from unalike.engine.learners import circles, memory, weighed
-from unalike.engine.ledger import STATISTIC, Traffic, across, asked, between, parameters, traffic
-from unalike.engine.messages import Messages, messages_of, told_bytes
-from unalike.engine.neighbours import by_receiver, metropolis, proportional, table
-from unalike.engine.population import Population
-from unalike.engine.relay import Relayed
-from unalike.engine.timing import Known, Timing
+from unalike.engine.graph.combine import exchanged
+from unalike.engine.graph.learners import circles, memory, weighed
+from unalike.engine.graph.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.server.gather import Gathered, Held, Running, Unseen
+from unalike.engine.server.guard import Guard, Longest, refuse_insane
+from unalike.engine.server.population import Population
+from unalike.engine.server.relay import Relayed
+from unalike.engine.server.single_client import adapted
+from unalike.engine.server.step import MEASURED, adapt, log
+from unalike.engine.traffic import downloads, links
+from unalike.engine.traffic.ledger import (
+    STATISTIC,
+    Traffic,
+    across,
+    asked,
+    between,
+    parameters,
+    traffic,
+)
+from unalike.engine.traffic.messages import Messages, messages_of, told_bytes
+from unalike.engine.traffic.timing import Known, Timing
 from unalike.engine.transport import Replies, Summing, Transport
 from unalike.errors import RunError
 from unalike.parts.mediators import Mediated
@@ -42,7 +50,7 @@ class State(NamedTuple):
     mixing: tuple[Any, ...]  # what the rule of each server remembers
     survey: dict[str, Tensor]  # every client's answers
     known: Known = Known()
-    copies: Tree = ()  # what everybody knows of each node, where messages are compressed
+    copies: Tree = ()  # what all know about each node, if messages are compressed
 
     @property
     def servers(self) -> tuple[Any, ...]:
@@ -132,7 +140,7 @@ class Loop:
         state = state._replace(known=state.known._replace(heard=heard))
         try:
             after, done = self._played(state, t, plan, work, downs)
-        except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
+        except NotSummed:  # a rule needs more than a sum: repeat the round, keeping everything
             self.holds = True
             self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
             after, done = self._played(state, t, plan, work, downs)
@@ -155,7 +163,7 @@ class Loop:
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
-        lost, usual = self.timing.in_vain(t, downs)  # who was told, and answered, for nothing
+        lost, usual = self.timing.in_vain(t, downs)  # who received a model and answered in vain
         invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
         sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
         cost = traffic(topology, host, invited, came, down, sizes, len(stats))
@@ -264,7 +272,7 @@ class Loop:
             found = adapt(recipe, own, mixing[j], uploads(part.ids), part)
             mixing[j] = found.memory
             notes.append(found.note)
-            if not recipe.topology.local:  # of a single client a rule has nothing to tell
+            if not recipe.topology.local:  # with a single client a rule has no effect
                 log(logged, found.logged, part.ids, self.n)
             if several:
                 tree.map(lambda rows, x: rows[j].copy_(x), stack, found.server)  # noqa: B023

@@ -1,4 +1,4 @@
-"""Who computes on which core: workers while clients train, then whatever is to be done for many.
+"""Who computes on which core: workers while clients train, then any work that covers many clients.
 
 Work is cut into the same pieces for any number of threads, and each piece is computed by one of
 them, so that a run gives the same numbers on another machine.

@@ -1,7 +1,7 @@
 """From data to a federation: partition, split, prepare, shift.
 
-What is drawn at random has random numbers of its own; what is learned about features is learned
-from training rows alone.
+Each random step has its own random numbers; what is learned about features is learned from training
+rows alone.
 """
 
 from collections.abc import Sequence

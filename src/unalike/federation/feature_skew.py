@@ -1,4 +1,4 @@
-"""How unalike clients are in their features, once their labels are put aside.
+"""How much clients' features differ, apart from their labels.
 
 A client's training rows x_1..x_m are paired with rows z_1..z_m of the other clients, each with the
 label of its partner, so that label skew has no part in it. With k(a, b) = exp(-|a - b|^2 / 2 s^2),

@@ -1,4 +1,4 @@
-"""What was learned about features from training rows, as a record that other rows are treated by.
+"""What was learned about features from training rows, as a record that is applied to other rows.
 
 A run saves it beside its model, so that new rows go through the same arithmetic as those that
 trained: gaps filled first, then columns or channels scaled.

@@ -1,7 +1,7 @@
 """Levels, fills and scales of features, learned from the training rows of training clients alone.
 
-A model that is tested on rows, or on whole clients, that had a say in its preprocessing is tested
-on something it has seen. So this is done once it is known which rows train:
+If rows or whole clients influenced a model's preprocessing, testing on them is testing on something
+the model has seen. So this is done once it is known which rows train:
 
 levels   a text column keeps the levels that training rows have; any other is zero in all of them
 fills    a missing number gets the median, a missing level the most frequent one (ties: the first)
@@ -9,7 +9,7 @@ scale    pooled: mean 0 and variance 1 of columns, or of the channels of images,
          rows; client: over the client's own, where it has any
 target   a number that is predicted: mean 0 and variance 1 over all training rows
 
-In a federation the server has to be told what this takes: see docs/how-to-privacy.md.
+docs/how-to-privacy.md says what a server must learn for this in a real federation.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How unalike clients are, measured on a table of counts by client and class.
+"""How much clients differ, measured on a table of counts by client and class.
 
 With n_k the size of client k, N = sum n_k, p_k its label distribution and p the reference:
 
@@ -75,7 +75,7 @@ def weighted_mean(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 class GroupEmd(NamedTuple):
-    """How unalike groups of clients are: phases, clusters, neighbourhoods."""
+    """How much groups of clients differ: phases, clusters, neighbourhoods."""
 
     whole: Floats  # [groups] EMD of a group's pooled labels from those of all clients
     between: Floats  # [groups, groups] EMD between the pooled labels of two groups

@@ -8,8 +8,8 @@ ll_q(t, q)   2 |q - t/M|        q = t/M + EMD/2,          kept if q <= 1 and t <
 Dir_K(a)     every draw is brought to the EMD;  means end at 2 (1 - 1/K)(1 - 1/M) as a -> 0
 
 FedAug can only fill classes of which a client has an example, so all settings keep one example of
-each class for every client. That lowers the EMD of the purest of them, by 2 (M - t) K / N for
-ll(t, 1); what came of it is reported with the partition.
+each class for every client. That lowers the EMD of the purest of them, by 2 (M - t) K / N for ll(t,
+1); the EMD that was reached is reported with the partition.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 Inside vmap a convolution whose weights differ from client to client becomes a grouped convolution
 in PyTorch, for which cuDNN has no fast kernel. Here it is a product of matrices batched over
-clients, written in Triton. Nothing in this package knows what a client is for: images have one
-axis more, and so have weights.
+clients, written in Triton. Nothing in this package knows about clients: images and weights simply
+have one more axis.
 
 ``layers``     what takes the place of ``nn.Conv2d`` and ``nn.MaxPool2d`` in a network
 ``functions``  derivatives and vmap rules

@@ -1,10 +1,10 @@
 """Dense layers of many clients, each with weights of its own and a small minibatch.
 
-With few rows a product reads every weight once, so that passes over the weights are what it costs.
-``moved`` takes a step of descent in the pass that makes the gradient, which is never written down;
-``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's speed;
-``rounded`` rounds weights to 16 bits in the pass of the product that reads them first.
-Compiled steps use them (``engine/merging.py``); a derivative would be of no use there.
+With few rows a product reads every weight once, so its cost is the number of passes over the
+weights. ``moved`` takes a descent step in the pass that computes the gradient, which is never
+stored; ``narrow`` multiplies few rows, for which cuBLAS reads weights at a third of the memory's
+speed; ``rounded`` rounds weights to 16 bits in the pass of the product that reads them first.
+Compiled steps use them (``engine/compiled/merging.py``); they need no derivative there.
 """
 
 import torch

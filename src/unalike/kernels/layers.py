@@ -1,6 +1,6 @@
 """Layers that a network gets in place of PyTorch's; they compute the same.
 
-Inside vmap on a GPU that has the kernels they use them, and are PyTorch's own otherwise.
+Inside vmap on a GPU that supports the kernels they use them; otherwise they are PyTorch's own.
 """
 
 import copy

@@ -1,7 +1,7 @@
-"""A traced step as C++: which statements there are, in which order, and where their results lie.
+"""A traced step as C++: its statements, their order, and where their results are stored.
 
-What is computed number by number is a loop, or part of the loop that reads it. Results that become
-the next carry are written over the old one as soon as nobody reads that any more.
+An elementwise operation is a loop, or part of the loop that reads its result. Results that become
+the next carry overwrite the old one as soon as nobody reads that any more.
 """
 
 import operator

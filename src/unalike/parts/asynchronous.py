@@ -1,10 +1,10 @@
 """Asynchronous rounds (FedBuff, Nguyen et al. 2022): who arrives when, and how stale.
 
-``concurrency`` clients work at any time. Whoever is done uploads, and an idle client starts at once
-with the newest model; if nobody is idle, since no client is in the buffer twice, then after the
-next step. With K answers in its buffer the server takes a step: that is a round. All this follows
-from the clients' seconds, not from what they learn, so the course of events is a pure function of
-the seed, and a resumed run finds the same.
+``concurrency`` clients work at any time. A client that has finished uploads, and an idle client
+starts at once with the newest model; if nobody is idle (no client is in the buffer twice), it
+starts after the next step. With K answers in its buffer the server takes a step: that is a round.
+All this follows from the clients' seconds, not from what they learn, so the course of events is a
+pure function of the seed, and a resumed run repeats it.
 """
 
 from dataclasses import dataclass, field

@@ -1,12 +1,12 @@
-"""Training augmentation: every training row is altered a little, afresh in every minibatch.
+"""Training augmentation: every training row is altered a little, differently in every minibatch.
 
 images   shift by whole pixels (a padded picture cropped at random), mirror, colours, noise
 text     some symbols are replaced by others of the same example    (Xie et al. 2017, unigram noise)
 audio    shift in time, gain, noise
 numbers  noise
 
-What is drawn depends on the step's key and a row's place alone, so both engines draw the same. Rows
-that are judged or measured stay as they are.
+Draws depend only on the step's key and the row's position, so both engines draw the same. Rows used
+for testing or measuring stay unchanged.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Images(Augmentation):
     """Images are shifted, mirrored and, if asked for, recoloured."""
 
     crop: int = Field(
-        default=4, ge=0, description="most pixels that an image moves; the border is filled with 0"
+        default=4, ge=0, description="largest shift in pixels; the border is filled with 0"
     )
     flip: bool = Field(default=True, description="mirror half of the images, at random")
     jitter: float = Field(
@@ -95,7 +95,7 @@ class Audio(Augmentation):
     """Sounds start earlier or later, become louder or softer, and get noise."""
 
     shift: float = Field(
-        default=0.1, ge=0, lt=1, description="most that a sound moves, as a share of its length"
+        default=0.1, ge=0, lt=1, description="largest shift in time, as a share of the length"
     )
     gain: float = Field(default=0.1, ge=0, lt=1, description="loudness: a factor within 1 ± gain")
     noise: float = Field(default=0.005, ge=0, description="standard deviation of added noise")
@@ -149,7 +149,7 @@ class Augmented:
 
     @property
     def handed(self) -> Tree:
-        """What clients are told for the other transform."""
+        """What clients receive for the other transform."""
         return getattr(self.base, "handed", ())
 
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
@@ -164,7 +164,7 @@ class Augmented:
         return self.augmentation(x, rng.fold_in(key, _STREAM))
 
     def note(self, counts: np.ndarray) -> str:
-        """What the other transform has to say."""
+        """The note of the other transform."""
         return "" if self.base is None else self.base.note(counts)
 
     def effect(self, counts: np.ndarray) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 seconds = latency + down / b_down + examples / speed + latency + up / b_up,  times e^(jitter xi)
 
-A message between two that have lines of their own takes, with o_i messages leaving i and i_j coming
-to j at the same time (Marfoq et al. 2020, for a network between them that is never full),
+A message between two clients with their own lines takes, with o_i messages leaving i and i_j
+arriving at j at the same time (Marfoq et al. 2020, for a network between them without limits),
 
 seconds = latency + bytes / min(b_up_i / o_i, b_down_j / i_j),  times e^(jitter xi_i)
 
-Every client draws its speed and its two bandwidths once, from distributions that are set; xi is
-drawn again in every round. Nothing of this depends on what is trained, so that who is late is known
-before anybody trains.
+Every client draws its speed and its two bandwidths once, from configured distributions; xi is drawn
+again in every round. Nothing here depends on what is trained, so it is known who is late before
+anybody trains.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Clients under mediators: those of one mediator train one after the other.
 
-greedy rescheduling (Duan et al. 2019): a mediator takes, of the clients that are left, the one that
-brings the labels of all its clients nearest to even ones,
+greedy rescheduling (Duan et al. 2019): of the clients that are left, a mediator takes the one that
+makes the labels of all its clients most even,
 argmin_k KL(h_m + h_k || even),   KL(h || even) = sum_c q_c log(M q_c),  q = h / sum_c h_c
 until it has as many as it may; then the next mediator begins.
 """
@@ -74,10 +74,10 @@ class Mediated(Sampled):
         if not survey:
             return np.ones((n, 1))
         counts = survey["label_counts"].double().numpy()
-        return raised(counts, counts.sum(0) / counts.sum(), self.power)
+        return raised(counts, counts.sum(0), self.power)
 
     def mediator(self, role: Tensor) -> Tensor:
-        """Whose client somebody with this role is."""
+        """Which mediator a client with this role belongs to."""
         return role // self.most
 
     def turn(self, role: Tensor) -> Tensor:

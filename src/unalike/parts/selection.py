@@ -1,4 +1,4 @@
-"""Who is asked to take part in a round, by what is known of clients.
+"""Who is invited to a round, by what is known about clients.
 
 by size:          without replacement, the next one with chance n_k  (Efraimidis & Spirakis 2006)
 power of choice:  of d such candidates the m whose last known loss is highest  (Cho et al. 2020)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unalike import tree
-from unalike.engine.judging import outputs
+from unalike.engine.evaluation.judging import outputs
 from unalike.errors import DataError, RunError
 from unalike.federation.data import number_of
 from unalike.federation.features import Features
@@ -21,14 +21,14 @@ from unalike.metrics.regression import per_client
 from unalike.models.own import OwnModel
 from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
-from unalike.run import manifest
-from unalike.run.build import task as build_task
-from unalike.run.config import Config, Named, parse
+from unalike.run.configuration.config import Config, Named, parse
 from unalike.run.execute import configured
-from unalike.run.fit import fit
-from unalike.run.folder import read_json
-from unalike.run.origins import copy_of, refuse_stranger
-from unalike.run.shape import Shape
+from unalike.run.experiment.build import task as build_task
+from unalike.run.experiment.fit import fit
+from unalike.run.experiment.shape import Shape
+from unalike.run.folder import manifest
+from unalike.run.folder.origins import copy_of, refuse_stranger
+from unalike.run.folder.records import read_json
 from unalike.tasks import NetworkTask, Task
 from unalike.tree import Params
 

@@ -50,7 +50,7 @@ def left_out(metrics: Mapping[str, Any], section: str) -> list[str]:
             groups.setdefault(of, []).append(METRICS[name].title)
     return [
         f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the "
-        "others enter no mean."
+        "others are left out of means."
         for (some, total), names in groups.items()
     ]
 
@@ -83,22 +83,23 @@ def leaked(summary: Mapping[str, Any]) -> list[str]:
     door, told = (summary.get(k, {}) for k in ("backdoor", "membership"))
     if door.get("success") is not None:
         said.append(
-            f"the backdoor's trigger makes {100 * door['success']:.1f} % of the test rows of other "
-            f"classes the attackers' target, {100 * door['clean']:.1f} % are taken for it without"
+            f"with the backdoor's trigger {100 * door['success']:.1f} % of the test rows of other "
+            f"classes are taken for the attackers' target, without it {100 * door['clean']:.1f} %"
         )
     if told.get("mean") is not None:
         said.append(
             f"losses tell a client's training rows from its test rows with an AUC of "
-            f"{told['mean']:.3f} on average, {told['worst']:.3f} at worst; 0.5 is a coin"
+            f"{told['mean']:.3f} on average, {told['worst']:.3f} at worst; 0.5 is a coin flip"
         )
     return said
 
 
 def like_real(made: Mapping[str, Any]) -> str:
-    """How like real examples the last made ones are: their distance, and what they cover."""
+    """How similar generated examples are to real ones: their distance, and what they cover."""
     real, drawn = made["fid_rows"]
     said = (
-        f"{drawn} made examples are at a distance (FID) of {made['fid']:.3g} from {real} real ones"
+        f"{drawn} generated examples are at a distance (FID) of {made['fid']:.3g} "
+        f"from {real} real ones"
     )
     known = {c: v for c, v in enumerate(made["coverage"]) if v is not None}
     if not known:

@@ -1,4 +1,4 @@
-"""A loss that no training leads to, said when it is seen and again in the summary."""
+"""Losses that no sensible training produces, reported when they occur and again in the summary."""
 
 from typing import Any
 

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.engine.course import Progress
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.errors import ConfigError, DataError, OwnCodeError, RunError, counted
 from unalike.files import write
-from unalike.run import manifest
-from unalike.run.build import Experiment, experiment
-from unalike.run.checkpoint import Checkpoint
-from unalike.run.config import Config, parse
-from unalike.run.ends import (
+from unalike.run.configuration.config import Config, parse
+from unalike.run.engines.measuring import settled
+from unalike.run.experiment.build import Experiment, experiment
+from unalike.run.folder import manifest
+from unalike.run.folder.artefacts import SELECTED, Keeper, partition_record
+from unalike.run.folder.checkpoint import Checkpoint
+from unalike.run.folder.lifecycle import (
     begun,
     conclude,
     is_whole,
@@ -21,14 +23,12 @@ from unalike.run.ends import (
     refuse_changed_inputs,
     refuse_unproven,
 )
-from unalike.run.folder import LOGS, Log, alone, by_what, dumps, read_json, read_lines
+from unalike.run.folder.location import clear, make_folder, refuse_occupied
+from unalike.run.folder.manifest import Manifest
+from unalike.run.folder.origins import refuse_changed_code, refuse_stranger
+from unalike.run.folder.products import kept, moving
+from unalike.run.folder.records import LOGS, Log, alone, by_what, dumps, read_json, read_lines
 from unalike.run.interrupts import interrupts
-from unalike.run.keep import SELECTED, Keeper, partition_record
-from unalike.run.manifest import Manifest
-from unalike.run.measuring import settled
-from unalike.run.origins import refuse_changed_code, refuse_stranger
-from unalike.run.place import clear, make_folder, refuse_occupied
-from unalike.run.products import kept, moving
 from unalike.run.rounds import conclusion, rounds
 
 
@@ -207,7 +207,7 @@ def _go(
 
 
 def _nobody(said: bytes) -> None:
-    """Who follows a run that one process plays alone."""
+    """The followers of a run that one process computes alone."""
 
 
 def _finish(

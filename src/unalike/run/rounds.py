@@ -4,23 +4,23 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from unalike.engine.consensus import Gap, distance
 from unalike.engine.course import Progress
-from unalike.engine.evaluate import Evaluation
-from unalike.engine.ledger import Traffic
-from unalike.engine.links import Sent, per_link
+from unalike.engine.evaluation.server import Evaluation
+from unalike.engine.graph.consensus import Gap, distance
 from unalike.engine.loop import Round
+from unalike.engine.traffic.ledger import Traffic
+from unalike.engine.traffic.links import Sent, per_link
 from unalike.errors import RunError
 from unalike.generator import refuse_draws, states
 from unalike.own_code import blamed
 from unalike.run.alarm import alarm
-from unalike.run.build import Experiment
-from unalike.run.divergence import recorded
-from unalike.run.fidelity import Fidelity
-from unalike.run.last_look import last_look
-from unalike.run.leaks import leaks
-from unalike.run.origins import named
-from unalike.run.products import frame
+from unalike.run.experiment.build import Experiment
+from unalike.run.folder.origins import named
+from unalike.run.folder.products import frame
+from unalike.run.measures.divergence import recorded
+from unalike.run.measures.fidelity import Fidelity
+from unalike.run.measures.last_look import last_look
+from unalike.run.measures.leaks import leaks
 from unalike.run.summary import summarise
 
 DEPLOYED = "deployed"  # of ``Experiment.engine``: clients are elsewhere
@@ -101,8 +101,8 @@ def _diverged(t: int, report: Round) -> str:
     """What to say when nobody sends anything that can be used."""
     client, why = next(iter(report.rejected.items()))
     return (
-        f"round {t + 1} is the last of {HOPELESS} or all rounds in which every update was refused "
-        f"(client {client} sent {why}), so training has diverged; lower local.lr."
+        f"every update was refused for {HOPELESS} rounds in a row, or in all rounds, up to round "
+        f"{t + 1} (client {client} sent {why}), so training has diverged; lower local.lr."
     )
 
 

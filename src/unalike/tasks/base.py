@@ -46,7 +46,7 @@ class Task(Protocol):
     """What is learned, as the other parts see it. Frozen, hashable, and can be pickled."""
 
     classifies: ClassVar[bool]  # whether rows are taken for classes
-    headline: ClassVar[str]  # the metric that a task is first of all judged by
+    headline: ClassVar[str]  # the main metric of a task
     called: ClassVar[str]  # in a sentence, with its article
 
     @property
@@ -80,7 +80,7 @@ class Task(Protocol):
         ...
 
     def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
-        """What every row is judged by; ``noise`` has ``draws`` columns, ``real`` marks padding."""
+        """The scores of every row; ``noise`` has ``draws`` columns, ``real`` marks padding."""
         ...
 
     def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
@@ -96,7 +96,7 @@ class Task(Protocol):
         ...
 
     def curved(self, curve: Curve) -> Self:
-        """The task whose training loss goes through a curve; judged and reported as before."""
+        """The task whose training loss goes through a curve; tested and reported as before."""
         ...
 
     def balanced(self, counts: np.ndarray) -> Self:
@@ -214,7 +214,7 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
-        """What every row is judged by."""
+        """The numbers by which every row is scored."""
 
     def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
         """The mean opinion of all members; every one counts the same."""

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from unalike.errors import RunWarning
 from unalike.files import write
-from unalike.run.build import Experiment
+from unalike.run.configuration.sections import TrackSettings
 from unalike.run.execute import Observer
-from unalike.run.folder import dumps, read_json
-from unalike.run.sections import TrackSettings
+from unalike.run.experiment.build import Experiment
+from unalike.run.folder.records import dumps, read_json
 from unalike.track.base import Begun, Tracker, numbers
 from unalike.track.mlflow import MLflow
 from unalike.track.tensorboard import TensorBoard

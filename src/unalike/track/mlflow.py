@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unalike.run.dotted import flat
+from unalike.run.configuration.dotted import flat
 from unalike.track.base import FILES, Begun, require
 
 AT_ONCE = 100  # parameters MLflow takes in one call

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from unalike.engine.ranks import Ranks
+from unalike.engine.simulation.ranks import Ranks
 from unalike.run import execute
-from unalike.run.config import Config
+from unalike.run.configuration.config import Config
+from unalike.run.distributed import lead
 from unalike.run.execute import Observer, Silent
-from unalike.run.together import lead
 from unalike.track.mirror import Mirror
 
 

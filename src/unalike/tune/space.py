@@ -18,10 +18,10 @@ from typing import Any
 from pydantic import Field
 
 from unalike.errors import ConfigError, UnalikeError, unknown
-from unalike.run.config import Config, parse
-from unalike.run.dotted import flat
-from unalike.run.explain import check, shown
-from unalike.run.overrides import override
+from unalike.run.configuration.config import Config, parse
+from unalike.run.configuration.dotted import flat
+from unalike.run.configuration.explain import check, shown
+from unalike.run.configuration.overrides import override
 from unalike.settings import Settings
 
 SEARCHED = ("local", "method", "model", "participation", "plus", "rounds", "topology")

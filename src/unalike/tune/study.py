@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.files import new_folder
-from unalike.run.folder import alone, dumps, plain, read_json, write
-from unalike.run.toml import as_toml
+from unalike.run.configuration.toml import as_toml
+from unalike.run.folder.records import alone, dumps, plain, read_json, write
 from unalike.tune.space import Choices, Tuning
 from unalike.tune.trial import Trials
 

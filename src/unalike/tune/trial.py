@@ -6,13 +6,13 @@ from functools import cache
 from unalike import rng
 from unalike.federation.data import Federation
 from unalike.metrics.catalogue import higher
-from unalike.run.build import assemble, federation, program, task
-from unalike.run.cadence import spaced
-from unalike.run.config import Config
-from unalike.run.counting import work
+from unalike.run.configuration.config import Config
+from unalike.run.experiment.build import assemble, federation, program, task
+from unalike.run.experiment.cadence import spaced
+from unalike.run.experiment.counting import work
+from unalike.run.experiment.shape import Shape
+from unalike.run.measures.selecting import selection_metric, validation_score
 from unalike.run.rounds import Step, rounds
-from unalike.run.selecting import selection_metric, validation_score
-from unalike.run.shape import Shape
 from unalike.tune.space import Tuning
 
 Values = dict[str, object]

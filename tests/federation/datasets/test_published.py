@@ -22,8 +22,8 @@ from unalike.federation.datasets.speech_commands import SpeechCommands
 from unalike.federation.datasets.tiny_imagenet import TinyImageNet
 from unalike.federation.partition.natural import Natural
 from unalike.kinds import NOT_COUNTED
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 
 NEW = {
     "tiny_imagenet": "cs231n.stanford.edu",

@@ -11,9 +11,9 @@ from unalike.federation.data import TEST, TRAIN, Federation
 from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.dirichlet import Dirichlet
 from unalike.federation.shift.given_rows import GivenRows
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
 from unalike.run.execute import start
+from unalike.run.experiment.build import experiment
 
 
 def written(place: Path, shape: tuple[int, ...] = (1, 8, 8), top: int = 9) -> str:

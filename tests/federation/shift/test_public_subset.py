@@ -9,8 +9,8 @@ from unalike.federation.datasets.digits import Digits
 from unalike.federation.partition.limit_label import LimitLabel
 from unalike.federation.shift.public_subset import PublicSubset, balanced
 from unalike.federation.skew import emd_per_client
-from unalike.run.build import experiment
-from unalike.run.config import parse
+from unalike.run.configuration.config import parse
+from unalike.run.experiment.build import experiment
 from unalike.run.rounds import rounds
 
 

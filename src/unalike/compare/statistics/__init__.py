@@ -1,1 +1,1 @@
-"""Statistics of paired repetitions: what may be said of methods that ran under the same seeds."""
+"""Statistics of paired repetitions: what can be claimed about methods with the same seeds."""

@@ -1,11 +1,11 @@
-"""What may be said of methods on conditions, all claims taken together.
+"""What may be claimed about methods on conditions, with all claims corrected together.
 
 Every method's difference to the baseline on every condition and on the mean of all conditions, and
-who is best on each of these, are one family, corrected by Holm with weights: leaders have a tenth
-of alpha at first, differences the rest, and what is shown passes its part on to all others. A
-leader must be ahead of everybody (no correction over the others, see ``family.py``). Being best
-implies being ahead of the baseline, so the smaller of both p-values counts for that difference. Of
-two methods both are the same claim.
+who is best on each of these, are one family, corrected by Holm's method with weights: leaders have
+a tenth of alpha at first, differences the rest, and each claim that is shown passes its share on to
+all others. A leader must be ahead of every other method (no correction over the others, see
+``family.py``). Being best implies being ahead of the baseline, so the smaller of both p-values
+counts for that difference. With two methods both are the same claim.
 
 win, loss   corrected p < 0.05
 equal       corrected interval within the margin, and so says the test of equivalence, corrected
@@ -32,7 +32,7 @@ class Best:
     """Who leads on each condition, and whether that is more than chance; shape (..., R)."""
 
     leader: Numbers
-    p: Array  # that the leader is not ahead of everybody, corrected over the family
+    p: Array  # that the leader is not ahead of all, corrected over the family
     clear: Flags
     rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
     level: Flags  # by method, whether it is shown to be as good as the leader
@@ -81,7 +81,7 @@ def claims(
     design: Design | None = None,
     margin: float = 0.0,
 ) -> Claims:
-    """Judge values by condition, method and seed.
+    """Decide what may be claimed of values by condition, method and seed.
 
     Args:
         x: Shape (..., C, K, n), nan where a value is missing.
@@ -132,7 +132,7 @@ class _Lead(NamedTuple):
     leader: Numbers
     known: Known
     each: Array  # p by method, nan for the leader itself
-    p: Array  # of being ahead of everybody
+    p: Array  # of being ahead of all others
 
 
 def _lead(values: Values, rows: Array, higher: bool) -> _Lead:
@@ -173,7 +173,7 @@ def _part(p: Array, whole: float) -> Array:
 def _best(lead: _Lead, family: Corrected, complete: Flags, margin: float) -> Best:
     clear = complete & (family.p < ALPHA)
     level = np.zeros(lead.each.shape, bool)
-    if margin:  # nobody is best beside a rival who is shown to be as good
+    if margin:  # no method is best if a rival is shown to be as good
         half = lead.known.half(ALPHA / family.times[..., None])
         level = (np.abs(lead.known.mean) + half <= margin) & ~np.isnan(lead.each)
         clear &= ~level.any(-1)

@@ -1,4 +1,4 @@
-"""What is known of a mean: a mixture of Student's distributions around it.
+"""What is known about a mean: a mixture of Student's distributions around it.
 
 Student's own case has one component; moderated variances (``moderated.py``) have one for each
 value that their prior may have. With weights w, scales c and degrees of freedom v

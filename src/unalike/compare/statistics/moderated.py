@@ -1,4 +1,4 @@
-"""Variances that learn from each other: few seeds know little about one, all pairs know more.
+"""Variance estimates that borrow from each other: one says little, all pairs say more.
 
 With n seeds the variance s^2 of a paired difference has n - 1 degrees of freedom, and a t-test with
 four needs a huge difference. Smyth (2004, Linear models and empirical Bayes methods, limma) takes
@@ -17,11 +17,11 @@ counts 2 / K, or less if some methods are nearly the same: one over the sum of i
 correlations with all pairs, which is K / 2 if methods have nothing in common. With two methods
 there is nothing to learn from and Student's test remains.
 
-Some pairs are like no other: FedProx with a tiny weight differs hardly from FedAvg, a method that
+Some pairs resemble no other: FedProx with a tiny weight hardly differs from FedAvg, a method that
 collapses differs wildly. So some variances are taken as odd, of any size (log s^2 flat over a range
-of 20), and what speaks for that in s^2 itself is the weight of Student's test. Whether they are few
-or half of all is learnt with d0: where variances are alike all borrow from each other, where they
-are not Student's test remains.
+of 20), and the evidence for this in s^2 itself is the weight of Student's test. Whether they are
+few or half of all is estimated together with d0: where variances are similar all borrow from each
+other, where they are not, Student's test remains.
 """
 
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def sample(d: Array) -> Sample:
 
 
 def constant(d: Array) -> Flags:
-    """Whether differences are equal but for rounding; small test sets make them so coarse."""
+    """Whether differences are equal up to rounding; small test sets make them coarse."""
     there = ~np.isnan(d)
     most, least = (f(np.where(there, d, g), -1) for f, g in ((np.max, -np.inf), (np.min, np.inf)))
     size = np.max(np.where(there, np.abs(d), 0.0), -1)
@@ -83,7 +83,7 @@ class Prior(NamedTuple):
 
     alike: Array  # weights of d0
     weight: Array  # of s0^2
-    level: Array  # s0^2; zero where nothing was learnt
+    level: Array  # s0^2; zero if nothing was estimated
 
 
 def learn(x: Array, alike: Array | None = None) -> Prior | None:

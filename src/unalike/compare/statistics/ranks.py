@@ -7,8 +7,8 @@ F        (N - 1) chi^2 / (N (k - 1) - chi^2) with k - 1 and (k - 1)(N - 1) degre
 CD       q sqrt(k (k + 1) / (6 N)): mean ranks this far apart differ; q is the studentized range's
          quantile over sqrt(2) (Nemenyi 1963; Demšar 2006, Statistical comparisons of classifiers)
 
-It asks for a method that is ahead on many conditions, by however little; conditions count as draws
-from all that one might meet, which those of one dataset hardly are.
+It rewards a method that is ahead on many conditions, by however little. Conditions are treated as
+draws from all that one might meet, which those of one dataset hardly are.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 The spread over seeds is that of one dataset. Two rules of equal merit differ on any finite set of
 rows, and that difference is the same under every seed, so a test over seeds alone takes it for a
-difference of the methods, the surer the more seeds there are. The variance of a mean over n seeds
-for fresh rows is
+difference between the methods, with more certainty the more seeds there are. The variance of a mean
+over n seeds for fresh rows is
 
     s^2 / n + ratio s^2 + rows
 

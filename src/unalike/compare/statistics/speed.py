@@ -1,11 +1,11 @@
 """How soon methods reach a target: rounds, or bytes, compared by their ratio to the baseline's.
 
-The logarithm of what was spent until the target is compared as scores are, so that twice as fast
-and half as fast weigh the same. A run that never reaches the target has spent all it had, which is
-less than it would have needed: so nobody is called faster who missed the target under some seed,
-and nobody slower than a baseline that missed it. What would have been claimed so has no p either.
-For the same reason the interval of a ratio ends on one side only where one of both missed the
-target, and on neither where both did.
+The logarithm of what was spent until the target is compared like scores, so that twice as fast and
+half as fast count the same. A run that never reaches the target has spent its whole budget, which
+is less than it would have needed. So no method is called faster that missed the target under some
+seed, and none is called slower than a baseline that missed it; such claims have no p-value either.
+For the same reason the interval of a ratio has only one end if one of the two missed the target,
+and none if both did.
 """
 
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
 
 
 def target(best: float, higher: bool = True, share: float = SHARE) -> float:
-    """What is as good as a share of the best score, or as little as that much more of a loss.
+    """A share of the best score, or for a loss the best one divided by that share.
 
     >>> round(target(0.8), 3), round(target(0.19, higher=False), 3)
     (0.76, 0.2)

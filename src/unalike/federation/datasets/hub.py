@@ -21,7 +21,7 @@ class Hub(TableDataset):
     title: ClassVar[str] = "hub"
 
     repository: str = Field(min_length=1, description="OWNER/NAME on the hub, or a local folder")
-    config: str = Field(default="", description="configuration of the dataset, where it has some")
+    config: str = Field(default="", description="configuration of the dataset, if it has several")
     split: str = Field(default="train", description="split whose rows the clients get")
     test_split: str = Field(default="", description="split for the global test set; empty: none")
     label: str = Field(default="label", description="column to predict")

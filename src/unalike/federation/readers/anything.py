@@ -1,4 +1,4 @@
-"""Examples from whatever a program holds: arrays, frames, datasets, or one for each client."""
+"""Examples from objects in memory: arrays, frames, datasets, or one of these for each client."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

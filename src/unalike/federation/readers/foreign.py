@@ -1,4 +1,4 @@
-"""Files that are called tables and are something else, known by how they begin."""
+"""Files that are named like tables but are something else, recognised by how they begin."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Reads rows that a trained model has not seen, as those were read that it was trained on.
+"""Reads rows that a trained model has not seen, in the same way as its training rows.
 
-What differs is said: columns that are gone, text that no training row had, gaps that are filled.
+Differences are reported: missing columns, text that no training row had, gaps that are filled.
 """
 
 from collections.abc import Collection, Sequence
@@ -195,10 +195,12 @@ def _levels(series: "pl.Series", column: Column) -> np.ndarray:
         more = f" and {len(unseen) - SHOWN} more" if len(unseen) > SHOWN else ""
         warn_once(
             f"column '{column.name}' has {named}{more}, which no training row had, in "
-            f"{int((strange & ~gone).sum())} of {len(texts)} rows; they count as no level."
+            f"{int((strange & ~gone).sum())} of {len(texts)} rows; they count as no known level."
         )
     if gone.any():
-        filled = "get the most frequent level" if column.role == "fixed" else "count as no level"
+        filled = (
+            "get the most frequent level" if column.role == "fixed" else "count as no known level"
+        )
         warn_once(
             f"column '{column.name}' is missing in {int(gone.sum())} of {len(texts)} rows; they "
             f"{filled}."

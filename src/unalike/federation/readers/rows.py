@@ -1,4 +1,4 @@
-"""Where in the data something is wrong, as a person finds it there."""
+"""Where in the data something is wrong, in terms by which a person can find it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Columns of a table that can be read, but hardly as they were meant."""
+"""Columns of a table that can be read, but probably not as they were meant."""
 
 import re
 import unicodedata

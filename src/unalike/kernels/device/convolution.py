@@ -1,4 +1,4 @@
-"""Triton kernels: convolutions of many clients at once as products of matrices never written down.
+"""Triton kernels: convolutions of many clients as products of matrices that are never stored.
 
 One row of the left matrix is one output pixel of one client's minibatch, one column of the right
 matrix an output channel, and what they are multiplied along is k = (tap row, tap column, input

@@ -1,6 +1,6 @@
 """Triton kernels: convolutions of every channel alone, for many clients at once.
 
-There is no matrix product in them, and what counts is to read every pixel from memory once.
+They contain no matrix product; their speed depends on reading every pixel from memory only once.
 Images have their channels last.
 """
 

@@ -1,10 +1,10 @@
-"""What nodes of a graph tell one another, compressed: public copies (Koloskova et al. 2019, CHOCO).
+"""Compressed messages between nodes of a graph: public copies (Koloskova et al. 2019, CHOCO).
 
 q_i = Q(x_i - y_i);   y_i <- y_i + q_i   here and at all neighbours        (there y is written x^)
 x_i <- x_i + gamma sum_j w_ij (y_j - y_i)
 
-y_i is what everybody knows of x_i. What a message leaves out is in the next difference, so the
-copies are the memory. With nothing left out and gamma = 1 it is x_i <- sum_j w_ij x_j.
+y_i is what all neighbours know about x_i. What a message leaves out is part of the next difference,
+so the copies are the memory. With nothing left out and gamma = 1 it is x_i <- sum_j w_ij x_j.
 """
 
 from dataclasses import dataclass

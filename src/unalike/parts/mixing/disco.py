@@ -2,8 +2,8 @@
 
 u_k = max(0, n_k / sum of n - a d_k + b);   p_k = u_k / sum of u        (all over the cohort)
 
-Where every u_k is zero the formula has no answer, and the authors' code none either; here a policy
-gives one and the round is noted.
+If every u_k is zero, neither the formula nor the authors' code has an answer; here a policy gives
+one, and the round is noted.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Disco:
-    """The formula, and what happens where it gives nobody a weight."""
+    """The formula, and what happens if it gives no client a weight."""
 
     a: float = 0.5
     b: float = 0.1

@@ -1,4 +1,4 @@
-"""Entropy pooling of label mixtures: how far each is from all of them together, and what it weighs.
+"""Entropy pooling of label mixtures: each one's distance from all together, and its weight.
 
 P(y) = sum_k p_k P_k(y),   KL_k = sum_y P(y) ln(P(y) / P_k(y)),   a_k = KL_k / sum_j KL_j
 JS_k = 1/2 sum_y P(y) ln(P(y) / M_k(y)) + 1/2 sum_y P_k(y) ln(P_k(y) / M_k(y)),  M_k = (P + P_k) / 2
@@ -68,7 +68,7 @@ def pool(
     direction: Direction = "proportional",
     epsilon: float = 0.01,
 ) -> Tensor:
-    """Weights from divergences; the sizes where nobody diverges."""
+    """Weights from divergences; the sizes if no client diverges."""
     divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
     if float(divergence.sum()) < 1e-9:
         return n.double() / n.double().sum()

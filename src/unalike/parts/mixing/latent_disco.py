@@ -3,8 +3,8 @@
 d_k = mean over latent dimensions of W1(z_k, N(0, 1))         (``parts/mixing/latents.py``)
 u_k = max(0, n_k / n - a d_k + b);   p_k = u_k / sum of u     (``parts/mixing/disco.py``)
 
-Either d is asked once, before the first round, with an encoder trained earlier; or clients report
-it with every answer and the server uses what it needs: the newest, or the first after a warm-up.
+Clients either report d once, before the first round, with an encoder trained earlier, or with every
+answer; then the server uses what it needs: the newest value, or the first one after a warm-up.
 """
 
 from collections.abc import Mapping

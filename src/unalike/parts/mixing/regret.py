@@ -1,4 +1,4 @@
-"""How much better the best fixed weights would have been, seen afterwards (Hahn et al. 2024).
+"""How much better the best fixed weights would have been, in hindsight (Hahn et al. 2024).
 
 regret = sum_t l_t(p_t) - min_p sum_t l_t(p),    l_t(p) = -log(1 + <p, r_t>)
 

@@ -4,9 +4,9 @@ minimise 1/2 p'Ap + b'p  over  sum p = 1, low_i <= p_i <= high_i  (A symmetric p
 KKT: Ap + b + nu 1 = s;  s_i >= 0 where p_i = low_i, s_i <= 0 where p_i = high_i, else s_i = 0
 
 Guess which entries lie on a bound, solve the linear system of the others exactly, and let the signs
-of p and s correct the guess: the primal-dual active set method (Hintermueller et al. 2003), done in
-one to three systems where the last round's answer is the guess. It may run in circles; then the
-primal active set method takes over, which only descends (Nocedal & Wright 2006, Alg. 16.3).
+of p and s correct the guess: the primal-dual active set method (Hintermueller et al. 2003), which
+needs one to three systems if the last round's answer is the guess. It may cycle; then the primal
+active set method takes over, which only descends (Nocedal & Wright 2006, Alg. 16.3).
 """
 
 import numpy as np

@@ -1,1 +1,1 @@
-"""What a client learns beside the task to make its own representation a good one."""
+"""What a client learns in addition to the task, to obtain a good representation."""

@@ -173,7 +173,7 @@ def refusal(
             "a representation in between; set shared = 'head' or local = 'plain'"
         )
     if local == "self_supervised" and (len(shape) != 3 or shape[1] != shape[2]):
-        return "it turns square images by quarters, and these are not; set local = 'autoencoding'"
+        return "it rotates square images, and these are not square; set local = 'autoencoding'"
     if local == "adversarial" and not hidden:
         return (
             "the data name no protected attribute; set data.protected, for instance to "

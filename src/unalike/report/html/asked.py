@@ -1,4 +1,4 @@
-"""What was asked of every partition against what its clients got."""
+"""The skew requested of every partition beside what its clients got."""
 
 from typing import Any
 

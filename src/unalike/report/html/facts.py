@@ -8,7 +8,7 @@ from unalike.compare.spec import Comparison
 from unalike.compare.wording import amount
 from unalike.report.html.settings import written
 from unalike.report.records import Place, Study
-from unalike.run.toml import as_toml
+from unalike.run.configuration.toml import as_toml
 
 NAMED = 6  # methods on partitions whose missing runs are told apart, and runs whose command is
 

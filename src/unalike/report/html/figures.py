@@ -159,7 +159,7 @@ def leak_figures(study: Study, partition: str, number: int) -> list[Figure]:
             f"membership-{number}",
             "Whose rows were trained on",
             f"{partition}. Area under the curve of an attack that tells a client's training rows "
-            "from its test rows by their losses, mean over clients; in grey a coin.",
+            "from its test rows by their losses, mean over clients; in grey a coin flip.",
             lambda: plots.leak_plot(told, "area under the curve", among=study.methods),
         ),
     ]
@@ -286,7 +286,7 @@ def _servers(record: Record) -> int:
 
 
 def _graph(table: Record, run: Run) -> "ChartType":
-    from unalike.run.topologies import TOPOLOGIES
+    from unalike.run.configuration.topologies import TOPOLOGIES
 
     name, n = str(table["name"]), int(run.data["clients"])
     if name not in TOPOLOGIES:

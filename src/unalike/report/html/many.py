@@ -1,4 +1,4 @@
-"""A folder of many runs in one sentence and one table, where a line for each would bury both."""
+"""A folder of many runs in one sentence and one table, instead of a line for each run."""
 
 from collections.abc import Sequence
 

@@ -26,7 +26,7 @@ from unalike.report.html.sites import sites
 from unalike.report.plots.methods import colours, dashes
 from unalike.report.records import Reader, Record, Study, intact
 from unalike.report.skew import short_table, skew_table
-from unalike.run.folder import write
+from unalike.run.folder.records import write
 from unalike.tables.format import size
 from unalike.tables.html import html
 from unalike.tables.model import Table

@@ -32,8 +32,8 @@ def pictures(study: Study, partition: str, number: int) -> list[Picture]:
         if last.get("fid") is not None:
             said = like_real(last)
             words += f" {said[0].upper()}{said[1:]}."
-        moves = f"{partition}, first seed, after every evaluated round; the bar is the time."
-        kinds = ((file, "Made examples", words), (_moving(file), "How they developed", moves))
+        moves = f"{partition}, first seed, after every evaluated round; the bar shows progress."
+        kinds = ((file, "Generated examples", words), (_moving(file), "How they developed", moves))
         if len(found) < PICTURES:
             shown = [_picture(place.method, *kind) for kind in kinds if _fits(kind[0])]
             found[place.method] = shown

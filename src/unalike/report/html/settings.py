@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unalike.report.records import Place, Record, Study
-from unalike.run.config import tables
-from unalike.run.dotted import flat
-from unalike.run.sections import SECTIONS
+from unalike.run.configuration.config import tables
+from unalike.run.configuration.dotted import flat
+from unalike.run.configuration.sections import SECTIONS
 from unalike.settings import Settings, digits, summary
 
 TABLES = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from unalike.deploy.audit import entries
 from unalike.deploy.diary import REFUSALS
 from unalike.report.records import Run, Study
-from unalike.run.folder import read_lines
+from unalike.run.folder.records import read_lines
 from unalike.tables.cells import size, whole, words
 from unalike.tables.model import Table
 

@@ -1,0 +1,1 @@
+"""Evaluation of models: the servers' side, the clients' side, and what both share."""

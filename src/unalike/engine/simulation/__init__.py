@@ -1,0 +1,1 @@
+"""Clients computed here: one by one, many in one call, several runs, several processes."""

@@ -1,0 +1,1 @@
+"""The configuration of a run: settings that are read, checked, overridden and explained."""

@@ -1,0 +1,1 @@
+"""Which engine computes the clients: by a rule, by measuring, or by an earlier measurement."""
