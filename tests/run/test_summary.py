@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from unalike.run.configuration.sections import EvaluationSettings
+from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.summary import selected_round, summarise
 
 

@@ -330,7 +330,12 @@ def forgotten(draft: Draft, method: str) -> str:
 
 def headless(draft: Draft, method: str) -> str:
     """The objection of a method that compares what goes into a head; empty if there is one."""
-    network = draft.task.network
+    task, network = draft.task, draft.task.network
+    if task.draws:
+        return (
+            f"method '{method}' compares what goes into the model's head, and {task.called} adds "
+            "noise to it; choose another model or method."
+        )
     if network.head and comes_last(network, network.head):
         return ""
     return (

@@ -14,7 +14,7 @@ from unalike.compare.results import FAILED, reasons
 from unalike.compare.spec import Comparison
 from unalike.errors import RunError, UnalikeError
 from unalike.metrics.catalogue import main_metric
-from unalike.run.configuration.sections import EvaluationSettings
+from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.folder.location import data_name
 from unalike.run.folder.records import read_json, read_lines
 from unalike.run.folder.verify import verify

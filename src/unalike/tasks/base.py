@@ -103,6 +103,10 @@ class Task(Protocol):
         """The task in which every class counts the same in training; ``counts`` are its rows."""
         ...
 
+    def calibrated(self, rows: int) -> Self:
+        """The task whose calibration errors are means over batches of so many rows."""
+        ...
+
     def ignorance(self, classes: int, numbers: int) -> float:
         """The loss of a model that knows nothing, for rows of so many numbers."""
         ...
@@ -172,6 +176,12 @@ class NetworkTask(ABC):
         """Only classes of rows can count the same."""
         raise ConfigError(
             f"local.class_weights is for classes, and this is {self.called}; leave it out."
+        )
+
+    def calibrated(self, rows: int) -> Self:
+        """Only classes have confidences."""
+        raise ConfigError(
+            f"evaluation.calibration_batch is for classes, and this is {self.called}; leave it out."
         )
 
     def scaled(self, unit: Unit) -> Self:

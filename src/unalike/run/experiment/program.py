@@ -36,6 +36,8 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     participation = Participation(asked.fraction, asked.number, asked.extra)
     late = joining(config, shape.n_clients)
     participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
+    if config.evaluation.calibration_batch:
+        made = made.calibrated(config.evaluation.calibration_batch)
     draft = Draft(
         made,
         shape.n_clients,
