@@ -98,7 +98,7 @@ def examples(data: str, folder: str) -> Any:
 
 def store(files: list[str], names: list[str], folder: Path) -> None:
     """Datasets of the files, for a machine that cannot read them itself."""
-    from unalike.compare.spec import load
+    from unalike.compare.specification.spec import load
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in files:
@@ -318,7 +318,7 @@ def work(device: str, folder: str, every: float) -> None:
     threading.Thread(target=listen, args=(jobs, watch), daemon=True).start()
     import torch
 
-    from unalike.compare.spec import load
+    from unalike.compare.specification.spec import load
 
     torch.set_num_threads(1)
     loaded = lru_cache(maxsize=None)(lambda path: {c.id: c for c in load(path).cells})

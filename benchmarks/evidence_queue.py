@@ -36,7 +36,7 @@ def jobs_of(files: list[str], seeds: int, later: str, gpu: str = "") -> list[dic
 
 def cells(path: str) -> list[dict[str, Any]]:
     """The jobs of a comparison; many seeds are taken in five turns."""
-    from unalike.compare.spec import load
+    from unalike.compare.specification.spec import load
 
     some = load(path).cells
     order = {seed: i for i, seed in enumerate(dict.fromkeys(c.seed for c in some))}

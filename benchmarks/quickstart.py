@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unalike.compare.conduct import conduct
-from unalike.compare.folder import create
+from unalike.compare.execution.conduct import conduct
+from unalike.compare.execution.folder import create
 from unalike.compare.presets import text
-from unalike.compare.spec import loads
+from unalike.compare.specification.spec import loads
 
 RATES, MOMENTA = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), (0.5, 0.7, 0.9)
 ROUNDS, EVERY, SEEDS = (10, 20, 30, 40), 2, range(100, 105)  # the comparison has seeds 0 to 4

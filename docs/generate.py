@@ -39,7 +39,7 @@ from writer.python import python_page
 from writer.settings import settings_table
 from writer.things import datasets_page, models_page, partitioners_page
 
-from unalike.compare.settings import CompareSettings
+from unalike.compare.specification.settings import CompareSettings
 from unalike.tune.space import TuneSettings
 
 ROOT = Path(__file__).resolve().parent.parent

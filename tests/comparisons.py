@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unalike.compare.conduct import _job, conclude
-from unalike.compare.results import Results
-from unalike.compare.spec import Comparison, comparison, loads
+from unalike.compare.analysis.results import Results
+from unalike.compare.execution.conduct import _job, conclude
+from unalike.compare.specification.spec import Comparison, comparison, loads
 from unalike.run.execute import Observer, Silent
 
 TABLES = ("results.jsonl", "table.md", "table.tex", "cells.csv", "summary.csv", "statistics.json")

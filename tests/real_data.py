@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unalike.compare.spec import Comparison
+from unalike.compare.specification.spec import Comparison
 from unalike.errors import DataError
 from unalike.federation.datasets import DATASETS
 

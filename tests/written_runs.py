@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from unalike.compare import folder as comparison
-from unalike.compare.spec import loads
+from unalike.compare.execution import folder as comparison
+from unalike.compare.specification.spec import loads
 from unalike.federation.skew import measure
 from unalike.metrics.fairness import summarise as spread
 from unalike.run.configuration.config import Config, parse

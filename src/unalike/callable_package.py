@@ -1,4 +1,4 @@
-"""A package that is also a function: ``unalike.compare(...)`` beside ``unalike.compare.spec``.
+"""A package that is also a function: ``unalike.compare(...)`` beside ``unalike.compare.labels``.
 
 Importing a package puts it in its parent's namespace under its own name, over any function of that
 name; so the package itself is what can be called.

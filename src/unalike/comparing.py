@@ -9,13 +9,13 @@ from typing import Any
 from torch import nn
 
 from unalike.algorithms.method import Method
-from unalike.compare import folder as place
-from unalike.compare.conduct import conduct_held, ready
-from unalike.compare.lines import Analysis
-from unalike.compare.spec import Cell, Comparison, loads, text_of
-from unalike.compare.tables import tables
-from unalike.compare.view import Progress, Silent
-from unalike.compare.worker import Event
+from unalike.compare.analysis.lines import Analysis
+from unalike.compare.execution import folder as place
+from unalike.compare.execution.conduct import conduct_held, ready
+from unalike.compare.execution.view import Progress, Silent
+from unalike.compare.execution.worker import Event
+from unalike.compare.presentation.tables import tables
+from unalike.compare.specification.spec import Cell, Comparison, loads, text_of
 from unalike.data_file import data_table
 from unalike.errors import ConfigError, DataError
 from unalike.notebook import Bar

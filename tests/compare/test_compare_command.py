@@ -8,11 +8,11 @@ from command_line import mistake
 from comparisons import TINY, run_here
 
 from unalike.cli.comparing import source
-from unalike.compare import folder as place
-from unalike.compare.analysis import Analysis
-from unalike.compare.conduct import Outcome
+from unalike.compare.analysis.claims import Analysis
+from unalike.compare.execution import folder as place
+from unalike.compare.execution.conduct import Outcome
 from unalike.compare.presets import names
-from unalike.compare.spec import Comparison, loads
+from unalike.compare.specification.spec import Comparison, loads
 from unalike.errors import RunError
 
 
@@ -35,7 +35,7 @@ def test_list_shows_every_preset_with_its_question(unalike):
 
 def test_where_every_cell_fails_the_reason_is_said(unalike, tmp_path, monkeypatch):
     failed = Outcome(Analysis([], []), {"fedavg--seed0": "all clients dropped out."})
-    monkeypatch.setattr("unalike.compare.conduct.conduct_held", lambda *a, **k: failed)
+    monkeypatch.setattr("unalike.compare.execution.conduct.conduct_held", lambda *a, **k: failed)
     (tmp_path / "a.toml").write_text(f'{TINY}\n[compare]\nmethods = ["fedavg"]\nseeds = 1')
     arguments = ("--folder", str(tmp_path / "out"))
     code, _, err = unalike("compare", str(tmp_path / "a.toml"), *arguments)
@@ -113,7 +113,7 @@ def test_the_folder_remembers_whether_it_was_a_preset(unalike, tmp_path, monkeyp
             place.create(made, at, "")
         return Outcome(Analysis([], []), {"x": "no."})
 
-    monkeypatch.setattr("unalike.compare.conduct.conduct_held", held)
+    monkeypatch.setattr("unalike.compare.execution.conduct.conduct_held", held)
     for arguments in (("quickstart" if preset else "quickstart.toml",), (str(folder),)):
         code, _, err = unalike("compare", *arguments)
         assert code == 2

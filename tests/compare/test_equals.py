@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from comparisons import run_here
 
-from unalike.compare import folder as place
-from unalike.compare.spec import comparison
+from unalike.compare.execution import folder as place
+from unalike.compare.specification.spec import comparison
 from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.paired import paired
 from unalike.run.configuration.config import parse

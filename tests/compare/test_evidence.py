@@ -45,7 +45,7 @@ def written(folder, name="alone", rounds=12, epochs=0.5, methods=("scaffold",)):
 
 def configs(path):
     """The settings of both seeds, as a worker on a core has them."""
-    from unalike.compare.spec import load
+    from unalike.compare.specification.spec import load
 
     return [jobs.replace_engine(cell.config, "cpu") for cell in load(path).cells]
 

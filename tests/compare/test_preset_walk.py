@@ -9,7 +9,7 @@ from interrupted import process
 from real_data import FOLDER, MISSING, skip_absent
 
 from unalike.compare.presets import names, text
-from unalike.compare.spec import loads
+from unalike.compare.specification.spec import loads
 
 SHORT = ("compare.seeds=1", "local.epochs=0.2", "evaluation.every=2")
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from real_data import FOLDER, needs_data, skip_absent
 
-from unalike.compare.conduct import preflight
+from unalike.compare.execution.conduct import preflight
 from unalike.compare.presets import about, names, text
-from unalike.compare.settings import Budget
-from unalike.compare.spec import Comparison, load, loads
+from unalike.compare.specification.settings import Budget
+from unalike.compare.specification.spec import Comparison, load, loads
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.federation.datasets import DATASETS

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from unalike.algorithms.table import METHODS
-from unalike.compare.spec import loads
+from unalike.compare.specification.spec import loads
 from unalike.errors import ConfigError
 from unalike.run.configuration.config import Config, override, parse
 from unalike.tune.space import tuning

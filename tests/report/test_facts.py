@@ -8,8 +8,8 @@ import pytest
 from written_runs import COMPARISON, config, write_comparison, write_run
 
 from unalike.cli.comparing import source as source_of
-from unalike.compare import folder as comparison
-from unalike.compare.spec import loads
+from unalike.compare.execution import folder as comparison
+from unalike.compare.specification.spec import loads
 from unalike.report.html import facts
 from unalike.report.records import Place, Reader
 from unalike.run.configuration.config import parse

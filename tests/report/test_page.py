@@ -10,7 +10,7 @@ import pytest
 from command_line import mistake
 from written_runs import COMPARISON, config, write_comparison, write_run
 
-from unalike.compare import folder as comparison
+from unalike.compare.execution import folder as comparison
 from unalike.errors import RunError, RunWarning
 from unalike.report.html import page, write_report
 from unalike.report.html.page import DETAILS, SECTIONS, content, render

@@ -5,7 +5,7 @@ import json
 import pytest
 from written_runs import append_round, config, write_comparison, write_run
 
-from unalike.compare.spec import comparison
+from unalike.compare.specification.spec import comparison
 from unalike.errors import RunError
 from unalike.report.records import Reader, read_run
 

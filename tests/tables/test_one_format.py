@@ -10,11 +10,11 @@ from written_runs import config, write_run
 
 import unalike
 from unalike.cli.outcome import conclude, outcomes
-from unalike.compare import folder as comparison
-from unalike.compare.analysis import analyse
-from unalike.compare.results import Results
-from unalike.compare.spec import loads
-from unalike.compare.tables import scores
+from unalike.compare.analysis.claims import analyse
+from unalike.compare.analysis.results import Results
+from unalike.compare.execution import folder as comparison
+from unalike.compare.presentation.tables import scores
+from unalike.compare.specification.spec import loads
 from unalike.report.html import results
 from unalike.report.records import Reader
 from unalike.run.folder.records import read_json
@@ -68,7 +68,7 @@ def test_a_cell_of_a_comparison_reads_as_the_run_it_is(tmp_path):
     ("pattern", "homes"),
     [
         ('"—"', {"tables/format.py", "tables/latex.py"}),  # one sign for nothing
-        (r"\bkB\b", {"tables/format.py", "compare/settings.py"}),  # which reads sizes
+        (r"\bkB\b", {"tables/format.py", "compare/specification/settings.py"}),  # which reads sizes
         (r'"worst 10', {"metrics/catalogue.py"}),
     ],
 )

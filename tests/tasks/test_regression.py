@@ -16,7 +16,7 @@ from torch import nn
 import unalike
 from unalike import rng
 from unalike.batches import Batch
-from unalike.compare.spec import comparison
+from unalike.compare.specification.spec import comparison
 from unalike.errors import ConfigError, RunError, UnalikeError
 from unalike.federation.data import TEST, TRAIN
 from unalike.federation.datasets.diabetes import Diabetes

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from unalike import rng
-from unalike.compare.budget import Forecast
+from unalike.compare.execution.budget import Forecast
 from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.configuration.config import Config, parse

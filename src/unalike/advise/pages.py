@@ -6,7 +6,7 @@ from unalike.advise.advice import TITLES, Advice, Finalist, finals
 from unalike.advise.entrants import BASELINE, PERSONAL, Lineup
 from unalike.advise.rates import best
 from unalike.advise.tournament import INTERRUPTED, TIME, Outcome
-from unalike.compare.tables import EMPTY, difference
+from unalike.compare.presentation.tables import EMPTY, difference
 from unalike.errors import counted
 from unalike.federation.skew import Skew
 from unalike.metrics.catalogue import head

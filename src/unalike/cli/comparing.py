@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from unalike.cli import reporting
-from unalike.compare import folder as place
+from unalike.compare.execution import folder as place
 from unalike.compare.presets import about, names, text
-from unalike.compare.spec import Comparison, loads, text_of
+from unalike.compare.specification.spec import Comparison, loads, text_of
 from unalike.errors import ConfigError
 from unalike.report.skew import short_table
 from unalike.run.folder.records import alone, read_json
@@ -19,7 +19,7 @@ from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
 
 if TYPE_CHECKING:
-    from unalike.compare.conduct import Outcome
+    from unalike.compare.execution.conduct import Outcome
     from unalike.engine.simulation.ranks import Ranks
 
 
@@ -55,7 +55,7 @@ def _shared(
     target: str, overrides: list[str], folder: str | None, scale: str | None, processes: int
 ) -> None:
     """One of several processes that share the cells; a restarted one continues what is there."""
-    from unalike.compare.conduct import lend_a_hand
+    from unalike.compare.execution.conduct import lend_a_hand
     from unalike.engine.simulation.ranks import Torchrun
 
     ranks = Torchrun()
@@ -120,7 +120,7 @@ def _named(name: str, made: Comparison) -> str:
 
 def _ready(made: Comparison, folder: Path) -> Comparison:
     """Show the question, and refuse what cannot work."""
-    from unalike.compare.conduct import ready  # needs torch, which takes its time to load
+    from unalike.compare.execution.conduct import ready  # needs torch, which takes its time to load
 
     if made.judging.question:
         Console().print(Text(made.judging.question, "italic"))
@@ -130,8 +130,8 @@ def _ready(made: Comparison, folder: Path) -> Comparison:
 def _conduct(
     made: Comparison, folder: Path, processes: int, ranks: "Ranks | None" = None
 ) -> "Outcome":
-    from unalike.compare.conduct import conduct_held
-    from unalike.compare.view import for_console
+    from unalike.compare.execution.conduct import conduct_held
+    from unalike.compare.execution.view import for_console
 
     if ranks is not None:
         ranks.exchange(str(folder).encode())
@@ -139,7 +139,7 @@ def _conduct(
 
 
 def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
-    from unalike.compare.tables import tables
+    from unalike.compare.presentation.tables import tables
 
     console = Console()
     if not outcome.analysis.lines:

@@ -8,10 +8,10 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from unalike.compare import folder as comparison
+from unalike.compare.analysis.results import FAILED, reasons
+from unalike.compare.execution import folder as comparison
 from unalike.compare.labels import combined, labels
-from unalike.compare.results import FAILED, reasons
-from unalike.compare.spec import Comparison
+from unalike.compare.specification.spec import Comparison
 from unalike.errors import RunError, UnalikeError
 from unalike.metrics.catalogue import main_metric
 from unalike.run.configuration.evaluation import EvaluationSettings

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unalike import rng, tree
 from unalike.batches import Batch
-from unalike.compare.budget import Forecast
+from unalike.compare.execution.budget import Forecast
 from unalike.engine.faults import Faults
 from unalike.engine.graph.combine import combine
 from unalike.engine.graph.neighbours import metropolis

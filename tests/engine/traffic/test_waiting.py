@@ -13,7 +13,7 @@ from federations import Played, Quadratic, at, composed, distance, network_task,
 from torch import Tensor
 
 from unalike import rng
-from unalike.compare.budget import Forecast
+from unalike.compare.execution.budget import Forecast
 from unalike.parts.graphs import Given, Gossip, Random
 from unalike.parts.optim import Sgd
 from unalike.parts.participation.clock import Clock, Devices, Rate

@@ -277,8 +277,8 @@ def test_cells_of_a_kind_are_computed_alike(
 ) -> None:
     from comparisons import run_here, tiny
 
-    from unalike.compare import folder as place
-    from unalike.compare.conduct import ready
+    from unalike.compare.execution import folder as place
+    from unalike.compare.execution.conduct import ready
 
     asked = says(monkeypatch, 0.2, 0.1, 0.4)
     made = tiny('methods = ["fedavg", "scaffold"]\nseeds = 2')

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from interrupted import write_toml
 
-from unalike.compare.folder import create, refuse_strangers
-from unalike.compare.spec import loads
+from unalike.compare.execution.folder import create, refuse_strangers
+from unalike.compare.specification.spec import loads
 from unalike.errors import ConfigError, OwnCodeError, RunError
 from unalike.run.configuration.config import parse
 from unalike.run.execute import Silent, resume, start

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unalike.compare.spec import Comparison
-from unalike.compare.wording import amount
+from unalike.compare.presentation.wording import amount
+from unalike.compare.specification.spec import Comparison
 from unalike.report.html.settings import written
 from unalike.report.records import Place, Study
 from unalike.run.configuration.toml import as_toml

@@ -14,7 +14,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unalike.compare.wording import listed
+from unalike.compare.presentation.wording import listed
 from unalike.errors import RunError, RunWarning
 from unalike.report import series
 from unalike.report.html import facts, figures, results, settings

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unalike.compare import wording
-from unalike.compare.analysis import analyse
-from unalike.compare.lines import OVERALL, Analysis, Line
-from unalike.compare.results import collect
-from unalike.compare.spec import Comparison
-from unalike.compare.tables import differences, pivot, scores, speeds
+from unalike.compare.analysis.claims import analyse
+from unalike.compare.analysis.lines import OVERALL, Analysis, Line
+from unalike.compare.analysis.results import collect
+from unalike.compare.presentation import wording
+from unalike.compare.presentation.tables import differences, pivot, scores, speeds
+from unalike.compare.specification.spec import Comparison
 from unalike.errors import counted
 from unalike.metrics.catalogue import METRICS, TESTS, head, main_metric, metric
 from unalike.report import outcome

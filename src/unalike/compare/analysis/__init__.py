@@ -1,0 +1,1 @@
+"""From finished runs to what may be claimed of them."""

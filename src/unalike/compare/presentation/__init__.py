@@ -1,0 +1,1 @@
+"""What was found, in sentences, tables and files."""
