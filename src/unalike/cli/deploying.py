@@ -124,7 +124,7 @@ def join(
     place = Path(folder) if folder else Path("sites") / name
     shown = None if keys is None else credentials(Path(keys), name)
     if at.startswith(SOCKET):
-        line = _deploy("flower.site").Post(Path(at.removeprefix(SOCKET)), shown)
+        line = _deploy("flower.site").SocketLine(Path(at.removeprefix(SOCKET)), shown)
     else:
         line = connection.Line(name, at, shown)
     try:

@@ -14,7 +14,7 @@ from deployed import NAMES, RECIPE, examples, same_model
 from unalike.deploy.coordinator.desk import Desk
 from unalike.deploy.coordinator.serving import serve
 from unalike.deploy.flower import coordinator
-from unalike.deploy.flower.site import Post
+from unalike.deploy.flower.site import SocketLine
 from unalike.deploy.security.audit import Audit
 from unalike.deploy.site.policy import Policy
 from unalike.deploy.site.worker import work
@@ -70,7 +70,7 @@ def test_a_carrier_of_bytes_changes_nothing(
     recipe.write_text(RECIPE.format(method="scaffold"))
     desk, threads = Desk(NAMES, Audit(tmp_path / "run" / "audit.jsonl")), []
     for name in NAMES:
-        line = Post(tmp_path / f"{name}.sock")
+        line = SocketLine(tmp_path / f"{name}.sock")
         assert (tmp_path / f"{name}.sock").stat().st_mode & 0o077 == 0
         given = (name, examples(name), line, tmp_path / name, Policy(), print, 30.0)
         threads.append(threading.Thread(target=work, args=given, daemon=True))
@@ -93,7 +93,7 @@ def test_sites_hear_why_a_run_through_flower_cannot_begin(
     (tmp_path / "recipe.toml").write_text("rounds = 1")
     left, threads = list[str](), list[threading.Thread]()
 
-    def run(name: str, width: int, line: Post) -> None:
+    def run(name: str, width: int, line: SocketLine) -> None:
         own = from_arrays(np.zeros((9, width)), [0, 1, 2] * 3)
         try:
             work(name, own, line, tmp_path / name, Policy(), print, 20.0)
@@ -103,7 +103,7 @@ def test_sites_hear_why_a_run_through_flower_cannot_begin(
             line.close()
 
     for name, width in (("a", 3), ("b", 4)):
-        given = (name, width, Post(tmp_path / f"{name}.sock"))
+        given = (name, width, SocketLine(tmp_path / f"{name}.sock"))
         threads.append(threading.Thread(target=run, args=given, daemon=True))
         threads[-1].start()
     told = {"folder": str(tmp_path / "run"), "sites": "a b", "seconds": 20.0}

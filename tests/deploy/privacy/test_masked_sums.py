@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from unalike import tree
 from unalike.deploy.privacy import masks
 from unalike.deploy.privacy.masked_sums import refuse_single
-from unalike.deploy.privacy.masked_updates import Proof, Proposal, Sealing, told
+from unalike.deploy.privacy.masked_updates import MaskedUpdates, Proof, Proposal, told
 from unalike.deploy.privacy.masks import Deal, Secrets
 from unalike.deploy.security.certificates import credentials, issue, make_authority
 from unalike.deploy.site.policy import Policy
@@ -201,12 +201,12 @@ class TestSealing:
     """One site's refusals."""
 
     @pytest.fixture
-    def sites(self, tmp_path: Path) -> dict[str, Sealing]:
+    def sites(self, tmp_path: Path) -> dict[str, MaskedUpdates]:
         make_authority(tmp_path)
         for name in ("a", "b", "c", "d"):
             issue(tmp_path, name)
         made = {
-            n: Sealing(n, "run", tmp_path / n, credentials(tmp_path, n))
+            n: MaskedUpdates(n, "run", tmp_path / n, credentials(tmp_path, n))
             for n in ("a", "b", "c", "d")
         }
         for name, site in made.items():
@@ -214,7 +214,7 @@ class TestSealing:
             site.hold(0, {"x": torch.ones(3)})
         return made
 
-    def ask(self, sites: dict[str, Sealing], names: str = "abc", **changed: Any) -> Message:
+    def ask(self, sites: dict[str, MaskedUpdates], names: str = "abc", **changed: Any) -> Message:
         proofs = [Proof.model_validate(sites[n].introduce()) for n in names]
         given: dict[str, Any] = {
             "round": 0,
@@ -228,7 +228,7 @@ class TestSealing:
             "mask", "run", 1, "coordinator", {"proposal": told(Proposal(**given | changed))}
         )
 
-    def test_takes_part(self, sites: dict[str, Sealing]) -> None:
+    def test_takes_part(self, sites: dict[str, MaskedUpdates]) -> None:
         assert sites["a"].masked(self.ask(sites))["masked"].dtype == torch.int32
 
     @pytest.mark.parametrize(
@@ -243,17 +243,21 @@ class TestSealing:
             ({"steps": [-60]}, "larger than agreed"),
         ],
     )
-    def test_refuses(self, sites: dict[str, Sealing], changed: dict[str, Any], why: str) -> None:
+    def test_refuses(
+        self, sites: dict[str, MaskedUpdates], changed: dict[str, Any], why: str
+    ) -> None:
         with pytest.raises(MessageError, match=why):
             sites["a"].masked(self.ask(sites, **changed))
 
-    def test_refuses_a_key_that_is_not_signed_by_its_site(self, sites: dict[str, Sealing]) -> None:
+    def test_refuses_a_key_that_is_not_signed_by_its_site(
+        self, sites: dict[str, MaskedUpdates]
+    ) -> None:
         stranger = Proof.model_validate(sites["d"].introduce())
         proofs = [Proof.model_validate(sites[n].introduce()) for n in "ab"]
         with pytest.raises(MessageError, match="site 'c' is not signed by it"):
             sites["a"].masked(self.ask(sites, proofs=[*proofs, stranger]))
 
-    def test_opens_one_sum_of_a_round(self, sites: dict[str, Sealing]) -> None:
+    def test_opens_one_sum_of_a_round(self, sites: dict[str, MaskedUpdates]) -> None:
         def opened(attempt: int) -> Message:
             return message("unmask", "run", 2, "coordinator", note={"round": 0, "attempt": attempt})
 

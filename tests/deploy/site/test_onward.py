@@ -58,7 +58,7 @@ def judged(made: Experiment, i: int) -> Params:
 def assert_same(made: Experiment, far: Deployed) -> None:
     """Every site has the simulated client's model."""
     for i, name in enumerate(far.agreed.names):
-        own = far.exchange.sites[name].keeping.get().mine
+        own = far.exchange.sites[name].kept_state.get().mine
         wanted = judged(made, i)
         assert own.keys() == wanted.keys()
         for k, x in wanted.items():

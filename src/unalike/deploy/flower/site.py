@@ -24,7 +24,7 @@ LAST = 10.0  # seconds that a last answer may take to be fetched
 WAIT = 20.0  # seconds to wait for a question before asking again
 
 
-class Post:
+class SocketLine:
     """What ``working.work`` calls in the place of a line to the network."""
 
     def __init__(self, path: Path, credentials: Credentials | None = None) -> None:

@@ -36,7 +36,7 @@ def read_peers(path: str) -> dict[str, str]:
     return found
 
 
-class Circle:
+class Connections:
     """An exchange with peers; questions to itself do not leave the process."""
 
     def __init__(

@@ -38,7 +38,9 @@ class Fetching:
         ``patience`` is in rounds' times; a ``brief`` answer only says whether there is something.
         """
         wait = patience * self.peer.seconds
-        out = {self.peer.circle.pool.submit(self._one, what, t, n, wait, brief): n for n in names}
+        out = {
+            self.peer.connections.pool.submit(self._one, what, t, n, wait, brief): n for n in names
+        }
         told, missing, latest = dict[str, Message](), dict[str, str](), t
         for done in as_completed(out):
             name, (m, why, at) = out[done], done.result()
@@ -62,7 +64,7 @@ class Fetching:
             asked = peer.question("fetch", what=what, round=t, wait=waits, brief=brief)
             left = end - time.monotonic()
             try:
-                m = peer.circle.once(name, asked, max(1.0, left))
+                m = peer.connections.once(name, asked, max(1.0, left))
                 at = _round(m)
                 if m.note.get("held") is True:
                     return m, "", at
@@ -84,7 +86,7 @@ class Fetching:
         while time.monotonic() - last < peer.seconds:
             asked = peer.question("fetch", what=what, round=t, wait=True)
             try:
-                m = peer.circle.once(name, asked, POLL + TRANSFER)
+                m = peer.connections.once(name, asked, POLL + TRANSFER)
             except ConnectionError:
                 time.sleep(PAUSE)
                 continue

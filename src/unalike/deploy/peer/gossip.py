@@ -19,7 +19,7 @@ from unalike.deploy.coordinator.remote import Remote
 from unalike.deploy.peer.fetching import Fetching
 from unalike.deploy.peer.peer import Peer
 from unalike.deploy.peer.shelf import Item
-from unalike.deploy.site.state import Keeping
+from unalike.deploy.site.state import KeptState
 from unalike.deploy.wire.messages import Message, MessageError, fitted
 from unalike.engine.graph.learners import circles, memory, weighed
 from unalike.engine.graph.neighbours import metropolis, proportional
@@ -67,23 +67,23 @@ class Gossip:
         seed = peer.config.seed
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         server = self.recipe.algorithm.server_init(peer.site.w, rng.fold_in(self.noise, 0))
-        self.circle = circles(self.recipe, self.n).get(self.j)
-        first = Mine(server, memory(self.recipe, self.n, self.circle))
+        self.connections = circles(self.recipe, self.n).get(self.j)
+        first = Mine(server, memory(self.recipe, self.n, self.connections))
         self.like = tree.row(self.recipe.algorithm.tells(tree.stack([server])), 0)
-        self.keeping = Keeping(peer.place / "server")
-        self.keeping.begin(0, first)
+        self.kept_state = KeptState(peer.place / "server")
+        self.kept_state.begin(0, first)
         self.fetching, self.length = Fetching(peer), Longest()
         self.unheard = 1  # rounds since servers last waited for one another
 
     @property
     def next(self) -> int:
         """The round to compute."""
-        return self.keeping.round + 1
+        return self.kept_state.round + 1
 
     @property
     def mine(self) -> Mine:
         """What this server knows now."""
-        found: Mine = self.keeping.get()
+        found: Mine = self.kept_state.get()
         return found
 
     def advance(self, t: int) -> Played:
@@ -127,7 +127,7 @@ class Gossip:
     def _done(self, t: int, before: Mine, after: Mine, played: Played) -> Played:
         lengths = [self.length(tree.stack([m.server.x])) for m in (before, after)]
         refuse_insane(t, *lengths)
-        self.keeping.put(t, after)
+        self.kept_state.put(t, after)
         return played
 
     def _adapted(self, t: int, mine: Mine, plan: Plan) -> tuple[Mine, Told | None]:
@@ -239,7 +239,7 @@ class Gossip:
         linked = torch.zeros(self.k, dtype=torch.bool)
         linked[edges[edges[:, 0] == self.j, 1]] = True
         part = self._cohort(t, ids, stats, linked[self.home].nonzero()[:, 0])
-        p, learned, _, _ = weighed(mixing, mine.memory, part, self.circle)
+        p, learned, _, _ = weighed(mixing, mine.memory, part, self.connections)
         row_of = torch.zeros(self.k, dtype=p.dtype).index_add(0, self.home[ids], p)
         row_of = row_of / row_of.sum()
         return {i: row_of[i] for i in senders.tolist()}, learned

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.deploy.coordinator.remote import surveyed
-from unalike.deploy.peer.connections import PAUSE, SERVICE, Circle
+from unalike.deploy.peer.connections import PAUSE, SERVICE, Connections
 from unalike.deploy.peer.recipe import refuse, run_of
 from unalike.deploy.peer.shelf import Item, Shelf
 from unalike.deploy.security.audit import Audit
@@ -77,7 +77,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.place = folder / "runs" / self.run
         self.shelf = Shelf(self.place / "shelf", len(addresses))
         self.audit = Audit(folder / "audit.jsonl")
-        self.circle = Circle(name, addresses, credentials, self.audit, self.own)
+        self.connections = Connections(name, addresses, credentials, self.audit, self.own)
         self.site: Site | None = None
         self._alone = threading.Lock()  # a site does one thing at a time
         self._ready, self._count = False, _NUMBERS
@@ -170,11 +170,11 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         place = join(self.examples, greeting)
         site = Site(self.name, place, self.place, self.policy)
         self.site = site
-        circle, run = self.circle, self.run
+        others, run = self.connections, self.run
         scale: Tree = {}
         if told is None:
-            scale = ask_scales(self.agreed, run, circle, self.arrive)
-            self.sizes = training_sizes(self.agreed, self.config, run, circle, self.arrive)
+            scale = ask_scales(self.agreed, run, others, self.arrive)
+            self.sizes = training_sizes(self.agreed, self.config, run, others, self.arrive)
         else:
             scale, self.sizes = told.scale, told.sizes
         if scale:
@@ -197,7 +197,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.rounds = site.program[0].rounds
         server = self.recipe.algorithm.server_init(site.w, torch.zeros((), dtype=torch.int64))
         sizes = [*site.like[:3], server, self.recipe.algorithm.tells(tree.stack([server]))]
-        self.limit = self.circle.limit = 2 * max(map(tree.size_bytes, sizes)) + 2 * HEAD
+        self.limit = self.connections.limit = 2 * max(map(tree.size_bytes, sizes)) + 2 * HEAD
         self._ready = True
         self.survey = self._surveys() if told is None else dict(told.survey)
         if told is None:
@@ -218,7 +218,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         while missing := sorted(set(self.names) - found.keys()):
             for name in missing:
                 try:
-                    m = self.circle.once(name, asked, 5.0)
+                    m = self.connections.once(name, asked, 5.0)
                     found[name] = read_hello(m._replace(head=_noted(m, m.note.get("hello"))))
                 except ConnectionError:
                     continue
@@ -243,7 +243,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         got: dict[int, dict[str, Tensor]] = {}
         names = self.agreed.names
         each = {names[i]: self.question("survey") for i in asked}
-        for name, m in self.circle.ask(each, self.arrive):
+        for name, m in self.connections.ask(each, self.arrive):
             if isinstance(m, str) or m.kind == "refusal":
                 why = (m if isinstance(m, str) else str(m.note.get("why"))).rstrip(".")
                 raise RunError(
@@ -303,7 +303,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         def where(name: str) -> int:
             try:
-                return int(self.circle.once(name, asked, 5.0).note["round"])
+                return int(self.connections.once(name, asked, 5.0).note["round"])
             except (ConnectionError, MessageError, KeyError, TypeError, ValueError):
                 return 0
 
@@ -314,9 +314,9 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
     def close(self) -> None:
         """Answer and ask nobody any more."""
         self.shelf.close()
-        self.circle.closed = True
+        self.connections.closed = True
         self.server.stop(2.0).wait()
-        self.circle.close()
+        self.connections.close()
 
 
 def _noted(m: Message, note: Any) -> Any:

@@ -61,7 +61,7 @@ def _remote(peer: Peer) -> Remote:
     """The border to the clients that this peer may be the server of."""
     agreed = peer.agreed
     remote = Remote(
-        peer.circle,
+        peer.connections,
         peer.run,
         agreed.names,
         peer.sizes,

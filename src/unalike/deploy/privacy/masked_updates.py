@@ -61,7 +61,7 @@ def statement(run: str, site: str, public: str) -> bytes:
     return json.dumps(["unalike secure aggregation", run, site, public]).encode()
 
 
-class Sealing:
+class MaskedUpdates:
     """What a site holds between its training and the sum."""
 
     def __init__(self, site: str, run: str, folder: Path, identity: Credentials | None) -> None:

@@ -19,12 +19,12 @@ from unalike.deploy.setup import preprocessing, targets
 from unalike.deploy.site import questions
 from unalike.deploy.site.diary import Diary
 from unalike.deploy.setup.joining import Joined
-from unalike.deploy.site.state import Keeping
+from unalike.deploy.site.state import KeptState
 from unalike.deploy.security.certificates import Credentials
 from unalike.deploy.wire.messages import Message, MessageError, fitted, message, under
 from unalike.deploy.privacy.noise import Source, hidden
 from unalike.deploy.site.policy import Allowance, Policy
-from unalike.deploy.privacy.masked_updates import Sealing
+from unalike.deploy.privacy.masked_updates import MaskedUpdates
 from unalike.engine.client.beginning import judged_by
 from unalike.engine.client.round import Call, Keys, Own, round_of
 from unalike.engine.evaluation.client import Examiner
@@ -59,15 +59,15 @@ class Site:
         self.name, self.joined, self.policy = name, joined, policy
         self.config, self.program = joined.config, Program()
         self.keys = Keys.of(self.config.seed)
-        self.keeping = Keeping(folder)
+        self.kept_state = KeptState(folder)
         self.allowance = Allowance(folder / "trained.txt", policy.max_rounds)
         self.diary = Diary(folder, name, joined.config)
         self.raw = self.federation = joined.federation
         secret = joined.config.deploy.noise == "secret"
         self.source = Source(folder / "noise.key") if secret else None
-        self.sealing: Sealing | None = None
+        self.masked_updates: MaskedUpdates | None = None
         if joined.config.deploy.secure_aggregation:
-            self.sealing = Sealing(name, joined.run, folder, identity)
+            self.masked_updates = MaskedUpdates(name, joined.run, folder, identity)
         self._handlers: dict[str, Callable[[Message], Message]] = {
             "learn": self._learn,
             "prepare": self._prepare,
@@ -167,7 +167,7 @@ class Site:
         self.like = messages_of(recipe, w, rng.stream(self.config.seed, "server"))
         self.own = self._rows(recipe)
         own = self._continued(stage, w, question.note.get("unused", -1))
-        self.keeping.begin(stage, self._first(recipe, w if own is None else own))
+        self.kept_state.begin(stage, self._first(recipe, w if own is None else own))
         self.examiner = self._examiner(recipe)
         self.diary.begin(self.federation)
         return self._said(question)
@@ -185,7 +185,7 @@ class Site:
         if not before.recipe.algorithm.personal_models:
             return None
         kept = self._first(before.recipe, self.w0)
-        found = self.keeping.left(stage - 1, kept, unused)
+        found = self.kept_state.left(stage - 1, kept, unused)
         if found is not None and found.stage == stage:
             return None  # it is in the stage already
         if found is not None and found.stage == stage - 1:
@@ -216,7 +216,7 @@ class Site:
             e.x,
             e.y,
             rng.stream(self.config.seed, "evaluation"),
-            lambda ids: tree.stack([self.keeping.get().mine] * len(ids)),
+            lambda ids: tree.stack([self.kept_state.get().mine] * len(ids)),
             torch.zeros(1, dtype=torch.long),
             lambda f, items: [f(item) for item in items],
             vectorized=False,
@@ -245,8 +245,8 @@ class Site:
         down = fitted(question.tensors, self.like.down, "the download")
         self.allowance.spend(question)
         if 0 <= (unused := note["unused"]) < call.round:  # it was not counted then
-            self.keeping.refuse(unused)
-        kept = self.keeping.before(call.round)
+            self.kept_state.refuse(unused)
+        kept = self.kept_state.before(call.round)
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
         stats = {k: float(v) for k, v in answer.stats.items()}
         work = {k: stats.pop(k) for k in ("samples", "gradients", "looked")}
@@ -254,17 +254,17 @@ class Site:
         note = {"stats": {"examples": float(self.own.size), **stats}, "work": work}
         wire = answer.wire if call.reply else ()
         sent = tree.size_bytes(wire)
-        if self.sealing is not None and call.reply:  # the sum of all is asked for later
-            note["stats"]["norm"], note["exponents"] = self.sealing.hold(call.round, wire)
+        if self.masked_updates is not None and call.reply:  # the sum of all is asked for later
+            note["stats"]["norm"], note["exponents"] = self.masked_updates.hold(call.round, wire)
             wire = ()
-        self.keeping.put(call.round, answer.kept)
+        self.kept_state.put(call.round, answer.kept)
         self.diary.trained(call.round + 1, work, tree.size_bytes(down), sent)
         return self._said(question, tensors=wire, **note)
 
-    def _sealed(self) -> Sealing:
-        if self.sealing is None:
+    def _sealed(self) -> MaskedUpdates:
+        if self.masked_updates is None:
             raise MessageError("updates of this run are sent one by one; nothing is summed.")
-        return self.sealing
+        return self.masked_updates
 
     def _keys(self, question: Message) -> Message:
         return self._said(question, **self._sealed().introduce())
@@ -276,7 +276,7 @@ class Site:
         return self._said(question, tensors=self._sealed().opened(question))
 
     def _refuse(self, question: Message) -> Message:
-        self.keeping.refuse(question.note["round"])
+        self.kept_state.refuse(question.note["round"])
         return self._said(question)
 
     def _evaluate(self, question: Message) -> Message:
@@ -319,12 +319,12 @@ class Site:
         return tree.map(lambda x: x[None], down), [model]
 
     def _refuse_alone(self) -> None:
-        if self.sealing is not None:
+        if self.masked_updates is not None:
             raise MessageError("updates of this run are summed, so no single model is sent.")
 
     def _flying(self, question: Message) -> Message:
         self._refuse_alone()
-        model = self._begun().algorithm.flying(self.keeping.get().mine)
+        model = self._begun().algorithm.flying(self.kept_state.get().mine)
         return self._said(question, tensors={} if model is None else model)
 
     def _models(self, question: Message, downs: Any, held: list[Params | None]) -> Models:

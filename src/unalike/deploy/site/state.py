@@ -25,7 +25,7 @@ class Held(NamedTuple):
     kept: Tree
 
 
-class Keeping:
+class KeptState:
     """Two files in a folder of one run."""
 
     def __init__(self, folder: Path) -> None:
