@@ -32,6 +32,10 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "speech_commands": ((1, 16_000), 35, 50, 7_000),
     "mqp": ((1_024,), 2, 11, 3_048),
     "reddit": ((10,), 40, 50, 4_000),
+    "cifar100": ((3, 32, 32), 100, 0, 12_000),
+    "femnist": ((1, 28, 28), 62, 50, 6_200),
+    "shakespeare": ((80,), 80, 50, 8_000),
+    "medmnist": ((3, 64, 64), 7, 0, 7_000),
 }
 
 
@@ -48,8 +52,10 @@ def stand_in(name: str):
         size = (shape[0], side, side) if side else shape
         x, y = torch.zeros(1).expand(n, *size), torch.arange(n) % classes
         kind = "binary" if classes == 2 else "multiclass"
+        if name in ("reddit", "shakespeare"):
+            x, kind = x.long(), "characters"
         if name == "reddit":
-            x, y, kind = x.long(), y[:, None].expand(n, 10), "characters"
+            y = y[:, None].expand(n, 10)
         natural = np.arange(n) // classes % groups if groups else None
         titles = tuple(f"client {i}" for i in range(groups))
         test = None if groups or name == "adult" else (x[:100], y[:100])
@@ -94,8 +100,15 @@ def test_there_is_one_for_every_experiment():
         "aaggff-speech",
         "aaggff-isic",
         "aaggff-mqp",
+        "aaggff-tiny-imagenet",
+        "superfed-cifar100",
+        "superfed-femnist",
+        "superfed-shakespeare",
         "superfed-tiny-imagenet",
+        "phase-shift-16",
         "fedevg-mnist",
+        "fedevg-cifar",
+        "fedevg-medmnist",
         "compression",
     }
 
@@ -173,14 +186,15 @@ def test_sources_selection_and_rivals_are_theirs_at_paper_scale():
     marked = {n for n in names() if preset(n, "paper").judging.best_on_test}
     assert marked == {"lg-fedavg-mnist", "lg-fedavg-cifar", "fedaug"}
     assert {preset(n, "paper").judging.round for n in marked} == {"last"}
-    assert {"FedCVAE", "FedCGAN"} <= set(preset("fedevg-mnist", "paper").labels)
+    for name in (n for n in names() if n.startswith("fedevg")):
+        assert {"FedCVAE", "FedCGAN"} <= set(preset(name, "paper").labels)
 
 
 @pytest.mark.parametrize("name", [n for n in names() if n.startswith("superfed")])
 def test_what_is_not_as_in_the_text_is_said(name):
-    """Its rate falls by 1 % a round in the text and by 0.1 % in the released code."""
+    """Its rate falls by 1 % a round in the text and by 0.1 or 0.5 % in the released code."""
     rates = {c.config.local.decay_rate for c in preset(name, "paper").cells}
-    assert rates == {0.999}
+    assert rates == {0.995 if name in ("superfed-femnist", "superfed-shakespeare") else 0.999}
     assert "1 %" in " ".join(text(name).partition("rounds =")[0].split())
 
 
