@@ -13,10 +13,11 @@ draws from all that one might meet, which those of one dataset hardly are.
 """
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unalike.compare.statistics.known import ALPHA, Array
 
@@ -62,12 +63,18 @@ def ranks(scores: Array, higher: bool = True) -> Ranks:
 
 
 def _friedman(each: Array) -> float:
-    """The chance that mean ranks are as unlike; the orders drawn are the same every time."""
-    rng, sums = np.random.default_rng(0), np.zeros((DRAWS, each.shape[1]))
-    for condition in each:
-        sums += rng.permuted(np.broadcast_to(condition, sums.shape), axis=-1)
+    """The chance that mean ranks are as unlike."""
+    orders = _orders(*each.shape)
+    sums = sum(ranked[order] for ranked, order in zip(each, orders, strict=True))
     own = each.sum(0).var()
-    return float((1 + (sums.var(-1) >= own - 1e-9).sum()) / (1 + DRAWS))
+    return float((1 + (np.asarray(sums).var(-1) >= own - 1e-9).sum()) / (1 + DRAWS))
+
+
+@lru_cache(maxsize=4)  # a live report asks again and again
+def _orders(conditions: int, methods: int) -> NDArray[np.int16]:
+    """Random orders of the methods for each condition and draw, the same every time."""
+    draws = np.random.default_rng(0).random((conditions, DRAWS, methods), np.float32)
+    return draws.argsort(-1).astype(np.int16)
 
 
 @cache
