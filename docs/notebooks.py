@@ -1,8 +1,8 @@
-"""Runs the notebooks in docs/notebooks and writes each anew, with a page that shows it.
+"""Runs the notebooks in docs/notebooks, rewrites them with their outputs, and writes their pages.
 
 python docs/notebooks.py          needs nbclient and ipykernel, which the extra dev brings
 
-A notebook holds what it showed when it was run last; its page is made of the notebook alone.
+A notebook contains the outputs of its last run; its page is made from the notebook alone.
 """
 
 import json

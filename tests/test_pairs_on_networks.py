@@ -16,6 +16,7 @@ from torch import nn
 from unalike.federation.data import Examples
 from unalike.network import Network
 from unalike.parts.optim import Sgd
+from unalike.parts.schedule import Participation
 from unalike.tasks import MultiClass
 from unalike.tree import Params
 
@@ -114,6 +115,22 @@ def test_finetuning_after_it(name: str) -> None:
         hand.walk(judged[k], lambda w, k=k: nets.slope(lambda v: loss(v, k), w)) for k in EVERYBODY
     ]
     check(run(method, "finetune", normed=normed), x, own, normed)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_where_one_client_answers(name: str) -> None:
+    """The others keep what they have: MOON's last model of a late starter is the initial one."""
+    method, half, normed = HALVES[name]
+    played = run(method, normed=normed, rounds=5, participation=Participation(number=1))
+    made, x = half(), nets.START.copy()
+    kept = [made.first(k) for k in EVERYBODY]
+    cohorts = [int(done.ids[0]) for done in played.rounds]
+    assert len(set(cohorts[1:]) - {cohorts[0]}) > 0  # somebody starts late
+    assert any(cohorts.count(k) > 1 for k in EVERYBODY)
+    for k in cohorts:
+        end, kept[k] = made.round(k, x, kept[k], x)
+        x = np.where(np.isin(nets.ALL, made.shared), end, x)
+    check(played, x, [made.judged(x, mine) for mine in kept], normed)
 
 
 def test_scaffold_without_the_layers_that_fedbn_keeps() -> None:

@@ -10,7 +10,7 @@ from unalike.compare.spec import loads
 from unalike.federation.skew import measure
 from unalike.metrics.fairness import summarise as spread
 from unalike.run.configuration.config import Config, parse
-from unalike.run.configuration.sections import EvaluationSettings
+from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.folder.records import dumps
 from unalike.run.summary import summarise
 

@@ -23,8 +23,8 @@ class Ctx(NamedTuple):
     round: Tensor
     key: Key  # this client's own, in this round
     examples: Tensor  # how many training examples it owns
-    role: Tensor  # what the schedule made it this round
-    reply: Tensor  # whether its upload is asked for; else it trains and keeps the result
+    role: Tensor  # its role in this round
+    reply: Tensor  # whether it uploads; otherwise it trains and keeps the result
     rate: Tensor  # the learning-rate schedule's factor
 
 
@@ -43,7 +43,7 @@ class Algorithm(Protocol):
 
     @property
     def personal_models(self) -> bool:
-        """Whether clients with the same download are judged by different weights."""
+        """Whether clients with the same download are tested with different weights."""
         ...
 
     def server_init(self, w: Params, key: Key) -> Any:
@@ -89,18 +89,18 @@ class Algorithm(Protocol):
         ...
 
     def tells(self, servers: Any) -> Tree:
-        """What servers tell their neighbours; one row for each server, here and there."""
+        """What servers send to their neighbours, stacked: one row per server."""
         ...
 
     def hears(self, servers: Any, means: Tree) -> Any:
-        """The servers after each heard its neighbours, as weighted means of what they told.
+        """The servers after each has heard its neighbours, as weighted means of what they sent.
 
-        Of what they told, the models ``servers.x`` may be the means already, to save memory.
+        To save memory, the models in ``servers.x`` may already be the means.
         """
         ...
 
     def personal(self, down: Any, mine: Any) -> Params | None:
-        """The weights this client is judged by; None if it is judged by ``model``."""
+        """The weights this client is tested with; None if it is tested with ``model``."""
         ...
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
@@ -116,7 +116,7 @@ class Algorithm(Protocol):
         ...
 
     def leaves(self, server: Any, key: Key) -> Params | None:
-        """What the stage after this one begins with or inherits: the model, mostly."""
+        """What the next stage begins with or inherits: usually the model."""
         ...
 
     def products(self, server: Any) -> dict[str, dict[str, Tensor]]:
@@ -124,11 +124,11 @@ class Algorithm(Protocol):
         ...
 
     def flying(self, mine: Any) -> Params | None:
-        """A client's model on its way to the server; None if servers are judged as they are."""
+        """A client's model on its way to the server; None if servers are tested as they are."""
         ...
 
     def landed(self, server: Any, mean: Params) -> Any:
-        """The server to be judged, from the mean of what ``flying`` gave for those that trained."""
+        """The server to be tested, from the mean of what ``flying`` gave for those that trained."""
         ...
 
 
@@ -139,7 +139,7 @@ class Stateless:
 
     @property
     def personal_models(self) -> bool:
-        """Only if a method says by what else its clients are judged."""
+        """Only if a method tests its clients with another model."""
         return type(self).personal is not Stateless.personal
 
     def client_init(self, w: Params, key: Key) -> Any:
@@ -172,11 +172,11 @@ class Stateless:
         return down.x
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
-        """The weights it is judged by."""
+        """The weights it is tested with."""
         return self.personal(down, mine)
 
     def received(self, down: Any, mine: Any) -> Params | None:
-        """The weights it is judged by."""
+        """The weights it is tested with."""
         return self.personal(down, mine)
 
     def model(self, server: Any, key: Key) -> Params | None:
@@ -217,7 +217,7 @@ class Wrapper:
 
     @property
     def personal_models(self) -> bool:
-        """As the wrapped method, unless this one says by what else its clients are judged."""
+        """As the wrapped method, unless this one tests its clients with another model."""
         return type(self).personal is not Wrapper.personal or self.base.personal_models
 
     def server_init(self, w: Params, key: Key) -> Any:
@@ -268,7 +268,7 @@ class Wrapper:
         return self.base.personal(down, mine)
 
     def far_end(self, down: Any, mine: Any) -> Params | None:
-        """As the wrapped method, unless this one says by what else its clients are judged."""
+        """As the wrapped method, unless this one tests its clients with another model."""
         own = type(self).personal is not Wrapper.personal
         return self.personal(down, mine) if own else self.base.far_end(down, mine)
 

@@ -38,7 +38,7 @@ class Transform(Protocol):
 
 
 class Repeat(Protocol):
-    """A way through all steps of a fold that is faster than a loop in Python."""
+    """A faster way through all steps of a fold than a loop in Python."""
 
     def __call__(
         self, data: "Batches", step: Any, carry: Any, given: Any, batches: int
@@ -82,7 +82,7 @@ class Batches:
 
     @cached_property
     def key(self) -> Key:
-        """What the keys of its minibatches are made of."""
+        """What the keys of its minibatches are derived from."""
         return rng.fold_in(self.root, ClientStream.BATCHES)
 
     @cached_property
@@ -123,10 +123,10 @@ class Batches:
     ) -> C:
         """Thread ``carry`` through ``step(carry, batch, given)``; padded steps change nothing.
 
-        A step reads nothing but its arguments and the settings of a frozen record, so that what was
-        traced or recorded of it in one round serves in the next. With several ``batches`` it sees
-        a tuple of as many in a row: T of them make max(1, T // batches) steps, and a client that
-        has too few for one begins again with its first.
+        A step reads nothing but its arguments and the settings of a frozen record, so that a trace
+        or recording of it can be used again in the next round. With several ``batches`` it sees a
+        tuple of consecutive minibatches: T of them make max(1, T // batches) steps, and a client
+        that has too few for one step starts again from its first.
         """
         fewest, most = self.extent.folds(batches)
         if not most:
@@ -176,7 +176,7 @@ class Batches:
         return torch.maximum(self.steps // batches, self.steps.clamp(max=1))
 
     def few(self, batches: int) -> bool:
-        """Whether somebody has fewer minibatches than that."""
+        """Whether some client has fewer minibatches than that."""
         return bool(self.extent.steps.sum(1).min() < batches)
 
     def placed(self, draw: Draw, keys: Key, first: int | Tensor, steps: Tensor) -> "Batches":

@@ -38,7 +38,7 @@ class Codec(Protocol):
 
 
 class InPlace:
-    """A codec that changes numbers but not their form, and remembers nothing."""
+    """A codec that changes numbers but not their form, and keeps no memory."""
 
     def init(self, up: Tree) -> tuple[()]:
         """Nothing to remember."""
@@ -95,7 +95,8 @@ def decode(channel: Channel, wire: Tree) -> Tree:
 
 def wire_like(channel: Channel, up: Tree) -> Tree:
     """A tree of the form that travels, from an upload of the right shape."""
-    keys = [torch.zeros((), dtype=torch.int64)] * len(channel)
+    here = next((x.device for x in tree.leaves(up)), None)  # positions are drawn where the key is
+    keys = [torch.zeros((), dtype=torch.int64, device=here)] * len(channel)
     return encode(channel, up, begin(channel, up), keys)[0]
 
 

@@ -178,5 +178,5 @@ def _reason(test: Callable[[], str]) -> str:
         return test()
     except UnalikeError as error:
         return str(error).rstrip(".")
-    except Exception as error:  # the method is the user's, and so is whatever it raises
+    except Exception as error:  # the method is the user's, and so are its exceptions
         return own_code.reason(error)

@@ -26,7 +26,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """How much some clients do, known on the host: what nobody does need not be computed."""
+    """How much some clients do, known on the host, so that only necessary steps are computed."""
 
     steps: np.ndarray  # [n, E] of each client in each epoch
     rows: tuple[int, ...] = ()  # in every step of one client alone, whose padding is cut off
@@ -109,7 +109,7 @@ class _Plan(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The most that anybody takes."""
+        """The largest number that any client takes."""
         return int(self.own.max())
 
 

@@ -8,7 +8,7 @@ from multiprocessing import parent_process
 
 
 class UnalikeError(Exception):
-    """A mistake outside the program; the command line prints one sentence and exits with code 2."""
+    """A user's mistake; the command line prints one sentence and exits with code 2."""
 
 
 class ConfigError(UnalikeError):
@@ -20,7 +20,7 @@ class DataError(UnalikeError):
 
 
 class RunError(UnalikeError):
-    """A run folder that is missing, unfinished elsewhere, or was tampered with."""
+    """A run folder that is missing, in use, damaged or changed, or a run that cannot continue."""
 
 
 class Damaged(RunError):

@@ -172,7 +172,7 @@ class Network:
         parameters, buffers = dict(pure.named_parameters()), dict(pure.named_buffers())
         self.weights = tuple(n for n, p in parameters.items() if p.requires_grad)
         self.frozen = tuple(n for n, p in parameters.items() if not p.requires_grad)
-        # Integer buffers (position numbers, masks) are constants of the module: nothing to average.
+        # Integer buffers (position numbers, masks) are constants of the module and not averaged.
         self.buffers = tuple(n for n, b in buffers.items() if b.is_floating_point())
         self._fixed = (*self.frozen, *(n for n in buffers if n not in self.buffers))
         own = alike is None or bool(self._fixed)  # whose constants may be its own too

@@ -62,7 +62,7 @@ def run(key: str, file: str) -> ModuleType:
             raise ConfigError(f"{key} '{path}' closes the standard output; leave it open.")
     except (UnalikeError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # sys.exit is no way to end somebody else's program
+    except BaseException as error:  # sys.exit must not end the calling program
         raise ConfigError(f"{key} '{path}' fails when it is run: {reason(error)}.") from error
     return code
 

@@ -57,8 +57,8 @@ def memory(x: Tensor) -> memoryview:
 def owned(flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors that were read, in memory of their own.
 
-    In a file they begin at any multiple of eight bytes, and where that is none of sixteen MKL's
-    products end in other digits: what is resumed would differ from what was never stopped.
+    In a file they begin at any multiple of eight bytes, and if that is not a multiple of sixteen,
+    MKL's products end in other digits: a resumed run would differ from an uninterrupted one.
     """
     return {name: x.clone() for name, x in flat.items()}
 

@@ -15,8 +15,8 @@ Tree = Any
 def map(f: Callable[..., Any], *trees: Tree) -> Tree:
     """``f`` of corresponding leaves.
 
-    By recursion over what trees are mostly made of: PyTorch's way by structures takes longer than
-    a round of a small model.
+    By recursion over the usual containers: PyTorch's generic way takes longer than a round of a
+    small model.
     """
     first, *rest = trees
     kind = type(first)

@@ -49,7 +49,7 @@ class Stacked:
 
 
 class Gone(Exception):
-    """Clients that answered have no part in the sum that was to be made of them."""
+    """Clients that answered are missing from the sum that was to include them."""
 
     def __init__(self, ids: list[int]) -> None:
         """``ids`` are their numbers."""
@@ -82,7 +82,7 @@ class Summed:
 
 @dataclass
 class Sealed:
-    """Uploads that nobody sees: one sum of them is made elsewhere, with weights that are told."""
+    """Uploads that nobody sees: one sum of them is made elsewhere, with given weights."""
 
     ids: Tensor
     total: Callable[[Tensor, Tensor], Tree]  # (clients, weights) -> the weighted sum

@@ -22,7 +22,8 @@ from federations import (
 )
 from torch import nn
 
-from unalike.engine.faults import Faults
+from unalike.engine.attacks import AttackedTransport, ModelReplacement, Noise, SignFlip
+from unalike.engine.faults import Faults, FaultyTransport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.network import Network
@@ -36,11 +37,11 @@ from unalike.tasks import Regression
 PLAIN: dict[str, Any] = {"alpha": 0.0}
 
 
-def labelled(values: list[float], classes: list[int], sizes: list[int]) -> Data:
+def labelled(values: list[float], labels: list[int], sizes: list[int], classes: int = 2) -> Data:
     """Clients all of whose rows are one number, of one class."""
     x = torch.tensor(values, dtype=torch.float64).repeat_interleave(torch.tensor(sizes))
-    y = torch.tensor(classes).repeat_interleave(torch.tensor(sizes))
-    return Data(Examples(x, y, 2), rows_of(sizes))
+    y = torch.tensor(labels).repeat_interleave(torch.tensor(sizes))
+    return Data(Examples(x, y, classes), rows_of(sizes))
 
 
 def test_unevenness_by_hand() -> None:
@@ -84,23 +85,23 @@ def test_a_round_by_hand() -> None:
 
 def test_augmentation_by_hand() -> None:
     """8 examples of class 0 and 2 of class 1, mean 5: each of the rare ones counts 2.5 times."""
-    full = GlobalBalance(shares=(0.8, 0.2))
+    full = GlobalBalance(counts=(8, 2))
     labels = np.array([0, 1, 0, 1])
     again = full.repeats(labels, 2, torch.tensor(0))
     assert sorted(labels[again]) == [1, 1, 1]
     assert len(set(again.tolist())) == 2  # every example before any is used twice
-    half = GlobalBalance(shares=(0.8, 0.2), power=0.5)  # 2 sqrt(2.5) = 3.16
+    half = GlobalBalance(counts=(8, 2), power=0.5)  # 2 sqrt(2.5) = 3.16
     assert len(half.repeats(labels, 2, torch.tensor(0))) == 1
     assert not len(full.repeats(np.zeros(4, int), 2, torch.tensor(0)))
 
 
-def test_shares_of_all_clients_reach_everybody() -> None:
+def test_counts_of_all_clients_reach_everybody() -> None:
     """6 rows of class 0 and 2 of class 1: mean 4, so that the two become four."""
     data = labelled([1.0, 2.0, 3.0], [0, 1, 0], [3, 2, 3])
     program = drafted(Quadratic(), data, ("astraea", {"clients": 2}), rounds=2).program()
     assert [stage.rounds for stage in program] == [1, 2]
     played = walk(program, data, w=at(w=0.0), engine="sequential")
-    assert played.simulation.recipe.transform.shares == (0.75, 0.25)
+    assert played.simulation.recipe.transform.counts == (6, 2)
     assert played.simulation.lengths.tolist() == [3, 4, 3]
     first, second, third = played.rounds
     assert first.traffic.up == 3 * (2 * 8 + 2 * 4)
@@ -109,6 +110,44 @@ def test_shares_of_all_clients_reach_everybody() -> None:
     assert second.traffic.up == third.traffic.up + asked
     effect = played.simulation.recipe.transform.effect(np.array([[3, 0], [0, 2], [3, 0]]))
     assert effect["unaltered"] == pytest.approx((1 + 0.5 + 1) / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"),
+    [
+        ((8.0, 2.0), 4 + 5),
+        ((8.0, 0.0), 4 + 4),  # others that have the class were absent: two is what there is
+        ((0.0, 0.0), 4 + 2),  # all were
+        ((7.0, 1.0), 4 + 4),
+    ],
+)
+def test_there_is_no_less_than_ones_own(said: tuple[float, float], rows: int) -> None:
+    """A client with 4 and 2 examples, where the mean is 5, 4 or nothing."""
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    again = GlobalBalance(counts=said).repeats(labels, 2, torch.tensor(0))
+    assert len(labels) + len(again) == rows
+
+
+ABSENT = Faults(drop=0.5)
+LIES = {
+    "absent": lambda s: FaultyTransport(s, ABSENT, 1),
+    "negative": lambda s: AttackedTransport(s, SignFlip(scale=40.0), torch.tensor([1]), 0),
+    "noise": lambda s: AttackedTransport(s, Noise(std=50.0), torch.tensor([1, 2]), 0),
+    "boosted": lambda s: AttackedTransport(s, ModelReplacement(scale=90.0), torch.tensor([1]), 0),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_nobody_repeats_examples_without_end(lie: str) -> None:
+    """Whatever is said of classes, at most as many as all examples' mean: here 16 of 4 classes."""
+    data = labelled([1.0, 2.0, 3.0, 4.0], [0, 1, 2, 3], [4, 4, 4, 4], classes=4)
+    program = drafted(Quadratic(), data, ("astraea", {"clients": 2}), rounds=1).program()
+    played = walk(program, data, w=at(w=0.0), around=LIES[lie])
+    counts = np.array(played.simulation.recipe.transform.counts)  # type: ignore[union-attr]
+    assert (counts >= 0).all()
+    assert counts.sum() <= 16 + 2  # rounding
+    assert list(counts) != [4, 4, 4, 4], "somebody must be wrong for this to be a test"
+    assert max(played.simulation.lengths.tolist()) <= 4 + 1
 
 
 @pytest.mark.parametrize(("epoch", "steps"), [("whole", [3, 4, 3]), ("equal", [3, 2, 3])])

@@ -88,7 +88,7 @@ def test_beside_private_running_statistics_in_either_order() -> None:
     ("settings", "why"),
     [
         ({"personal": ["7."]}, "names '7.', but no layer"),
-        ({"personal": []}, "names '', but no layer"),
+        ({"personal": []}, r"method\.personal of 'fedper' is an empty list, .* or use 'fedavg'"),
         ({"personal": ["0.", "1.", "6."]}, "leaves nothing to share"),
     ],
 )

@@ -104,6 +104,18 @@ def test_an_unknown_prefix_is_refused() -> None:
         composed(task, data, ("lg_fedavg", {"shared": ["heads."]}))
 
 
+@pytest.mark.parametrize("shared", [[], ["1.running_mean", "1.running_var"]])
+def test_a_cut_that_shares_no_weights_is_refused(shared: list[str]) -> None:
+    """It would be local training under another name, beside methods that then do nothing."""
+    task, data = network_task("conv")
+    with pytest.raises(
+        ConfigError, match=r"shares no weights; change method\.shared or use 'local_only'"
+    ):
+        composed(task, data, ("lg_fedavg", {"shared": shared}), "fedadam")
+    with pytest.raises(ConfigError, match="shares no weights"):
+        composed(task, data, ("lg_fedavg", {"shared": ["1."]}), "fedbn")
+
+
 def test_a_model_without_a_head_is_refused() -> None:
     """With what to write instead."""
     task = MultiClass(Network(torch.nn.Linear(2, 2)))

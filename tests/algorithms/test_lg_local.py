@@ -264,10 +264,13 @@ def test_refusals_of_tasks_and_features() -> None:
     raw = {
         "data": {"name": "digits"},
         "model": {"name": "vae"},
-        "method": {"name": "lg_fedavg", "local": "supervised", "shared": ["decoder"]},
     }
-    with pytest.raises(ConfigError, match="predicts labels"):
-        experiment(parse(raw))
+    for local in LOCAL:
+        method = {"name": "lg_fedavg", "local": local, "shared": ["decoder"]}
+        with pytest.raises(
+            ConfigError, match="an autoencoder adds noise to it; set local = 'plain'"
+        ):
+            experiment(parse({**raw, "method": method}))
     assert issubclass(Autoencoding, NetworkTask)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from autoencoders import vae
 from torch import Tensor, nn
 
 import unalike
@@ -64,6 +65,8 @@ def test_the_probe_finds_what_is_there_and_nothing_else() -> None:
         Probe(task, (), (3,))
     with pytest.raises(ConfigError, match="head"):
         Probe(task, ("sex",), (3,))
+    with pytest.raises(ConfigError, match="an autoencoder adds noise"):
+        Probe(vae(), ("sex",), (1, 4, 4))
 
 
 class Seen(nn.Module):

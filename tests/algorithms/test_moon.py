@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from autoencoders import clients, vae
 from federations import (
     Named,
     Played,
@@ -114,6 +115,11 @@ def test_models_without_a_head_after_a_body() -> None:
     for module in (headless, allhead):
         with pytest.raises(ConfigError, match="no body before its head"):
             composed(MultiClass(Network(module)), data, "moon")
+
+
+def test_an_autoencoder_has_no_representation_that_goes_into_a_head() -> None:
+    with pytest.raises(ConfigError, match=r"'moon' compares .* an autoencoder adds noise"):
+        composed(vae(), clients(), "moon")
 
 
 @pytest.mark.parametrize("other", ["scaffold", "fedper"])

@@ -18,6 +18,7 @@ from federations import (
     same,
 )
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from unalike import rng
 from unalike.algorithm import Ctx
@@ -79,6 +80,26 @@ def test_weight_and_bias_of_a_layer_share_a_place_and_layers_do_not() -> None:
     again = method.mixed(rng.key(2), like)
     assert all(0 <= v < 1 for v in (*found.values(), *again.values()))
     assert found["a.weight"] != again["a.weight"]
+
+
+def test_places_are_uniform_and_independent() -> None:
+    """Over the minibatches of a client; between two layers, and from one minibatch to the next."""
+    method = SuPerFed(FedAvg(Handmade()), by_layer=True)
+    keys, like = rng.fold_in(rng.key(5), torch.arange(4000)), dict.fromkeys(("a.w", "b.w"), X)
+    found = torch.vmap(lambda k: torch.stack(list(method.mixed(k, like).values())))(keys).double()
+    assert found.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.02)
+    assert found.var(0).tolist() == pytest.approx([1 / 12, 1 / 12], abs=0.005)
+    apart = torch.corrcoef(torch.stack([found[1:, 0], found[1:, 1], found[:-1, 0]]))
+    assert float((apart - torch.eye(3)).abs().max()) < 0.06  # four deviations
+
+
+def test_a_layer_whose_weight_is_computed_is_one_layer() -> None:
+    """Weight normalisation keeps a length and a direction a level below the layer's bias."""
+    net = nn.Sequential(weight_norm(nn.Linear(3, 2)), nn.Linear(2, 2))
+    method = SuPerFed(FedAvg(Handmade()), by_layer=True)
+    found = method.mixed(rng.key(1), dict(net.named_parameters()))
+    own, other = ({float(v) for n, v in found.items() if n[0] == i} for i in "01")
+    assert (len(own), len(other), len(own | other)) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorized"])

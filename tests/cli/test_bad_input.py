@@ -125,7 +125,7 @@ SETTINGS: dict[str, Case] = {
     "ring of two": (run("topology.name=ring", "partition.clients=2"), "a ring needs at least 3"),
     "more servers than clients": (
         run(topology={"name": "clusters", "servers": 11}),
-        "topology.servers is 11",
+        "topology.servers = 11 is more",
     ),
     "too many answers wanted": (run("faults.min_replies=11"), "faults.min_replies is 11"),
     "more clients than examples": (run("partition.clients=5000"), "5000 clients"),

@@ -313,10 +313,12 @@ def test_clients_without_a_value_are_counted():
         r["metrics"]["local"]["auroc"] |= {"clients": 10 + r["seed"] % 3, "undefined": 10}
     assert analyse(made, rows).of("b")[0].judged[0] == (10, 20)
     told = notes(made, analyse(made, rows))
-    assert "Only 10 to 12 of 20 to 22 clients have an AUROC; the others enter no mean." in told
+    assert (
+        "Only 10 to 12 of 20 to 22 clients have an AUROC; the others are left out of means." in told
+    )
     for r in rows:
         r["metrics"]["local"]["auroc"] |= {"clients": 20, "undefined": 0}
-    assert "enter no mean" not in " ".join(notes(made, analyse(made, rows)))
+    assert "left out of means" not in " ".join(notes(made, analyse(made, rows)))
 
 
 TWO = ["iid", {"name": "dirichlet", "alpha": 0.1}]

@@ -65,6 +65,16 @@ def test_a_forecast_knows_who_is_late():
     assert Forecast(experiment(made)).total(ROUNDS) == used(made)
 
 
+@pytest.mark.parametrize("beside", [[], ["topk"]])
+def test_a_forecast_knows_what_comes_too_late(beside):
+    """Of answers that are too old a model went down and an update came up for nothing."""
+    method = {"name": "fedbuff", "buffer": 1, "max_staleness": 0}
+    rest = {"plus": [{"name": name} for name in beside], "rounds": 6}
+    many, one = (config({**method, "concurrency": n}, **rest) for n in (6, 1))
+    assert Forecast(experiment(many)).total(6) == used(many, 6)
+    assert used(many, 6).bytes > used(one, 6).bytes, "somebody must be late for this to be a test"
+
+
 def test_a_forecast_of_codes_is_close():
     made = config("stc")
     ahead, really = Forecast(experiment(made)).total(ROUNDS), used(made)

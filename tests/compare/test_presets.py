@@ -26,15 +26,15 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "berka": ((15,), 2, 7, 621),
     "heart": ((13,), 2, 4, 920),
     "adult": ((90,), 2, 0, 12_000),
+    "cifar100": ((3, 32, 32), 100, 0, 12_000),
     "tiny_imagenet": ((3, 64, 64), 200, 0, 20_000),
+    "femnist": ((1, 28, 28), 62, 50, 7_000),
+    "shakespeare": ((80,), 80, 50, 8_000),
     "celeba": ((3, 84, 84), 2, 300, 6_000),
     "fed_isic": ((3, 64, 64), 8, 6, 3_000),
     "speech_commands": ((1, 16_000), 35, 50, 7_000),
     "mqp": ((1_024,), 2, 11, 3_048),
     "reddit": ((10,), 40, 50, 4_000),
-    "cifar100": ((3, 32, 32), 100, 0, 12_000),
-    "femnist": ((1, 28, 28), 62, 50, 6_200),
-    "shakespeare": ((80,), 80, 50, 8_000),
     "medmnist": ((3, 64, 64), 7, 0, 7_000),
 }
 
@@ -179,6 +179,27 @@ def test_the_papers_settings():
     vae = preset("vae-disco", "paper")
     assert vae.cells[0].config.model.settings["beta"] == 10.0
     assert {c.config.method.settings.get("a") for c in vae.cells} == {None, 0.1, 0.5, 0.9}
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "starts"),
+    [
+        ("superfed-cifar100", (500, 5.0, 20, 0.01, 5), {0.4, 0.6}),
+        ("superfed-tiny-imagenet", (500, 5.0, 20, 0.02, 5), {0.45, 0.5}),
+        ("superfed-femnist", (500, 10.0, 10, 0.01, 5), {0.25, 0.45}),
+        ("superfed-shakespeare", (500, 5.0, 50, 0.8, 5), {0.45, 0.35}),
+    ],
+)
+def test_superfeds_other_tables(name, numbers, starts):
+    """T, E, B, the rate and the clients of a round, and L of the released commands."""
+    made = preset(name, "paper")
+    for c in (c.config for c in made.cells):
+        local = c.local
+        found = (c.rounds, local.epochs, local.batch_size, local.lr, c.participation.number)
+        assert found == numbers
+    own = [c.config.method.settings for c in made.cells if c.method.startswith("superfed")]
+    assert {s["start"] for s in own} == starts
+    assert {s["mu"] for s in own} == {0.01}
 
 
 def test_sources_selection_and_rivals_are_theirs_at_paper_scale():

@@ -161,7 +161,7 @@ def test_a_graph_from_pairs():
 @pytest.mark.parametrize("n", [2, 4])
 def test_nodes_and_clients_are_the_same(n):
     """One too many, and one that nobody would ever hear."""
-    with pytest.raises(ConfigError, match=rf"but the {n} clients are 0 to {n - 1}; change the"):
+    with pytest.raises(ConfigError, match=rf"but clients are numbered 0 to {n - 1}; change"):
         Given(((0, 1), (1, 2))).graph(0, n)
 
 
@@ -194,13 +194,21 @@ def test_nobody_can_change_a_graph_that_is_kept():
     ("topology", "n", "message"),
     [
         (Random("regular", degree=3), 5, "no graph in which each of 5 clients has 3 neighbours"),
-        (Random("regular", degree=6), 6, "must be below the number of clients"),
+        (Random("regular", degree=3), 5, "degree or the number of clients must be even.$"),
+        (Random("regular", degree=6), 6, "must be below the number of clients.$"),
+        (Random("small_world", degree=2), 1, "each of 1 client has 2 neighbours; .* below the"),
         (Random(probability=0.001), 30, r"connected in 100 draws; raise topology\.probability"),
         (Random("regular", degree=1), 4, r"raise topology\.degree"),
-        (Random("small_world", degree=3), 8, "and be even"),
+        (Random("small_world", degree=3), 8, "topology.degree must be even.$"),
+        (Ring(), 2, "at least 3 clients, not 2; use topology 'complete'"),
+        (Torus(), 2, "a torus does not fit 2 clients, .* use topology 'complete'"),
         (Torus(), 7, "a torus does not fit 7 clients, .* use topology 'ring'"),
         (Torus(rows=2), 12, r"topology.rows = 2 does not fit 12 clients.* rows may be 3, 4"),
-        (Given(((0, 9),), "the graph in 'g'"), 5, "in 'g' has a node 9, but the 5 clients"),
+        (
+            Given(((0, 9),), "the graph in 'g'"),
+            5,
+            "in 'g' has a node 9, but clients are numbered 0 to 4",
+        ),
     ],
 )
 def test_impossible_graphs(topology, n, message):

@@ -17,7 +17,7 @@ SHARED = (
     BASELINE,
     *("fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "feddisco", "aaggff_d", "fedaug"),
 )
-PERSONAL = ("local_only", "superfed_mm", "lg_fedavg")  # clients are judged by models of their own
+PERSONAL = ("local_only", "superfed_mm", "lg_fedavg")  # clients are tested with their own models
 IMAGES_ONLY = ("fedaug",)  # on tables it can add noise only
 
 
@@ -29,7 +29,7 @@ class Entrant(NamedTuple):
 
     @property
     def personal(self) -> bool:
-        """Whether every client ends with a model of its own."""
+        """Whether every client ends with its own model."""
         return self.name in PERSONAL
 
     @property

@@ -8,13 +8,13 @@ root of ten. A run that diverges or fails is worse than any other.
 from collections.abc import Callable
 
 STEP = 10**0.5
-TRIES = 4  # rates beside the one to begin with
+TRIES = 4  # rates besides the starting one
 
 
 def search(
     score: Callable[[float], float | None], start: float, higher: bool, known: float | None = None
 ) -> dict[float, float | None]:
-    """Every rate that was tried with its score, in the order of trying.
+    """Every rate that was tried, with its score, in the order of trials.
 
     Args:
         score: The score of a rate; None if it cannot be trained with.

@@ -28,7 +28,7 @@ from unalike.run.folder.records import read_lines
 from unalike.track.running import start
 
 PILOT = 3  # rounds that are timed
-LATEST = 8  # runs that tell what the next one costs
+LATEST = 8  # runs from which the cost of the next one is estimated
 TIME, INTERRUPTED = "the time was up", "it was interrupted"  # why a tournament may end early
 
 
@@ -86,7 +86,7 @@ class Outcome:
         return {method: sum(s) / len(s) for method, s in scores.items()}
 
     def dropped(self, number: int) -> list[str]:
-        """Methods that did not come as far as a rung, although nothing was wrong with them."""
+        """Methods that did not reach a rung, although they did not fail."""
         began = dict.fromkeys(m for rung in self.alive[:number] for m in rung)
         return [m for m in began if m not in self.alive[number] and m not in self.failed]
 
@@ -96,7 +96,7 @@ class Outcome:
 
 
 class Clock:
-    """Watches the runs: ends one when the time is up, and tells what is going on."""
+    """Watches the runs: ends one when the time is up, and reports progress."""
 
     def __init__(self, deadline: float, tell: Callable[[str], None]) -> None:
         """``deadline`` by ``time.monotonic``."""
@@ -156,7 +156,7 @@ def play(
 
 
 class Field(NamedTuple):
-    """Where a tournament is played."""
+    """The context of a tournament."""
 
     folder: Path
     clock: Clock

@@ -51,7 +51,7 @@ class AAggFFS(Method):
         return replace(draft, weights=OnlineNewton(self, draft.rounds))
 
     def objection(self, draft: Draft) -> str:
-        """Everybody must answer, and responses need a range."""
+        """All clients must answer, and responses need a range."""
         n, answers, high = draft.n_clients, draft.planned, self.high or 1 / draft.n_clients
         if answers < n:
             return (

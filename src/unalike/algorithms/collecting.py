@@ -29,7 +29,7 @@ class Means(NamedTuple):
 
 
 class Server(NamedTuple):
-    """The initial model, which nobody trains yet, and what has come in."""
+    """The initial model, still untrained, and what has been received."""
 
     x: Params
     means: Means
@@ -53,11 +53,11 @@ class Collecting(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by the initial model."""
+        """All are tested with the initial model."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:
-        """Nothing has come in."""
+        """Nothing has been received."""
         return Server(w, self._blank(next(iter(w.values())), (self.n_clients, self.parts)))
 
     def _blank(self, like: Tensor, rows: tuple[int, ...]) -> Means:
@@ -79,7 +79,7 @@ class Collecting(Stateless):
         return self._blank(down.parts, (self.parts,))
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
-        """Put everybody's means into their rows."""
+        """Put the means of all clients into their rows."""
         rows = cohort.ids.to(server.means.behind.device)
         new = (a.index_copy(0, rows, b) for a, b in zip(server.means, ups.stack(), strict=True))
         return server._replace(means=Means(*new))

@@ -58,7 +58,7 @@ class Compressing(Method):
         return draft
 
     def objection(self, draft: Draft) -> str:
-        """Without a server all neighbours must hear the same, and with one nobody steps so."""
+        """Settings that only make sense with a server, or only without one."""
         graph = draft.topology
         if not isinstance(graph, Decentralized):
             usual = type(self).model_fields["consensus_step"].default

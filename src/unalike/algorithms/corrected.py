@@ -25,7 +25,7 @@ from unalike.tree import Params
 
 
 class Cut(NamedTuple):
-    """What of a model is private, and in which order its parts train."""
+    """Which leaves of a model are private, and in which order its parts train."""
 
     private: Private = SHARED
     step: Step = "joint"
@@ -46,7 +46,7 @@ def step_of(draft: Draft) -> Optimizer | None:
 
 
 def unfit(draft: Draft, server_lr: float, method: str) -> str:
-    """Why gradients cannot be read from the way, or all of them summed; empty if they can."""
+    """Why gradients cannot be read from a client's path, or be summed; empty if they can."""
     why = two_steps(draft, server_lr, method) or forgotten(draft, method)
     return why or plain_sgd(draft, method)
 
@@ -104,7 +104,7 @@ class Corrected(Stateless):
         return x, tree.zeros(self.task.weights(x))
 
     def corrected(self, x: Params, own: Params, shift: Params, data: Batches, ctx: Ctx) -> Way:
-        """Local training from the shared leaves ``x``, and the directions read from the way."""
+        """Local training from the shared leaves ``x``, and the directions read from its path."""
         whole, local = {**x, **own}, self.local
         weights = self.task.weights(whole)
         shift = {k: shift[k] if k in shift else tree.zeros(w) for k, w in weights.items()}

@@ -1,7 +1,7 @@
 """A round before all others, in which clients report how many examples of each class they have.
 
 Nobody trains. The server takes the mean by examples, so it needs only a sum of all answers, and
-passes the result to the next stage: the shares of the classes among all clients.
+passes the result to the next stage: how many examples of each class all clients have.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The initial model, which nobody trains yet, and the shares of the classes."""
+    """The initial model, still untrained, the shares of the classes, and of how many examples."""
 
     x: Params
     shares: Tensor
+    examples: Tensor
 
 
 class Ask(NamedTuple):
@@ -51,20 +52,21 @@ COUNTS = _Counts()
 
 @dataclass(frozen=True)
 class Counting(Stateless):
-    """One round in which every client tells the shares of its classes."""
+    """One round in which every client reports the shares of its classes."""
 
     task: Task
     classes: int
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by the initial model."""
+        """All are tested with the initial model."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:
-        """As if all classes were equally frequent."""
+        """As if all classes were equally frequent, among no examples."""
         like = next(iter(w.values()))
-        return Server(w, like.new_full((self.classes,), 1 / self.classes))
+        shares = like.new_full((self.classes,), 1 / self.classes)
+        return Server(w, shares, torch.zeros((), dtype=torch.float64, device=like.device))
 
     def broadcast(self, server: Server) -> Ask:
         """The question."""
@@ -84,13 +86,15 @@ class Counting(Stateless):
         return Up(down.classes.new_zeros(self.classes))
 
     def server(self, server: Server, ups: Uploads, p: Tensor, cohort: Cohort) -> Server:
-        """The mean."""
-        return server._replace(shares=ups.mean(p).shares)
+        """The mean, and the examples of all that answered."""
+        examples = cohort.stats["examples"].sum().to(server.examples)
+        return server._replace(shares=ups.mean(p).shares, examples=examples)
 
     def personal(self, down: Ask, mine: Any) -> None:
         """Nobody has trained."""
         return
 
     def leaves(self, server: Server, key: Key) -> Params:
-        """The shares."""
-        return {"shares": server.shares}
+        """How many examples of each class there are; together no more than all, even after lies."""
+        shares = server.shares.clamp(min=0)
+        return {"counts": (shares * (server.examples / shares.sum().clamp(min=1))).round()}

@@ -93,7 +93,7 @@ class CentralDp(Method):
 
 
 def uncovered(draft: Draft, name: str) -> str:
-    """What a promise of privacy would not cover, as a sentence; empty if nothing."""
+    """What a promise of privacy would not cover, as a sentence; empty if it covers everything."""
     promise, n = draft.guarantee, draft.n_clients
     if promise is not None and promise.delta >= 1 / n:
         return (

@@ -54,14 +54,14 @@ class After(NamedTuple):
 
 
 def fedavg(draft: "Draft") -> FedAvg:
-    """The default base, made of the draft's parts."""
+    """The default base, built from the draft's parts."""
     d = draft
     parts = d.task, d.opt, d.term, d.server_opt, d.private, d.step, d.keep_optimizer, d.apart
     return FedAvg(*parts)
 
 
 def no_files(path: str) -> Params:
-    """Stands for a way to read the model of an earlier run where there is none."""
+    """Used where the model of an earlier run cannot be read."""
     raise ConfigError(f"'{path}' cannot be read here; name it in a configuration of 'unalike run'.")
 
 
@@ -82,7 +82,7 @@ class Draft:
     topology: Topology = Star()
     base: Make = fedavg
     wraps: tuple[Wrap, ...] = ()
-    personal: Wrap | None = None  # a model of every client's own, around everything else
+    personal: Wrap | None = None  # a personal model of every client, around everything else
     term: Term = Nothing()
     server_opt: Optimizer = Sgd(1.0)
     private: Private = SHARED
@@ -95,8 +95,8 @@ class Draft:
     reach: Callable[["Draft"], Unmeasured] = lambda _: UNMEASURED  # whether clients report theirs
     transform: Transform | None = None
     channel: Channel = ()
-    compression: Compression = NONE  # of what the channel made of an upload
-    consensus_step: float | None = None  # and how far nodes go then, if there is no server
+    compression: Compression = NONE  # applied to uploads after the channel
+    consensus_step: float | None = None  # and the step of nodes then, if there is no server
     download: Compression = NONE  # of what the server sends, which never forgets
     filters: tuple[Filter, ...] = ()
     guarantee: Guarantee | None = None
@@ -173,7 +173,7 @@ class Draft:
 
     @property
     def copies(self) -> Copies | None:
-        """What neighbours tell one another is compressed where there is no server."""
+        """Without a server, messages between neighbours are compressed."""
         if not self.topology.local or self.consensus_step is None:
             return None
         codecs = self._codecs(replace(self.compression, feedback=True))

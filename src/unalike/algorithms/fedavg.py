@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 class Apart(NamedTuple):
     """Private leaves train first with the others frozen, then the others with the private ones."""
 
-    epochs: int | None = None  # the others': the first of the round's; None: all
+    epochs: int | None = None  # of the others: the first ones of the round; None: all
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class FedEvg(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """Whether clients keep the classifiers that they train and are judged by them."""
+        """Whether clients keep the classifiers that they train and are tested with them."""
         return self.judge == "own"
 
     def client_init(self, w: Params, key: Key) -> Any:

@@ -29,7 +29,7 @@ from unalike.recipe import Decay
 from unalike.settings import setting
 from unalike.traits import Trait
 
-_LEAST = torch.finfo(torch.float64).tiny  # where a rule gives nobody a weight
+_LEAST = torch.finfo(torch.float64).tiny  # if a rule gives no client a weight
 
 
 class FedNova(Method):

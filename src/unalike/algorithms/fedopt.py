@@ -33,7 +33,7 @@ class Moments(NamedTuple):
 
 
 class Adaptive(Method):
-    """A method that is nothing but an optimizer of the server."""
+    """A method that only sets the server's optimizer."""
 
     slot: ClassVar[Slot] = "server"
     refuses = REPLACED_STEP

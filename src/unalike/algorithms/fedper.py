@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from unalike.algorithms.draft import Draft
 from unalike.algorithms.method import WHOLE_ONES, Method, Slot
+from unalike.parts.representation.cut import unknown
 from unalike.settings import setting
 
 
@@ -35,19 +36,19 @@ class Cut(Method):
     def objection(self, draft: Draft) -> str:
         """There must be something to keep and something to share."""
         network = draft.task.network
-        leaves = (*network.weights, *network.buffers)
         if self.personal == "head" and not network.head:
             return (
                 f"method '{self.name}' needs to know the model's head: give the module an "
                 "attribute head = ('layer.',) or list the private prefixes in method.personal."
             )
-        prefixes = network.head if self.personal == "head" else tuple(self.personal)
-        unknown = [p for p in prefixes if not any(n.startswith(p) for n in leaves)]
-        if unknown or not prefixes:
+        if not self.personal:
             return (
-                f"method.personal names '{(unknown or [''])[0]}', but no layer of the model starts "
-                f"with it; layers are {', '.join(leaves[:6])} ..."
+                f"method.personal of '{self.name}' is an empty list, so nothing would stay on the "
+                "client; name layers, or use 'fedavg'."
             )
+        prefixes = network.head if self.personal == "head" else tuple(self.personal)
+        if why := unknown(network, prefixes, "method.personal"):
+            return why
         if all(map(draft.private, network.weights)):
             return (
                 f"method '{self.name}' leaves nothing to share: every layer of the model stays "

@@ -66,7 +66,7 @@ class Pulled:
 
 @dataclass(frozen=True)
 class FedProto(Stateless):
-    """Models stay; prototypes are averaged class by class."""
+    """Models stay on the clients; prototypes are averaged class by class."""
 
     task: MultiClass
     tap: Network
@@ -113,11 +113,11 @@ class FedProto(Stateless):
         return Up(*down)
 
     def server(self, server: Prototypes, ups: Uploads, p: Tensor, cohort: Cohort) -> Prototypes:
-        """The mean of each class over those that have it; a class that nobody has stays."""
+        """The mean of each class over those that have it; a class that nobody has is unchanged."""
         return server.renewed(*ups.mean(p))
 
     def tells(self, servers: Prototypes) -> Up:
-        """Prototypes times what stands behind them, and that."""
+        """Prototypes times the examples behind them, and the number of these."""
         return Up(servers.mass[..., None] * servers.x, servers.mass)
 
     def hears(self, servers: Prototypes, means: Up) -> Prototypes:
@@ -144,7 +144,7 @@ class FedProtoMethod(Method):
     traits = frozenset({Trait.SENDS_NO_MODEL, Trait.OWN_MODELS})
     refuses = {
         k: v for k, v in NO_MODEL_SENT.items() if k is not Trait.WEIGHTS_FOLLOW_LOSSES
-    }  # clients report the loss of their own models
+    }  # clients report the losses of their own models
     paper: ClassVar[str] = "Tan et al. 2022, arXiv 2105.00243"
 
     strength: float = setting(

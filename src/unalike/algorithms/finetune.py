@@ -128,7 +128,7 @@ class FineTune(Method):
 
 
 def alone(draft: Draft, epochs: float | None, lr: float | None) -> Draft:
-    """Everybody's own training with the same task, data and optimizer, and nothing in between."""
+    """Every client's own training with the same task and optimizer, without communication."""
     return Draft(
         draft.task,
         draft.n_clients,

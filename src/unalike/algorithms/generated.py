@@ -29,7 +29,7 @@ from unalike.uploads import Uploads
 
 
 class Server(NamedTuple):
-    """The generator, and where the examples that judge it are drawn from."""
+    """The generator, and the source of the examples used to test it."""
 
     x: Params
     seed: Tensor
@@ -64,7 +64,7 @@ class Generated(Stateless):
 
     @property
     def personal_models(self) -> bool:
-        """All are judged by one classifier."""
+        """All are tested with one classifier."""
         return False
 
     def server_init(self, w: Params, key: Key) -> Server:
@@ -92,7 +92,7 @@ class Generated(Stateless):
         return server._replace(x=tree.add(server.x, ups.mean(p).delta))
 
     def personal(self, down: Down, mine: Any) -> Params | None:
-        """Nothing but the classifier of ``model``."""
+        """Only the classifier of ``model``."""
         return None
 
     def synthetic(self, server: Server) -> Synthetic:

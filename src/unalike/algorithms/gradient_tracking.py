@@ -59,7 +59,7 @@ class Up(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What neighbours hear, in two fields: they are compressed one by one."""
+    """What neighbours receive, in two fields that are compressed separately."""
 
     x: Params
     z: Params
@@ -76,7 +76,7 @@ class GradientTracking(Corrected):
 
     @property
     def separable(self) -> bool:
-        """Every node steps by itself."""
+        """Every node takes its own step."""
         return True
 
     def server_init(self, w: Params, key: Key) -> Node:

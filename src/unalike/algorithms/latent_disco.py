@@ -122,7 +122,7 @@ class LatentDisco(Method):
         return ReportedLatentDisco(gauge, rule, *when, self.normalise)
 
     def objection(self, draft: Draft) -> str:
-        """There must be an autoencoder that fits the data, and somebody who remembers distances."""
+        """There must be an autoencoder that fits the data, and one server to remember distances."""
         trained = isinstance(draft.task, Autoencoding)
         if self.refresh == "two_stage":
             return self._misfit(draft) if self.encoder or trained else _NO_ENCODER

@@ -6,7 +6,8 @@ theta_f first and theta_g from the new theta_f; see ``parts/descent.py``)
 theta_g <- sum_{k in S} n_k theta_g^k / sum_{k in S} n_k
 The authors begin with FedAvg on all of it: a stage before this one, whose model it continues with.
 A local loss on the representation, with a network of its own, may be added on the client
-(``parts/representation/local.py``): theta_f descends on both, the network never travels.
+(``parts/representation/local.py``): theta_f descends on both. The network stays with theta_f: it
+travels only in a stage before this one, where everything does.
 """
 
 from dataclasses import replace
@@ -17,6 +18,7 @@ from unalike.algorithms.fedavg import Step
 from unalike.algorithms.method import WHOLE_ONES, Method, Slot
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.private import SHARED, Private
+from unalike.parts.representation.cut import unknown
 from unalike.parts.representation.local import Local, refusal, represented
 from unalike.settings import setting
 from unalike.tasks.base import NetworkTask
@@ -85,24 +87,21 @@ class LgFedAvg(Method):
     def objection(self, draft: Draft) -> str:
         """The model must have both parts, and every setting must have something to act on."""
         network = draft.task.network
-        leaves = (*network.weights, *network.buffers)
         if isinstance(self.shared, list):
-            unknown = [p for p in self.shared if not any(n.startswith(p) for n in leaves)]
-            if unknown:
-                return (
-                    f"method.shared names '{unknown[0]}', but no layer of the model starts with "
-                    f"it; layers are {', '.join(leaves[:6])} ..."
-                )
+            if why := unknown(network, self.shared, "method.shared"):
+                return why
         elif not network.head:
             return (
                 "method 'lg_fedavg' needs to know the model's head: give the module an attribute "
                 "head = ('layer.',) or list the shared prefixes in method.shared."
             )
-        elif all(n.startswith(network.head) for n in leaves):
+        elif all(n.startswith(network.head) for n in (*network.weights, *network.buffers)):
             return (
                 "method 'lg_fedavg' splits a model into body and head, and this one is all head; "
                 "choose a model with hidden layers, such as mlp."
             )
+        if all(map(draft.private, network.weights)):
+            return "method 'lg_fedavg' shares no weights; change method.shared or use 'local_only'."
         if self.local != "plain" and (why := self._unfit(draft)):
             return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
         if self.weights == "uniform" and draft.weights is not None:
@@ -113,13 +112,13 @@ class LgFedAvg(Method):
         return self._cold(draft) if self.warm_start else ""
 
     def _unfit(self, draft: Draft) -> str:
-        """Why there can be no local loss."""
+        """Why the local loss cannot be used."""
         cuts = {"head": draft.task.network.head, "body": ()}
         shared = tuple(self.shared) if isinstance(self.shared, list) else cuts[self.shared]
         return refusal(draft.task, self.local, shared, draft.shape, draft.protected)
 
     def _cold(self, draft: Draft) -> str:
-        """Why there can be no warm start."""
+        """Why a warm start is impossible."""
         if self.warm_start >= draft.rounds:
             return (
                 f"method.warm_start of 'lg_fedavg' is {self.warm_start} of {draft.rounds} "

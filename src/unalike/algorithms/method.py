@@ -51,7 +51,7 @@ class Method(Settings):
     paper: ClassVar[str] = ""
 
     def change(self, draft: Draft) -> Draft:
-        """The draft with this method's slot filled; what cannot be is said by ``objection``."""
+        """The draft with this method's slot filled; ``objection`` says what is impossible."""
         return draft
 
     def objection(self, draft: Draft) -> str:
@@ -139,7 +139,7 @@ def new_neighbours(draft: Draft) -> str:
 
 
 class WeightRule(Method, Memoryless):
-    """A method that is nothing but a rule for the weights: it has ``weights`` itself."""
+    """A method that is just a rule for the weights: it has ``weights`` itself."""
 
     slot: ClassVar[Slot] = "weights"
 
@@ -166,7 +166,7 @@ class Party(NamedTuple):
         return self.called.removeprefix("method ")
 
     def reason(self, other: "Party") -> str:
-        """What of another this one cannot live with; empty if it can."""
+        """Why this one cannot be combined with another; empty if it can."""
         return next((self.refuses[t] for t in self.refuses if t in other.traits), "")
 
     def refusal(self, other: "Party") -> str:
@@ -206,7 +206,7 @@ def assembled(
 
 
 def _refuse_no_draft(name: str, after: Any) -> None:
-    """One sentence if a method made something else than a draft that can be used."""
+    """One sentence if a method returned something other than a usable draft."""
     if not isinstance(after, Draft):
         raise ConfigError(
             f"'change' of method '{name}' must return the draft it was given, changed by "
@@ -232,7 +232,7 @@ _SAID: Mapping[Slot, str] = {
 
 
 def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
-    """Everything that stands in the way of a draft, each as a sentence."""
+    """All objections to a draft, each as a sentence."""
     named = [(p, p.method) for p in parties if p.method is not None]
     for i, (two, method) in enumerate(named):
         for one, earlier in named[:i]:
@@ -249,7 +249,7 @@ def objections(draft: Draft, parties: Sequence[Party]) -> Iterator[str]:
 
 
 def _anew(after: After | None) -> After | None:
-    """A stage that makes clients' models from the shared one; others go on with what there is."""
+    """A stage that makes clients' models from the shared one; others continue with them."""
     return after if after is not None and after.start == "model" else None
 
 
@@ -330,7 +330,12 @@ def forgotten(draft: Draft, method: str) -> str:
 
 def headless(draft: Draft, method: str) -> str:
     """The objection of a method that compares what goes into a head; empty if there is one."""
-    network = draft.task.network
+    task, network = draft.task, draft.task.network
+    if task.draws:
+        return (
+            f"method '{method}' compares what goes into the model's head, and {task.called} adds "
+            "noise to it; choose another model or method."
+        )
     if network.head and comes_last(network, network.head):
         return ""
     return (

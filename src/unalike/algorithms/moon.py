@@ -4,8 +4,8 @@ minimise F_k(w) + mu l(w);   z, z_g, z_p are the representations by w, by the re
 the one that the client ended its last round with
 l = -log( exp(cos(z, z_g) / tau) / (exp(cos(z, z_g) / tau) + exp(cos(z, z_p) / tau)) )      (eq. 3)
 
-A representation is what goes into the network's head. mu = 0 is FedAvg, and so is a client's first
-round, in which the received and the last model are the same.
+A representation is what goes into the network's head. The last model of a client that never trained
+is the initial one. mu = 0 is FedAvg, and so is the first round, where z_g and z_p are one.
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +67,7 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Moon(Beside):
-    """FedAvg around clients that remember their last model; they are judged by the shared one."""
+    """FedAvg for clients that remember their last model; they are tested with the shared one."""
 
     base: FedAvg
     tap: Network

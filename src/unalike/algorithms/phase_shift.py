@@ -55,7 +55,7 @@ class Mine(NamedTuple):
     w: Params
     unsent: Tree
     base: Any
-    gone: Any  # how far its local steps have gone, if that is asked for
+    gone: Any  # how far its local steps have gone, if needed
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PhaseShift(Nested):
         """The initial model, and nothing to send."""
         down = self.base.broadcast(self.base.server_init(w, key))
         unsent = tree.zeros(self.base.upload_like(down)._replace(delta={}))
-        return Mine(down.x, unsent, self.base.client_init(w, key), self.reach.begin())
+        return Mine(down.x, unsent, self.base.client_init(w, key), self.reach.begin(w))
 
     def broadcast(self, server: Counted) -> Counted:
         """The wrapped method's download and the number of examples behind it."""
@@ -103,11 +103,11 @@ class PhaseShift(Nested):
         return Counted(base, cohort.stats["examples"].sum())
 
     def flying(self, mine: Mine) -> Params | None:
-        """A client's model, if the mean of all in flight is judged."""
+        """A client's model, if the mean of all current models is tested."""
         return mine.w if self.eval_model == "virtual_mean" else None
 
     def landed(self, server: Counted, mean: Params) -> Counted:
-        """The server as if everybody had uploaded."""
+        """The server as if all clients had uploaded."""
         return server._replace(base=self.base.landed(server.base, mean))
 
 
@@ -154,7 +154,7 @@ class PhaseShiftMethod(Method):
         return replace(draft, phases=self.phases, epochs=epochs, keep_optimizer=keep, wraps=wraps)
 
     def objection(self, draft: Draft) -> str:
-        """Every group needs a client, and nobody is invited in vain."""
+        """Every group needs a client, and no client may be invited in vain."""
         if draft.participation.extra:
             return "method 'phase_shift' waits for a whole group; leave participation.extra out."
         return too_many(self.phases, draft.participation.count(draft.n_clients))

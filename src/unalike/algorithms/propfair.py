@@ -39,7 +39,7 @@ class PropFair(WeightRule):
     )
 
     def weights(self, state: Any, cohort: Cohort) -> Weighed:
-        """Normalised over the cohort; says how many losses the baseline cannot tell apart."""
+        """Normalised over the cohort; notes how many losses lie beyond the baseline."""
         left = self.baseline - cohort.stats["loss"].double()
         p = cohort.share / left.clamp(min=self.floor)
         beyond, n = int((left < self.floor).sum()), len(p)
@@ -91,7 +91,7 @@ class PropFairLoss(Method):
         return replace(draft, task=draft.task.curved(curve))
 
     def objection(self, draft: Draft) -> str:
-        """Other losses have no baseline that is known beforehand."""
+        """Other losses have no baseline that is known in advance."""
         if draft.task.classifies:
             return ""
         return (

@@ -134,7 +134,7 @@ class ScaffoldMethod(Method):
         return draft
 
     def objection(self, draft: Draft) -> str:
-        """Option II reads the gradients from the length of the way; c must stay the mean of c_i."""
+        """Option II reads the gradients from a client's path; c must stay the mean of c_i."""
         alone = draft.topology.local and serverless(draft, self.averaging == "size", "scaffold")
         return alone or unfit(draft, self.server_lr, "scaffold")
 

@@ -7,12 +7,12 @@ from unalike.algorithms.method import Method, Slot
 
 
 class SelectionMethod(Method):
-    """A method that is nothing but a choice of clients."""
+    """A method that only chooses clients."""
 
     slot: ClassVar[Slot] = "schedule"
 
     def objection(self, draft: Draft) -> str:
-        """There must be somebody to leave out."""
+        """There must be clients to leave out."""
         if draft.participation.count(draft.n_clients) == draft.n_clients:
             return (
                 "a method that selects clients has nothing to choose if all take part; set "

@@ -46,7 +46,7 @@ class SuPerFed(Beside):
     mu: float = 0.01
     nu: float = 1.0
     at: float = 0.5  # the point of the line that a client uses
-    by_layer: bool = False  # whether every layer has a lambda of its own
+    by_layer: bool = False  # whether every layer has its own lambda
     pull: Literal["square", "lengths"] = "square"  # of w_f - x; lengths of all leaves are summed
 
     def client_init(self, w: Params, key: Key) -> Any:

@@ -83,7 +83,7 @@ def _reuse(data: Federation, name: str) -> dict[str, Reuse]:
 
 
 def _refuse(data: Federation) -> None:
-    """Say what no tournament could be judged on, before anything is written."""
+    """Refuse data on which no tournament can be scored, before anything is written."""
     if data.n_clients < 2:
         raise DataError(
             "there is only one client, and methods differ by what clients share; name the client "

@@ -143,7 +143,7 @@ def _show(made: Comparison, folder: Path, outcome: "Outcome") -> None:
 
     console = Console()
     if not outcome.analysis.lines:
-        outcome.check(folder)  # there is nothing to show but why
+        outcome.check(folder)  # there is nothing to show except the reason
     shown = [_skew(made, folder), *tables(made, outcome.analysis)]
     console.print(terminal(shown, console.width))
     console.print(f"tables and runs: {folder}", soft_wrap=True, markup=False)

@@ -47,7 +47,7 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
 
 
 def _outcome(data: Federation) -> list[str]:
-    """What was asked of the partition and what came of it."""
+    """The requested skew beside the measured one."""
     left = [f"{data.unused:,} examples are held by no client"] if data.unused else []
     return [*map(str, data.outcomes), *left]
 

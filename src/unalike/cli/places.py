@@ -6,7 +6,7 @@ from unalike.errors import RunError
 
 
 def is_comparison(folder: str) -> bool:
-    """Whether a comparison lies there; False for a run, one sentence for anything else."""
+    """Whether it is a comparison; False for a run, one sentence for anything else."""
     if not os.path.isdir(folder):
         raise RunError(f"there is no run folder '{folder}'.")
     if os.path.isfile(os.path.join(folder, "compare.json")):

@@ -130,14 +130,14 @@ class View:
 
 
 def _untested(federation: Federation) -> str:
-    """Which clients have nothing to be tested on, where others have."""
+    """Which clients have no test rows although others have."""
     bare = np.flatnonzero(federation.sizes(TEST)[: federation.n_clients] == 0)
     if not len(bare) or len(bare) == federation.n_clients:
         return ""
     first = federation.names[bare[0]] if federation.names else f"client {bare[0]}"
     more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
-    have = "have" if more else "has"
-    return f"{first}{more} {have} no test row and enter{'' if more else 's'} no mean over clients"
+    have, are = ("have", "are") if more else ("has", "is")
+    return f"{first}{more} {have} no test row and {are} left out of means over clients"
 
 
 def _read(examples: Examples) -> str:

@@ -57,7 +57,7 @@ def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
 
 
 def asked(made: Comparison, condition: str) -> dict[str, int]:
-    """For how many seeds each method was asked for."""
+    """For how many seeds each method was requested."""
     return Counter(c.label for c in made.cells if c.condition == condition)
 
 
@@ -268,7 +268,7 @@ def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | No
 
 
 def _best(curve: dict[str, list[Any]], judging: Judging) -> float | None:
-    """The best evaluated round by test rows, where that is asked for."""
+    """The best evaluated round by test rows, if requested."""
     found = [v for v in curve.get("value", ()) if v is not None] if judging.best_on_test else []
     return (max if higher(judging.metric) else min)(found, default=None)
 

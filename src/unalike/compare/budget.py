@@ -49,7 +49,7 @@ class Trial(NamedTuple):
     offset: float  # and for each client of a round, whatever it draws
     before: Traffic  # when it begins
     downs: Any  # a download as a round has it
-    known: Any  # what selection knows of clients that never answered
+    known: Any  # what selection knows about clients that never answered
     down: int  # bytes
     up: int
     survey: dict[str, Tensor]  # what clients answered
@@ -111,7 +111,10 @@ class Forecast:
         ids, host = works.ids[works.reply], topology.host(t, self.n)
         gap = None if t == start else self.n / max(len(plan.ids), 1)  # rounds between two calls
         down = usual(loop.recipe, trial.messages.down, gap) if loop.recipe.download else trial.down
-        cost = traffic(topology, host, plan.ids, ids, down, trial.up, trial.statistics)
+        lost, answer = loop.timing.in_vain(t, trial.downs)
+        invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
+        up = torch.cat([torch.full_like(ids, trial.up), torch.full_like(lost, answer)])
+        cost = traffic(topology, host, invited, came, down, up, trial.statistics)
         if edges is not None:
             cost += across(
                 topology, loop.said(edges, loop.home[ids]), told_bytes(loop.recipe, blank.stack)
@@ -150,8 +153,9 @@ class Forecast:
 def within(config: Config, budget: Budget, baseline: Config) -> Config:
     """The configuration with the rounds its budget buys.
 
-    The baseline keeps its rounds where they set the amount. A method that uses as much in the
-    baseline's rounds, but for one per cent, has the same rounds; a stated amount must buy them.
+    If the baseline sets the amount, it keeps its rounds. A method whose use in the baseline's
+    rounds is the same within one per cent has the same rounds; a stated amount must be enough for
+    them.
     """
     kind = budget.kind
     if kind == "rounds":
@@ -159,7 +163,7 @@ def within(config: Config, budget: Budget, baseline: Config) -> Config:
     made = _built(config)
     forecast = Forecast(made)
     if not getattr(forecast.total(made.course.rounds), kind):
-        return config  # a method that uses nothing cannot use up its budget
+        return config  # a method that uses nothing never exhausts its budget
     standard, amount, rounds = Forecast(_built(baseline)), budget.amount, baseline.rounds
     if amount is not None:
         rounds = standard.rounds(kind, amount, budget.longest * rounds)

@@ -88,9 +88,9 @@ def conduct_held(
     view: View | None = None,
     ranks: Ranks | None = None,
 ) -> Outcome:
-    """``conduct`` of what is ``ready``, in a folder that the caller keeps from other processes.
+    """``conduct`` for what is ``ready``, in a folder that the caller has locked.
 
-    With ``ranks`` others do their share of the cells, wherever they are.
+    With ``ranks`` other processes compute their share of the cells, wherever they are.
     """
     results, watching = Results(made, folder), view or Silent()
     if ranks is not None:
@@ -106,7 +106,7 @@ def conduct_held(
 
 
 def lend_a_hand(made: Comparison, folder: Path, processes: int, ranks: Ranks) -> None:
-    """Run this process's share of the cells; the first process collects what came of them."""
+    """Run this process's share of the cells; the first process collects the results."""
     jobs = [_job(made, folder, cell) for cell in _share(Results(made, folder).left, ranks)]
     with interrupts(lambda: None) as asked:
         Schedule(processes or _processes(made, ranks), lambda event: None, asked).run(jobs)
@@ -135,8 +135,9 @@ def conclude(made: Comparison, folder: Path, results: Results) -> Analysis:
 def ready(made: Comparison, folder: Path) -> Comparison:
     """Refuse what cannot work among the cells that have not begun; nothing is written.
 
-    The comparison that comes back says how often each condition is evaluated. A folder that says so
-    already is right: methods that are added later are evaluated in the rounds of the others.
+    The comparison that is returned says how often each condition is evaluated. If the folder
+    already says so, that counts: methods that are added later are evaluated in the rounds of the
+    others.
     """
     new = [c for c in made.cells if not begun(folder, c)]
     known = place.read(folder) if place.is_comparison(folder) else made
@@ -163,9 +164,9 @@ def preflight(
     """Refuse what cannot work before anything long begins: one cell of each kind is built.
 
     With the baselines, whose use may set the budget, a budget that buys too few rounds is refused.
-    How many rounds pay for an evaluation under a condition is decided by the method that is to be
-    evaluated least often: methods are compared in rounds in which all are evaluated. How the cells
-    of a kind are computed is measured here, unless it is ``known``.
+    The rounds between evaluations under a condition are those of the method that is evaluated least
+    often: methods are compared in rounds in which all are evaluated. The fastest way of computing
+    each kind of cell is measured here, unless it is ``known``.
     """
     every: dict[str, int] = {}
     engines: dict[str, dict[str, dict[str, Any]]] = {}

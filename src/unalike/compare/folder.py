@@ -30,7 +30,7 @@ from unalike.run.folder.origins import refuse_stranger, sign
 from unalike.run.folder.records import alone, dumps, plain, read_json, write
 
 FILE = "compare.json"
-READ = (1, 2)  # formats; what the first does not have yet is as by default
+READ = (1, 2)  # formats; fields missing in the first have their defaults
 
 
 def is_comparison(folder: str | Path) -> bool:
@@ -72,7 +72,7 @@ def held(
 
 
 def refuse_strangers(made: Comparison, folder: Path) -> None:
-    """One sentence if cells name Python files and nothing shows that this user began them."""
+    """One sentence if cells name Python files and nothing shows that this user started them."""
     found, then = manifest.read(folder), f"use: unalike resume {folder} --trust"
     for cell in made.cells:
         refuse_stranger(folder, cell.config, found, then)
@@ -181,14 +181,14 @@ def _measured(old: Comparison, made: Comparison) -> bool:
 
 
 def _key(config: Config) -> Any:
-    """What two cells must agree in; where they lie does not matter."""
+    """What two cells must agree in, apart from their folders."""
     raw = config.resolved()
     run = {k: v for k, v in raw["run"].items() if k != "folder"}
     return plain({**raw, "run": run})
 
 
 def _taken(folder: Path) -> bool:
-    """Whether something else than a comparison lies there."""
+    """Whether the folder holds something other than a comparison."""
     try:
         if not folder.exists():
             return False

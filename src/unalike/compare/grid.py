@@ -37,7 +37,7 @@ class Grid(NamedTuple):
 
 
 def grid(made: Comparison) -> Grid:
-    """All that was asked for."""
+    """All that was requested."""
     return Grid(made.conditions, made.labels, list(dict.fromkeys(c.seed for c in made.cells)))
 
 
@@ -62,7 +62,7 @@ def design(made: Comparison, records: Sequence[Record]) -> Design:
 def _reuse(judging: Judging, rows: Sequence[Mapping[str, int]]) -> Reuse:
     """What the seeds of a condition share: one test set, or rows that each splits anew.
 
-    Rows that nobody holds might have been drawn, so seeds share less where there are some.
+    Unused rows might have been drawn, so seeds share less if there are any.
     """
     if judging.section == POOLED and rows[0]["own"]:
         return Reuse(fixed=rows[0]["own"] if metric(judging.metric).of_rows else None)
@@ -78,7 +78,7 @@ class Spent(NamedTuple):
     """What was spent until a target, or in all where it was never reached."""
 
     rounds: Array
-    bytes: Array  # nan where nothing is sent, to which nothing has a ratio
+    bytes: Array  # nan where nothing is sent, since no ratio is defined
     seconds: Array  # nan where no simulated clock tells them
     reached: Array  # nan where there is no run
 

@@ -24,7 +24,7 @@ class Gamma(NamedTuple):
 
 
 def gammas(records: Iterable[dict[str, Any]]) -> list[Gamma]:
-    """Of every condition under which both methods were judged on training rows."""
+    """For every condition under which both methods were tested on training rows."""
     lowest: dict[str, dict[str, dict[int, float]]] = {}
     for r in records:
         if r["method"] in (TOGETHER, ALONE) and r.get("train_loss") is not None:

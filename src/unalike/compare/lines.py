@@ -1,4 +1,4 @@
-"""What an analysis is made of: lines, verdicts, and the whole of them."""
+"""The parts of an analysis: lines, verdicts, and all of them together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Line:
     values: dict[int, float]  # seed -> the compared number
     asked: int  # for how many seeds
     summary: Summary
-    beside: dict[str, float | None]  # means over seeds of what else a table shows
+    beside: dict[str, float | None]  # means over seeds of the other columns of a table
     ledger: dict[str, float]  # means over seeds
     versus: Versus | None  # the baseline; None for the baseline itself
     outcome: Outcome | None

@@ -58,7 +58,7 @@ def collect(made: Comparison, folder: Path) -> tuple[dict[str, dict[str, Any]], 
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    """Why cells failed, as it lies in the folder."""
+    """Why cells failed, as recorded in the folder."""
     found = read_json(folder / FAILED) if (folder / FAILED).is_file() else {}
     return found if isinstance(found, dict) else {}
 
@@ -103,7 +103,7 @@ def _curve(made: Comparison, path: Path) -> dict[str, list[Any]]:
     return _read_curve(path, stat.st_size, stat.st_mtime_ns, j.section, j.metric, j.statistic)
 
 
-@lru_cache(maxsize=10_000)  # a live report asks again and again
+@lru_cache(maxsize=10_000)  # a live report asks repeatedly
 def _read_curve(
     path: Path, size: int, changed: int, section: str, metric: str, statistic: str
 ) -> dict[str, list[Any]]:
@@ -215,5 +215,5 @@ def _value(metrics: dict[str, Any], made: Comparison, folder: Path, cell: Cell) 
 
 
 def _otherwise(folder: Path) -> str:
-    """How finished cells are judged by another setting, which follows."""
+    """How to compare finished cells by another setting, which follows."""
     return f"compare the same file with --folder {folder} --set"

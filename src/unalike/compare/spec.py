@@ -34,7 +34,7 @@ from unalike.run.configuration.overrides import override
 from unalike.run.measures.selecting import headline
 
 FORMAT = 2  # of compare.json
-SCALE = "small"  # if a file has scales and none is asked for
+SCALE = "small"  # if a file has scales and none is requested
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that was asked for."""
+    """Everything that was requested."""
 
     judging: Judging
     budget: Budget

@@ -83,7 +83,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
         ]
         for line in lines
     ]
-    where = f"On {condition}: " if len(made.conditions) > 1 else ""  # else equal notes are one
+    where = f"On {condition}: " if len(made.conditions) > 1 else ""  # or equal notes merge
     said = [wording.told(v, made, analysis) for v in analysis.verdicts if v.condition == condition]
     said += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes = [where + sentence for sentence in said]
@@ -151,7 +151,7 @@ def difference(mean: float, low: float | None, high: float | None, name: str) ->
     text = signed(mean, name)
     if low is None or high is None:
         return Cell(mean, text)
-    if metric(name).share:  # no difference of shares lies outside
+    if metric(name).share:  # a difference of shares cannot lie outside
         low, high = max(low, -1.0), min(high, 1.0)
     return Cell(mean, f"{text} {interval(low, high, name)}")
 
@@ -223,7 +223,7 @@ def _interval(s: Summary, name: str) -> Cell:
     low, high = s.low, s.high
     if low is None or high is None:
         return EMPTY
-    if metric(name).share:  # no mean of shares lies outside
+    if metric(name).share:  # a mean of shares cannot lie outside
         low, high = max(low, 0.0), min(high, 1.0)
     return Cell(low, interval(low, high, name))
 

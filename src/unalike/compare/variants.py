@@ -168,7 +168,7 @@ def _slug(label: str) -> str:
 
 
 def _marked(slug: str, label: str) -> str:
-    """A slug that is too long, or another label's too, with a mark of its own."""
+    """A slug that is too long or already taken, with a mark that makes it unique."""
     mark = "-" + sha256(label.encode()).hexdigest()[:8]
     return slug.encode()[: LONGEST - len(mark)].decode(errors="ignore").rstrip("-.") + mark
 

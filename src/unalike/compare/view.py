@@ -23,7 +23,7 @@ EVERY = 10.0  # seconds between two lines about rounds in a log
 
 
 class View(Protocol):
-    """Whoever watches a comparison."""
+    """An observer of a comparison."""
 
     def begin(self, made: Comparison, done: dict[str, float | None], processes: int) -> None:
         """Before anything runs; ``done`` holds the values of finished cells."""
@@ -43,7 +43,7 @@ class View(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """No observer."""
 
     def begin(self, made: Comparison, done: dict[str, float | None], processes: int) -> None:
         """Nothing."""

@@ -195,7 +195,7 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
 
 
 def _beside(made: Comparison) -> str:
-    """Of two methods, who is best is the same question."""
+    """With two methods, the best and the difference are the same question."""
     return ", and over who is best" if len(made.labels) > 2 else ""
 
 
@@ -282,7 +282,9 @@ def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
             where = f" on {condition}" if len(made.conditions) > 1 else ""
             told.append(f"{span} of {total} clients{where}")
     name = metric(made.judging.metric).title
-    return [f"Only {'; '.join(told)} have {_a(name)}; the others enter no mean."] if told else []
+    if not told:
+        return []
+    return [f"Only {'; '.join(told)} have {_a(name)}; the others are left out of means."]
 
 
 def _a(name: str) -> str:

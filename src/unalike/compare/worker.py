@@ -39,7 +39,7 @@ class Job(NamedTuple):
         """Start the cell, or continue where it stopped."""
         folder = Path(self.folder)
         if (folder / "config.json").is_file():
-            resume(folder, observer, trust=True)  # the comparison was asked about as a whole
+            resume(folder, observer, trust=True)  # the decision was made for the whole comparison
             return
         config = within(parse(self.config), self.budget, parse(self.baseline))
         update: dict[str, Any] = {"run": config.run.model_copy(update={"folder": self.folder})}
@@ -64,7 +64,7 @@ def serve(connection: Connection) -> None:
     """Run jobs until there are none; what the process of a worker does."""
     import torch
 
-    os.setsid()  # Ctrl-C in a terminal is the parent's to hear
+    os.setsid()  # Ctrl-C in a terminal is handled by the parent
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # while no round is running, see ``Reporter``
     threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(1)
@@ -99,7 +99,7 @@ def outcome(job: Job, reporter: "Reporter") -> Event:
 
 
 class Reporter:
-    """Tells the parent about every round, and hears from it that it is to stop."""
+    """Reports every round to the parent, and learns from it when to stop."""
 
     def __init__(self, id: str, connection: Connection) -> None:
         self.id, self.connection = id, connection
@@ -116,7 +116,7 @@ class Reporter:
         self.connection.send(event)
         if self.connection.poll():
             self.stop = self.connection.recv() == STOP
-        if self.stop and not self.heard:  # rounds read from a log come before anybody listens
+        if self.stop and not self.heard:  # rounds read from a log come before anyone listens
             signal.raise_signal(signal.SIGTERM)
 
     def stopping(self) -> None:

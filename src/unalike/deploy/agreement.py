@@ -97,7 +97,7 @@ def agree(hellos: Mapping[str, Hello], seed: int) -> Agreement:
     """The common shape; RunError names two sites that differ."""
     names = sorted(hellos)
     class_names = tuple(sorted({c for h in hellos.values() for c in h.class_names}))
-    # A site that lacks a class has another kind by itself: what counts is the classes of all.
+    # A site that lacks a class alone would have another kind: the classes of all sites count.
     alike = {
         n: h.model_copy(update={"kind": kind_of(h.kind, class_names)}) for n, h in hellos.items()
     }

@@ -20,7 +20,7 @@ FIRST = "0" * 64
 
 
 class Traced(Protocol):
-    """Bytes, as far as the log tells of them."""
+    """Bytes, as far as the log records them."""
 
     @property
     def size(self) -> int:
@@ -87,7 +87,7 @@ class Entry(NamedTuple):
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    """What a log says, whether or not its chain holds; half a last line is left out."""
+    """The content of a log, even if its chain is broken; an incomplete last line is left out."""
     with path.open(encoding="utf-8", errors="replace") as f:
         for line in f:
             with suppress(ValueError, KeyError, TypeError):
@@ -115,7 +115,7 @@ def check(path: Path) -> str:
 
 
 def proven(path: Path) -> str:
-    """What is said of a log whose every line follows the one before."""
+    """What to say of a log whose every line matches the one before."""
     last = check(path)
     lines = path.read_bytes().count(b"\n")
     return (

@@ -37,7 +37,7 @@ def read_peers(path: str) -> dict[str, str]:
 
 
 class Circle:
-    """An exchange with peers; what is asked of oneself does not leave the process."""
+    """An exchange with peers; questions to itself do not leave the process."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Circle:
         audit: Audit,
         own: Callable[[Message], Message],
     ) -> None:
-        """``own`` answers what this peer asks of itself."""
+        """``own`` answers this peer's questions to itself."""
         self.me, self.audit, self.own, self.limit = me, audit, own, LIMIT
         self.lines = {
             name: Line(me, address, credentials, service=SERVICE, expects=name)

@@ -17,14 +17,14 @@ from unalike.deploy.frames import CHUNK, LIMIT, Parcel, pack, read
 from unalike.deploy.messages import Message, MessageError, message
 from unalike.errors import RunError
 
-LAST_WORD = 3.0  # seconds that sites have to hear it
+LAST_WORD = 3.0  # seconds that sites have to receive it
 AWAY = 60.0  # seconds of silence, of a site that has no work: those that are there ask every 20
-LOOK = 1.0  # seconds between two looks at who is away
-MOST = 2000  # characters of what sites are told when the coordinator leaves
+LOOK = 1.0  # seconds between two checks of who is away
+MOST = 2000  # characters of the message to sites when the coordinator leaves
 
 
 class NotJoined(MessageError):
-    """A site that the coordinator has not heard of since it was started."""
+    """A site that has not contacted the coordinator since it was started."""
 
 
 class Asked(NamedTuple):
@@ -41,10 +41,10 @@ class Desk:
         """For sites of these names and no others."""
         self.names, self.audit = frozenset(names), audit
         self.limit = LIMIT
-        self.fewest = 1  # sites without which nothing goes on before its time is up
+        self.fewest = 1  # sites that must answer before the time is up
         self.closed = False
         self._ending: Parcel | None = None
-        self._left: set[str] = set()  # sites that have heard it
+        self._left: set[str] = set()  # sites that have received it
         self._ready = threading.Condition()
         self._hellos: dict[str, Hello] = {}
         self._sessions: dict[str, int] = dict.fromkeys(names, 0)
@@ -57,10 +57,10 @@ class Desk:
     # What the network calls, in threads of its own.
 
     def hello(self, site: str, raw: bytes) -> Parcel | None:
-        """Take a site's hello; its welcome, once everybody is here."""
+        """Take a site's hello; return its welcome, once all sites are here."""
         with self._ready:
             self._known(site)
-            if not raw:  # it only wants to know whether everybody is here
+            if not raw:  # it only asks whether all sites are here
                 self._joined(site)
                 return self._ended(site) or self._welcomes.get(site)
             m = self._read(site, [raw], CHUNK)
@@ -193,7 +193,7 @@ class Desk:
         finally:
             with self._ready:
                 for site in waiting:
-                    self._asked.pop(site, None)  # too late is no answer
+                    self._asked.pop(site, None)  # a late answer does not count
                     self._busy.discard(site)
         for site in sorted(waiting):
             silent = time.monotonic() - self._seen[site]
@@ -217,9 +217,9 @@ class Desk:
         return bool(sites & self._answers.keys())
 
     def end(self, why: str, failed: bool) -> None:
-        """Whoever asks from now on hears why there is nothing to do, and whether to wait for it.
+        """Every site that asks from now on is told why there is nothing to do, and whether to wait.
 
-        Returns as soon as all sites have asked, which those that train do not.
+        Returns as soon as all sites have asked; sites that are training do not ask.
         """
         note = {"why": why[:MOST], "failed": failed}
         with self._ready:
@@ -234,7 +234,7 @@ class Desk:
         return self._ending is not None
 
     def _ended(self, site: str) -> Parcel | None:
-        """The last word, for a site that asks."""
+        """The final message, for a site that asks."""
         if self._ending is not None:
             self._left.add(site)
             self._ready.notify_all()

@@ -34,7 +34,7 @@ class Diary:
         self.folder, self.site, self.config = folder, site, config
         new_folder(folder)
         self.held = {name: read_lines(folder / name) for name in LOGS}
-        self.open: dict[str, Any] = {}  # the round that is going on
+        self.open: dict[str, Any] = {}  # the current round
 
     def begin(self, federation: Federation) -> None:
         """What the data are like, once they are prepared."""

@@ -15,10 +15,10 @@ from unalike.deploy.peer import Peer
 
 
 class Heard(NamedTuple):
-    """What came of asking the neighbours of a round."""
+    """The answers of a round's neighbours."""
 
     told: dict[str, Message]
-    missing: dict[str, str]  # whom it goes on without, and why
+    missing: dict[str, str]  # which neighbours it continues without, and why
     latest: int  # the latest round that any is in of those that have nothing of this one any more
 
 

@@ -49,7 +49,7 @@ class Played(NamedTuple):
     """A round, for the record."""
 
     after: int  # the round that follows
-    heard: dict[str, float]  # whom it heard, and what each counted; itself included
+    heard: dict[str, float]  # whom it heard, with their weights; itself included
     missing: dict[str, str]
     clients: int = 0
 
@@ -77,7 +77,7 @@ class Gossip:
 
     @property
     def next(self) -> int:
-        """The round to play."""
+        """The round to compute."""
         return self.keeping.round + 1
 
     @property
@@ -87,7 +87,7 @@ class Gossip:
         return found
 
     def advance(self, t: int) -> Played:
-        """Round ``t``: own clients, then neighbours; what came of it is on disk."""
+        """Round ``t``: own clients, then neighbours; the result is on disk."""
         mine, topology = self.mine, self.recipe.topology
         plan = self.recipe.schedule.plan(t, range(self.peer.rounds), self.n, self.cohorts)
         edges = topology.links(t, self.n)
@@ -177,7 +177,7 @@ class Gossip:
     def _read(
         self, told: Mapping[str, Message], missing: dict[str, str], awake: Tensor
     ) -> tuple[dict[int, Told], dict[str, str]]:
-        """What neighbours said, checked; those that said something else are left out."""
+        """What neighbours sent, checked; those that sent something else are left out."""
         found, missing = dict[int, Told](), dict(missing)
         for name, m in told.items():
             i = self.peer.agreed.names.index(name)

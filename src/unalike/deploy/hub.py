@@ -30,7 +30,7 @@ from unalike.run.configuration.config import read_config
 
 REST = 0.3  # seconds between two looks, each of which is a request to the SuperLink
 NODES = 3.0  # seconds between two looks at which nodes there are
-AGAIN = 5.0  # seconds before a node that failed hears its question again
+AGAIN = 5.0  # seconds before a node that failed is asked again
 SETTLE = 30.0  # seconds for the last word of a coordinator that failed
 APP = files("unalike.deploy") / "flower_app"
 

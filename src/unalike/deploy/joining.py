@@ -40,12 +40,12 @@ class Joined(NamedTuple):
 
 
 def hello(examples: Examples, told: Collection[str] = ()) -> dict[str, Any]:
-    """What a site says of its data before it joins: shapes, names of classes, columns, levels.
+    """What a site reports about its data before it joins: shapes, classes, columns, levels.
 
     ``told`` are columns whose levels may be sent although they are nearly as many as the rows.
     """
     _refuse_named(examples, told)
-    measured = examples.ranges is not None  # ranges of one site's own are nobody's business
+    measured = examples.ranges is not None  # the ranges of a single site are not sent
     fixed = np.zeros(0) if examples.part is None else examples.part
     return {
         "version": release(),
@@ -79,7 +79,7 @@ def _refuse_named(examples: Examples, told: Collection[str]) -> None:
 
 
 def refuse_simulated(config: Config) -> None:
-    """Raise one sentence if a configuration asks for what only a simulation has."""
+    """Raise one sentence if a configuration needs what only a simulation has."""
     if config.shift:
         raise ConfigError("[[shift]] changes data, which is for simulations; remove it.")
     if config.attack.name != "none":
@@ -156,7 +156,7 @@ def join(examples: Examples, welcome: Message) -> Joined:
 
 
 def columned(told: list[str]) -> Column:
-    """A column as a hello or a welcome tells it: its name, its role, its levels."""
+    """A column as described in a hello or a welcome: its name, its role, its levels."""
     name, role, *levels = told
     if role not in ("number", "levels", "fixed", "protected"):
         raise ValueError(f"'{role}' is not a role")

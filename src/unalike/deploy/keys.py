@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from unalike.errors import ConfigError, RunError
 
 AUTHORITY, SERVER = "authority", "server"
-SOON = 30  # days before a certificate expires in which that is said
+SOON = 30  # days before expiry from which a warning is given
 _PLAIN = re.compile("[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")  # a name that TLS can compare
 
 

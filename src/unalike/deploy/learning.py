@@ -19,7 +19,7 @@ COUNTS = {"n", "ones", "rows", "below", "squares"}
 
 
 def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> Tree:
-    """What sites are told to prepare their features; asks them what that takes."""
+    """What sites receive to prepare their features; asks them for what that needs."""
     numbers = count(1 << 41)
 
     def ask(tensors: Tree, like: Tree) -> list[Tree]:
@@ -33,7 +33,7 @@ def ask_scales(agreed: Agreement, run: str, desk: Exchange, seconds: float) -> T
                 got[site] = _counted(fitted(answer.tensors, like, "an answer"))
             except MessageError as error:
                 raise RunError(f"site '{site}': {error}") from None
-        return [got[name] for name in agreed.names]  # sums are the same whoever is the first
+        return [got[name] for name in agreed.names]  # sums must not depend on who answers first
 
     shape, told = agreed.shape, dict[str, Tensor]()
     if measured(shape.kind):

@@ -30,14 +30,14 @@ from unalike import tree
 from unalike.deploy.messages import MessageError
 from unalike.tree import Tree
 
-FEWEST = 3  # of two, each would know the other's update from the sum and its own
+FEWEST = 3  # with two, each could compute the other's update from the sum
 BITS = 30  # of the largest possible sum; the ring has 32
 CHUNK = 1 << 20  # numbers that are masked at once
 TINY = -149  # the exponent of the smallest 32-bit number
 
 
 class Deal(NamedTuple):
-    """What one sum is of; sites that were told the same derive the same masks."""
+    """What one sum covers; sites that received the same derive the same masks."""
 
     run: str
     round: int
@@ -100,7 +100,7 @@ class Secrets:
         return total
 
     def own(self, deal: Deal) -> bytes:
-        """What opens this site's part of a sum, once all pairwise masks are gone."""
+        """What unmasks this site's part of a sum, once all pairwise masks have cancelled."""
         return _derived(self._own, deal, b"own")
 
 

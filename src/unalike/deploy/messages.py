@@ -44,7 +44,7 @@ Kind = Literal[
 
 
 class MessageError(UnalikeError):
-    """A message that is damaged, of another run, or not what was asked for."""
+    """A message that is damaged, of another run, or not what was expected."""
 
 
 class Damaged(MessageError):

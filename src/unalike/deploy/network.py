@@ -26,7 +26,7 @@ TRANSFER = 3600.0  # seconds that a large message may take on a slow line; a dea
 OPTIONS = [
     ("grpc.max_receive_message_length", 2 * CHUNK),
     ("grpc.max_send_message_length", 2 * CHUNK),
-    ("grpc.keepalive_time_ms", 30_000),  # which tells a dead line from a slow one
+    ("grpc.keepalive_time_ms", 30_000),  # which distinguishes a dead connection from a slow one
     ("grpc.initial_reconnect_backoff_ms", 200),  # a site that comes back is soon found
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.so_reuseport", 0),  # two coordinators on one address would share its sites
@@ -34,7 +34,7 @@ OPTIONS = [
 
 
 def chunks(told: Parcel | bytes | None) -> Iterator[bytes]:
-    """What is to be said, in pieces; at least one, which may be empty."""
+    """What is to be sent, in pieces; at least one, which may be empty."""
     if isinstance(told, Parcel):
         yield from told.pieces()
         return

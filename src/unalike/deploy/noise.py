@@ -110,7 +110,7 @@ class Release:
 
 
 def hidden(recipe: Recipe, source: Source | None) -> Recipe:
-    """A recipe whose noise is drawn from a secret; without one, from the seed as ever."""
+    """A recipe whose noise is drawn from a secret; without one, from the seed as usual."""
     if source is None:
         return recipe
     channel = tuple(

@@ -68,7 +68,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
         refuse(config, addresses)
         if name not in addresses:
             raise ConfigError(f"'{name}' is not in the list of peers; add its address there.")
-        shape = expected(examples, len(addresses))  # said before anybody waits for this peer
+        shape = expected(examples, len(addresses))  # reported before anybody waits for this peer
         program(config, task(config, shape.blank()), shape)
         self.name, self.config, self.examples, self.policy = name, config, examples, policy
         self.names, self.folder, self.say = tuple(sorted(addresses)), folder, say
@@ -151,7 +151,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
     def own(self, asked: Message) -> Message:
         """What this peer's own site answers."""
         assert self.site is not None, "it has met the others"
-        if asked.kind == "begin":  # peers begin by themselves
+        if asked.kind == "begin":  # peers begin on their own
             return self._said(asked, Item({}, {}))
         with self._alone:
             answer = self.site.answer(asked)
@@ -159,7 +159,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
             self.shelf.move(int(asked.note["round"]))
         return answer
 
-    # Getting to know the others.
+    # Meeting the others.
 
     def meet(self) -> None:
         """Wait for all the others, agree with them, prepare the features, begin."""
@@ -272,7 +272,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     @property
     def moves(self) -> bool:
-        """Whether peers are the server in turn."""
+        """Whether peers take turns as the server."""
         return self.recipe.topology.host(0, self.n) is not None
 
     def server_of(self, i: int, t: int) -> int:
@@ -321,7 +321,7 @@ class Peer(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 def refuse(config: Config, addresses: Mapping[str, str]) -> None:
-    """Raise one sentence if a configuration asks for what peers cannot do."""
+    """Raise one sentence if a configuration needs what peers cannot do."""
     refuse_simulated(config)
     if config.topology.name == "star":
         raise ConfigError(

@@ -103,7 +103,7 @@ def _in_turn(peer: Peer, turns: Turns) -> Any:
     """This peer's turns; the server after the last round."""
     for t in filter(turns.mine, range(peer.rounds)):
         if peer.shelf.get("state", t, peer.name) is not None:
-            continue  # it was played before this peer was stopped
+            continue  # it was computed before this peer was stopped
         found = turns.play(t)
         if found is None:
             peer.say(f"round {t + 1} was this peer's turn, and the others continued without it")
@@ -132,7 +132,7 @@ def _served(peer: Peer) -> Any:
 
 
 def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
-    """Who was heard, in a record of its own; judged as often as the recipe says, as at a site."""
+    """Who was heard, in a separate record; evaluated as often as the recipe says, as at a site."""
     with (peer.place / "heard.jsonl").open("a", encoding="utf-8") as f:
         f.write(json.dumps(record) + "\n")
     if (t + 1) % as_set(peer.config).every == 0:
@@ -140,7 +140,7 @@ def _record(peer: Peer, server: Any, record: dict[str, Any], t: int) -> None:
 
 
 def _tell_own(peer: Peer, kind: str, server: Any, number: int) -> None:
-    """What a coordinator would tell this peer's site, which writes it down for its own people."""
+    """What a coordinator would send to this peer's site, recorded for its own people."""
     assert peer.site is not None, "it has met the others"
     algorithm = peer.recipe.algorithm
     model = algorithm.model(server, rng.stream(peer.config.seed, "evaluation"))

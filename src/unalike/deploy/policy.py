@@ -38,7 +38,7 @@ class Policy(Settings):
     )
 
     def check(self, question: Message) -> None:
-        """Raise one sentence if a question asks for more than is allowed."""
+        """Raise one sentence if a question requests more than is allowed."""
         if question.kind == "survey" and not self.survey:
             raise MessageError("this site's policy allows no survey (survey = false).")
         if question.kind in ("evaluate", "ensemble") and not self.evaluate:
@@ -66,14 +66,14 @@ class Policy(Settings):
 
 
 class Allowance:
-    """Rounds to train in, counted on disk by what was asked: the same question counts once.
+    """Rounds to train in, counted on disk by distinct questions: the same question counts once.
 
-    Numbers of rounds do not count: a coordinator could ask for one round again and again, each time
+    Round numbers do not count, because a coordinator could ask for one round repeatedly, each time
     with another model.
     """
 
     def __init__(self, path: Path, most: int) -> None:
-        """``most`` 0 counts nothing."""
+        """With ``most`` 0 nothing is counted."""
         self.path, self.most = path, most
         self.spent = path.read_text().splitlines() if most and path.exists() else []
 

@@ -21,7 +21,7 @@ from unalike.deploy.network import chunks
 
 HELLO, WELCOME, QUESTION = b"H", b"W", b"Q"
 LAST = 10.0  # seconds that a last answer may take to be fetched
-WAIT = 20.0  # seconds for a question, before it is asked for again
+WAIT = 20.0  # seconds to wait for a question before asking again
 
 
 class Post:
@@ -75,7 +75,7 @@ class Post:
             return b""
 
     def close(self) -> None:
-        """Take nothing more, once those who wait for an answer have it."""
+        """Accept nothing more, once everyone who waits for an answer has it."""
         if self._open is not None:  # what was said needs none
             self._open.put(b"")
         with self._ready:

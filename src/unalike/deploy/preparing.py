@@ -22,7 +22,7 @@ from unalike.federation.features import Features
 from unalike.federation.readers.columns import Column, Pending
 from unalike.tree import Tree
 
-Ask = Callable[[Tree, Tree], list[Tree]]  # (what is told, the form of answers) -> sites' answers
+Ask = Callable[[Tree, Tree], list[Tree]]  # (what is sent, the form of answers) -> sites' answers
 HALVINGS = 33  # of all 32-bit numbers
 
 
@@ -81,10 +81,10 @@ def _own(rows: Tensor, spread: Tensor, dummy: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def features(pending: Pending, told: Tree, x: Tensor, train: Tensor | None = None) -> Features:
-    """What was told as a record that new rows are treated by, too.
+    """What was received, as a record that is also applied to new rows.
 
-    ``x`` are a site's features before anything was done to them and ``train`` its training rows,
-    where rows are scaled by each site's own.
+    ``x`` are a site's unprocessed features and ``train`` its training rows, for scaling by each
+    site's own rows.
     """
     asked = {name.removeprefix("['").removesuffix("']"): v for name, v in told.items()}
     found = Features()
@@ -168,7 +168,7 @@ def _kept(pending: Pending, n: Tensor, ones: Tensor) -> tuple[Tensor, Tensor, Te
 
 def _medians(n: Tensor, number: Tensor, dtype: torch.dtype, ask: Ask) -> Tensor:
     """The medians of some columns: both middle values, each found by halving."""
-    rank = torch.stack([(n - 1) // 2, n // 2]) + 1  # how many values are at most the wanted one
+    rank = torch.stack([(n - 1) // 2, n // 2]) + 1  # how many values are at most the median
     low = torch.full_like(rank, -(1 << 31))  # numbers in the order of their bits
     high = torch.full_like(rank, (1 << 31) - 1)
     width = len(number)

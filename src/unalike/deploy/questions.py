@@ -75,7 +75,7 @@ NOTES: dict[str, type[_Note]] = {
 
 
 def check(question: Message) -> None:
-    """Raise one sentence unless a question is one that sites are asked, in the form it has."""
+    """Raise one sentence unless a question is a known one in its proper form."""
     kind = NOTES.get(question.kind)
     if kind is None:
         raise MessageError(f"'{question.kind}' is not a question for a site.")

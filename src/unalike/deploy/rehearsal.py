@@ -30,7 +30,7 @@ SHAPES = (
 
 
 def rehearse(config: Config, names: Sequence[str]) -> None:
-    """Raise what stands in the way of a recipe for these sites, if no data could change that."""
+    """Raise the objection to a recipe for these sites, if it holds for any data."""
     built, shown = list[tuple[Shape, Task]](), set[str]()
     for shape in SHAPES:
         shape = shape._replace(n_clients=len(names))
@@ -50,7 +50,7 @@ def rehearse(config: Config, names: Sequence[str]) -> None:
 
 
 def _objection(config: Config, names: Sequence[str], shape: Shape, made: Task) -> str:
-    """What stands in the way for data of one shape; empty if nothing does."""
+    """The objection for data of one shape; empty if there is none."""
     judging = config.evaluation
     try:
         made.refuse(judging.select, judging.ensemble, judging.target)

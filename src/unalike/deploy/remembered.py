@@ -16,7 +16,7 @@ from unalike.tree import Tree
 
 
 class Remembered(NamedTuple):
-    """The first questions and their answers, which are asked once."""
+    """The first questions, which are asked only once, and their answers."""
 
     hellos: Mapping[str, Hello]
     scale: Tree  # what features are prepared by

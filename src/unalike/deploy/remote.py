@@ -25,7 +25,7 @@ from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
-SMALL = 64 << 20  # bytes of answers that are no model: verdicts, surveys, heads
+SMALL = 64 << 20  # bytes of answers other than models: results, surveys, heads
 ATTEMPTS = 8  # at one question, by a site that keeps joining again
 
 
@@ -60,7 +60,7 @@ class Remote:
         self.unused: dict[int, int] = {}  # who may have trained in a round and was not counted
         self.undone: dict[int, int] = {}  # the same when the stage began
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
-        self.judging = {"round": 1, "selected": 0}  # what sites are told beside a model to judge
+        self.judging = {"round": 1, "selected": 0}  # what sites receive besides a model to test
 
     def begin(
         self,
@@ -70,9 +70,10 @@ class Remote:
         inherited: Params | None = None,
         onward: bool = False,
     ) -> None:
-        """Sites are told when they are next asked something.
+        """Sites are informed with their next question.
 
-        Onward from a stage they go when they have heard of it, even if they had no part in it.
+        They continue from a stage once they have been informed of it, even if they took no part in
+        it.
         """
         if onward:
             self._introduce([i for i in self._all if not self._knows(i)])
@@ -191,7 +192,7 @@ class Remote:
             pass
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Sites judge; what they tell is put side by side."""
+        """Sites test models; their results are put side by side."""
         notes, each = self._to_judge(downs, models)
         asked = self.ask("evaluate", notes, each, lambda m, _: verdicts.read(m))
         got = {i: verdicts.read(m) for i, m in asked}
@@ -214,7 +215,7 @@ class Remote:
     def _to_judge(
         self, downs: Tree, models: Sequence[Params | None]
     ) -> tuple[dict[int, dict[str, Any]], dict[int, Tree]]:
-        """Notes and tensors for all sites; what of a model is in the download is sent once."""
+        """Notes and tensors for all sites; what a model shares with the download is sent once."""
         down, model = tree.row(downs, 0), dict(models[0] or {})
         there, same = tree.named(down), dict[str, str]()
         for name, x in tree.named(model).items():
@@ -309,7 +310,7 @@ class Remote:
         self.heard(name, what)
 
     def _introduce(self, sites: list[int]) -> None:
-        """Tell sites that just joined where the run is."""
+        """Inform sites that have just joined about the state of the run."""
         told = {self.names[i]: i for i in sites}
         before = {i: self.exchange.session(self.names[i]) for i in sites}
         messages: list[tuple[str, dict[str, Any], Tree]] = [

@@ -33,7 +33,7 @@ class Proof(BaseModel):
 
 
 class Proposal(BaseModel):
-    """A sum that sites are asked to take part in."""
+    """A sum that sites are invited to take part in."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -82,7 +82,7 @@ class Sealing:
         return Proof(public=public, signature=signature, certificate=certificate).model_dump()
 
     def hold(self, number: int, up: Tree) -> tuple[float, list[int]]:
-        """Keep an update; what is told of it: its length, and the size of each tensor's entries."""
+        """Keep an update; only its length and the size of each tensor's entries are sent."""
         found = masks.exponents(up)
         self._round, self._up, self._deal = number, up, None
         one = tree.map(lambda x: x[None], up)
@@ -129,7 +129,7 @@ class Sealing:
             raise MessageError("the proposal of a sum does not follow its schema.") from None
 
     def _prove(self, name: str, proof: Proof) -> None:
-        """Raise unless a key is that of the site it is said to be of."""
+        """Raise unless a key belongs to the site that it claims to be from."""
         if self.identity is None or (name, proof) in self._known:
             return
         said = statement(self.run, name, proof.public)

@@ -51,7 +51,7 @@ from unalike.run.summary import selected_round
 from unalike.tree import Tree
 
 Say = Callable[[str], None]
-AGREEMENT = "agreement.msg"  # what all sites came to at the start
+AGREEMENT = "agreement.msg"  # what all sites agreed on at the start
 
 
 class Elsewhere:
@@ -158,7 +158,7 @@ def refuse(config: Config, names: Sequence[str]) -> None:
 def _arrived(
     desk: Desk, names: Sequence[str], arrive: float, before: Remembered | None, say: Say
 ) -> Mapping[str, Hello]:
-    """What all sites say of their data; if it is known already, enough of them will do."""
+    """What all sites say about their data; if it is known already, enough of them suffice."""
     if before is None:
         hellos = desk.arrivals(arrive)
         if missing := sorted(set(names) - set(hellos)):
@@ -270,7 +270,7 @@ def _shaped(shape: Shape, scale: Tree) -> Shape:
 
 
 class _Heard:
-    """Sentences on sites that took no part in something: said, and written down."""
+    """Sentences on sites that took no part in something: shown and recorded."""
 
     def __init__(self, path: Path, say: Say) -> None:
         self.path, self.say, self.round = path, say, 1
@@ -329,7 +329,7 @@ def _recorded(
 
 
 def _look_ahead(remote: Remote, records: list[dict[str, Any]], keeper: Keeper) -> None:
-    """What sites will be told beside the next model that they judge."""
+    """What sites will receive besides the next model to test."""
     chosen = selected_round(records, keeper.metric) or 0
     remote.judging = {"round": len(records) + 1, "selected": chosen}
     if isinstance(remote.heard, _Heard):

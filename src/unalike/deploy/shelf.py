@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
 
 class Shelf:
-    """Shared by the thread that plays rounds and those that answer."""
+    """Shared by the thread that computes rounds and those that answer."""
 
     def __init__(self, folder: Path, peers: int) -> None:
         """Holds what the folder holds; one peer may be as many rounds behind as there are peers."""
@@ -42,7 +42,7 @@ class Shelf:
             what, _, t = path.stem.partition("-")
             try:
                 m = opened(path)
-            except MessageError:  # others go on without, as if it had never been said
+            except MessageError:  # others continue without it, as if it had never been sent
                 path.unlink()
                 continue
             self._items[what, int(t)] = Item(m.tensors, m.note)
@@ -64,7 +64,7 @@ class Shelf:
             self._ready.notify_all()
 
     def _tidy(self, what: str) -> None:
-        """Drop what nobody will ask for any more."""
+        """Drop what nobody will fetch any more."""
         held = sorted(t for kind, t in self._items if kind == what)
         for t in held[:-NEWEST]:
             if not self._wanted.get((what, t)) or t in held[: -self.most]:

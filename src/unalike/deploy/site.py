@@ -90,7 +90,7 @@ class Site:
             if question.head.run != self.joined.run:
                 raise MessageError(f"'{question.head.run}' is not the run this site has joined.")
             questions.check(question)
-            if question.kind != "evaluate":  # what this site knows of itself it need not tell
+            if question.kind != "evaluate":  # what this site knows about itself need not be sent
                 self.policy.check(question)
             return self._handlers[question.kind](question)
         except UnalikeError as error:
@@ -176,7 +176,7 @@ class Site:
         return Kept(mine, channel.begin(recipe.channel, up))
 
     def _continued(self, stage: int, w: Params, unused: int) -> Params | None:
-        """The model that this site was judged by, if a stage begins in which it goes on with it."""
+        """The model that this site was tested with, if a stage begins that continues with it."""
         if self.program[stage].start != "own":
             return None
         before = self.program[stage - 1]
@@ -232,7 +232,7 @@ class Site:
         return self._said(question, tensors=found)
 
     def _drawn(self, q: Question, key: Key) -> Key:
-        """What an answer is drawn from: noise for privacy is nobody else's business."""
+        """The random numbers for an answer: noise for privacy comes from the site's secret."""
         if self.source is None or not getattr(q, "epsilon", None):
             return key
         return self.source.key(f"survey {q.name}")
@@ -248,7 +248,7 @@ class Site:
         answer = round_of(recipe, self.own, call, down, kept, self.keys)
         stats = {k: float(v) for k, v in answer.stats.items()}
         work = {k: stats.pop(k) for k in ("samples", "gradients", "looked")}
-        work["slots"] = work["samples"]  # a client that is alone pads nothing
+        work["slots"] = work["samples"]  # a single client is not padded
         note = {"stats": {"examples": float(self.own.size), **stats}, "work": work}
         wire = answer.wire if call.reply else ()
         sent = tree.size_bytes(wire)

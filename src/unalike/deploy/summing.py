@@ -23,7 +23,7 @@ LARGEST = 200  # exponents beyond it are of no 32-bit number
 
 
 class Asking(Protocol):
-    """Who asks sites, by their numbers, and checks what they answer."""
+    """Asks sites, by their numbers, and checks their answers."""
 
     run: str
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ class Sums:
             raise MessageError("the key of a site does not follow its schema.") from None
 
     def read(self, m: Message) -> list[int]:
-        """The sizes that a site tells of its update."""
+        """The sizes that a site reports for its update."""
         found = m.note.get("exponents")
         whole = isinstance(found, list) and len(found) == len(tree.leaves(self.like))
         if not whole or not all(type(e) is int and abs(e) < LARGEST for e in found or ()):

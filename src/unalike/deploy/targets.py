@@ -72,7 +72,7 @@ def unit_of(told: Tree) -> Unit:
 
 
 def learned(rows: int, ask: Ask) -> Tree:
-    """Edges of the ranges, how many ranges there are, and the scale; asks sites what it takes."""
+    """Edges of the ranges, their number, and the scale, from questions to the sites."""
     edges = np.unique(_quantiles(rows, ask))
     bounds = torch.from_numpy(edges)
     (*_, below) = _below(bounds, ask).tolist()

@@ -20,7 +20,7 @@ class Turns:
     """The turns of one peer."""
 
     def __init__(self, peer: Peer, remote: Remote, guard: Guard) -> None:
-        """Nothing is asked yet."""
+        """Nothing has been asked yet."""
         assert peer.site is not None, "it has met the others"
         self.peer, self.remote, self.fetching = peer, remote, Fetching(peer)
         seed = peer.config.seed
@@ -32,7 +32,7 @@ class Turns:
         return self.peer.recipe.topology.host(t, self.peer.n) == self.peer.me
 
     def play(self, t: int) -> tuple[State, Round] | None:
-        """This peer's turn; None if the others have gone on without it."""
+        """This peer's turn; None if the others have continued without it."""
         shelf = self.peer.shelf
         before, state = self.state(t - 1)
         if (latest := self.peer.whereabouts()) > t:
@@ -73,7 +73,7 @@ class Turns:
                 self.peer.say(f"peer '{name}': {error}")
                 continue
             return r, state._replace(survey=self.peer.survey)
-        if t >= self.peer.n:  # everybody had a turn, so there is a state somewhere
+        if t >= self.peer.n:  # everybody has had a turn, so a state exists somewhere
             raise RunError(
                 "no reachable peer has the state of the run; start the missing peers, then this "
                 "one again."

@@ -16,7 +16,7 @@ COUNTED = torch.zeros(1, dtype=torch.float64)  # the form of a metric
 
 
 def read(m: Message) -> dict[str, Judged]:
-    """A site's verdicts, section by section; MessageError if they are none."""
+    """A site's results, section by section; MessageError if they are malformed."""
     found, known = dict[str, Judged](), 0
     for section in SECTIONS:
         told = under(m.tensors, section)
@@ -72,7 +72,7 @@ def side_by_side(each: Mapping[int, Judged], clients: int) -> Judged:
 
 
 def together(each: Judged) -> Judged:
-    """The rows of all sites as one set, for what can be told of it without the rows."""
+    """The rows of all sites as one set, for metrics that do not need the rows."""
     n = each.metrics["n"]
     share = n / n.sum()
     metrics = {

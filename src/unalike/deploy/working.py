@@ -98,7 +98,7 @@ def _joined(
 
 
 def _called(line: Line, name: str, told: Parcel | bytes, seconds: float) -> Arrived | None:
-    """The coordinator's message, if any; one that was damaged is asked for again."""
+    """The coordinator's message, if any; a damaged one is requested again."""
     try:
         arrived = line.call(name, told, LIMIT, seconds)
     except Damaged as error:

@@ -210,7 +210,7 @@ ATTACKS: dict[str, type[Attack]] = {
 
 
 class AttackedTransport(Through):
-    """A transport some of whose clients send what an attack tells them to."""
+    """A transport some of whose clients send what an attack dictates."""
 
     def __init__(self, inner: Transport, attack: Attack, attackers: Tensor, seed: int) -> None:
         """Forgeries depend on the seed, the round and the client alone."""
@@ -243,7 +243,8 @@ class AttackedTransport(Through):
         if not lies.any():
             return part
         forge = vmap(self._forge, in_dims=(0, None, 0))
-        forged = forge(tree.row(part.wire, lies), boost, keys[lies])
+        here = tree.leaves(part.wire)[0].device  # positions of entries are drawn where the key is
+        forged = forge(tree.row(part.wire, lies), boost, keys[lies].to(here))
 
         def put(honest: Tensor, lie: Tensor) -> Tensor:
             out = honest.clone()

@@ -72,7 +72,7 @@ class Course:
         return model if inherits and model is not None else self.w
 
     def at(self, stage: int, model: Params | None) -> Loop:
-        """The rounds of a stage; the clients are not told."""
+        """The rounds of a stage, without informing the clients."""
         recipe = self.recipe(stage, model)
         return Loop(recipe, self.transport, self.spans[stage], self.seed, self.guard)
 

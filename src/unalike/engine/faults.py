@@ -60,7 +60,7 @@ class FaultyTransport(Through):
             yield part._replace(wire=spoiled, lengths=None)
 
     def refuse(self, ids: Sequence[int]) -> None:
-        """As the inner transport, which never heard of those who dropped out."""
+        """Like the inner transport, which does not know about clients that dropped out."""
         self.inner.refuse([i for i in ids if i in self.trained])
 
     def _spoil(self, wire: Tree, where: Tensor, keys: rng.Key) -> Tree:

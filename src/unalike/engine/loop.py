@@ -50,7 +50,7 @@ class State(NamedTuple):
     mixing: tuple[Any, ...]  # what the rule of each server remembers
     survey: dict[str, Tensor]  # every client's answers
     known: Known = Known()
-    copies: Tree = ()  # what everybody knows of each node, where messages are compressed
+    copies: Tree = ()  # what all know about each node, if messages are compressed
 
     @property
     def servers(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class Loop:
         state = state._replace(known=state.known._replace(heard=heard))
         try:
             after, done = self._played(state, t, plan, work, downs)
-        except NotSummed:  # a rule wants more than a sum: play the same round, holding everything
+        except NotSummed:  # a rule needs more than a sum: repeat the round, keeping everything
             self.holds = True
             self.transport.refuse(plan.ids.tolist())  # clients begin it with what they had before
             after, done = self._played(state, t, plan, work, downs)
@@ -163,7 +163,7 @@ class Loop:
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
-        lost, usual = self.timing.in_vain(t, downs)  # who was told, and answered, for nothing
+        lost, usual = self.timing.in_vain(t, downs)  # who received a model and answered in vain
         invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
         sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
         cost = traffic(topology, host, invited, came, down, sizes, len(stats))
@@ -272,7 +272,7 @@ class Loop:
             found = adapt(recipe, own, mixing[j], uploads(part.ids), part)
             mixing[j] = found.memory
             notes.append(found.note)
-            if not recipe.topology.local:  # of a single client a rule has nothing to tell
+            if not recipe.topology.local:  # with a single client a rule has no effect
                 log(logged, found.logged, part.ids, self.n)
             if several:
                 tree.map(lambda rows, x: rows[j].copy_(x), stack, found.server)  # noqa: B023

@@ -13,14 +13,14 @@ from unalike.tree import Params, Tree
 
 
 class Clients(NamedTuple):
-    """All that a server may know of its clients before it asks."""
+    """All that a server may know about its clients before asking them."""
 
     n: int
-    sizes: Tensor  # [n] training examples, which every answer tells anyway
+    sizes: Tensor  # [n] training examples, which every answer contains anyway
 
 
 class Work(NamedTuple):
-    """What clients did, which is nobody's message: it is counted, not sent."""
+    """What clients did, which is not part of any message: it is counted, not sent."""
 
     samples: float = 0.0  # examples drawn into minibatches
     gradients: float = 0.0  # examples differentiated, as often as each was
@@ -51,7 +51,7 @@ class Replies(NamedTuple):
     stats: dict[str, Tensor]
     work: Work = Work()
     lengths: Tensor | None = None  # of each upload, if whoever computed it has measured it
-    totals: Sequence[Tree] = ()  # in place of what travelled: sums over groups of them, each times
+    totals: Sequence[Tree] = ()  # instead of what travelled: sums over groups of them, each times
     # what it counts
 
 
@@ -136,7 +136,7 @@ class Transport(Protocol):
         ...
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Every section that is judged on rows which clients hold, by the clients themselves.
+        """Every section that is tested on clients' rows, by the clients themselves.
 
         Each client judges its personal model on its own rows, and ``models``, one of each server,
         where it is not known to them; neither rows nor personal models cross the border.

@@ -45,7 +45,7 @@ class Examples:
     protected: tuple[str, ...] = ()
     part: np.ndarray | None = None  # what each row is for, where the data say so; FREE: they do not
     units: np.ndarray | None = None  # rows of one unit (a patient) are on one side of the split
-    ranges: np.ndarray | None = None  # of targets that are numbers: the class that stands for each
+    ranges: np.ndarray | None = None  # if targets are numbers: the class that stands for each
     unit: Unit = AS_GIVEN  # how these were scaled
 
     @cached_property
@@ -95,8 +95,8 @@ class Federation:
     n_clients: int
     n_new: int = 0
     names: tuple[str, ...] = ()
-    marks: tuple[tuple[str, ...], ...] = ()  # what was made of each client, the new ones too
-    outcomes: tuple[Outcome, ...] = ()  # the skew that was asked for, and what came of it
+    marks: tuple[tuple[str, ...], ...] = ()  # what was done to each client, the new ones too
+    outcomes: tuple[Outcome, ...] = ()  # the requested skew, and the one that was reached
     unused: int = 0  # examples of the dataset that no client holds
     features: Features = UNTOUCHED  # what was learned from training rows and done to all
     handed: int = 0  # bytes of examples that clients were given
@@ -159,7 +159,7 @@ class Federation:
         return np.bincount(cell, minlength=size).reshape(self.n_clients, -1)
 
     def marked(self, words: Sequence[str]) -> "Federation":
-        """The federation with one more mark for each client; an empty word is none."""
+        """The federation with one more mark for each client; an empty word adds none."""
         had = self.marks or ((),) * (self.n_clients + self.n_new)
         new = ((*mine, word) if word else mine for mine, word in zip(had, words, strict=True))
         return replace(self, marks=tuple(new))

@@ -22,7 +22,7 @@ class Goal(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A goal, and what came of it in the training rows, before any shift of labels."""
+    """A goal and its result in the training rows, before any shift of labels."""
 
     what: str
     asked: float

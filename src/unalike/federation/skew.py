@@ -75,7 +75,7 @@ def weighted_mean(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 class GroupEmd(NamedTuple):
-    """How unalike groups of clients are: phases, clusters, neighbourhoods."""
+    """How much groups of clients differ: phases, clusters, neighbourhoods."""
 
     whole: Floats  # [groups] EMD of a group's pooled labels from those of all clients
     between: Floats  # [groups, groups] EMD between the pooled labels of two groups

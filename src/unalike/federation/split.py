@@ -216,7 +216,7 @@ def _apportion(
     # Remainders sum to what is short, so that only those above zero are served: of millions of
     # groups most need no sorting.
     served = np.flatnonzero((remainder > 0) & (short[group] > 0))
-    if (np.bincount(group[served], minlength=len(totals)) < short).any():  # but for roundings
+    if (np.bincount(group[served], minlength=len(totals)) < short).any():  # up to rounding
         served = np.arange(len(exact))
     mine, left = group[served], remainder[served]
     order = np.lexsort((tie[served], -left, mine))

@@ -76,11 +76,13 @@ def judged(
     *,
     binary: bool = False,
     auroc: bool = True,
+    per_batch: int | None = None,
 ) -> tuple[dict[str, Tensor], Reliability]:
     """``per_client`` and ``pooled_reliability``, which look at the logits together."""
     rows = check_rows(logits, labels, owner, n_clients, binary=binary)
     outcomes = _binary_outcomes(rows) if binary else _multiclass_outcomes(rows)
-    return _measured(rows, outcomes, auroc), _diagram(rows, outcomes, BINS)
+    found = _measured(rows, outcomes, auroc, per_batch=per_batch)
+    return found, _diagram(rows, outcomes, BINS)
 
 
 def _measured(

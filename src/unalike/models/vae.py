@@ -29,7 +29,7 @@ class BetaVAE(Model):
     )
 
     def options(self) -> dict[str, Any]:
-        """The objective and how a row is judged."""
+        """The objective and how a row is tested."""
         return {"latent": self.latent, "beta": self.beta, "sampled": self.judge == "sample"}
 
     def network(self, shape: Shape, classes: int) -> "nn.Module":

@@ -41,12 +41,13 @@ def written(
     are all inputs of the graph, after those to the results.
 
     The first step reads the carry where it comes from and writes it where it is to be, so that it
-    need not be copied. Instead of the carry itself, or beside it, a client may leave the way that
-    it went, as ``went`` of step.hpp says. Pointers for that come last: where ways begin, where they
-    are written or summed, what each client counts in a sum, lengths, and the longest for a sum.
+    need not be copied. Instead of the carry itself, or in addition, a client may output its
+    displacement, as ``went`` of step.hpp computes it.
 
-    Clients come in units: those of one are computed in a row, and a sum is made of them. Threads
-    that call the program at the same time take the next unit that nobody has taken.
+    The pointers for this come last: where displacements start, where they are written or summed,
+    each client's weight in a sum, lengths, and the largest length for a sum. Clients come in units,
+    which are computed in sequence and summed together. Threads that call the program at the same
+    time take the next free unit.
     """
     e, constants = Emitter(), list[fx.Node]()
     e.same = set(same)

@@ -158,7 +158,7 @@ class Augmented:
 
     @property
     def handed(self) -> Tree:
-        """What clients are told for the other transform."""
+        """What clients receive for the other transform."""
         return getattr(self.base, "handed", ())
 
     def repeats(self, labels: np.ndarray, classes: int, key: Key) -> np.ndarray:
@@ -173,7 +173,7 @@ class Augmented:
         return self.augmentation(x, rng.fold_in(key, _STREAM))
 
     def note(self, counts: np.ndarray) -> str:
-        """What the other transform has to say."""
+        """The note of the other transform."""
         return "" if self.base is None else self.base.note(counts)
 
     def effect(self, counts: np.ndarray) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unalike import rng
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, counted
 from unalike.parts.topology import Decentralized
 
 Kind = Literal["erdos_renyi", "regular", "small_world"]
@@ -48,12 +48,10 @@ def _drawn(kind: Kind, chance: float, degree: int, seed: int, n: int, number: in
     """The graph of that number, or the first connected one if it is -1, with all loops."""
     import networkx as nx
 
-    fits = degree < n and (degree % 2 == 0 if kind == "small_world" else degree * n % 2 == 0)
-    if kind != "erdos_renyi" and not fits:
-        even = "be even" if kind == "small_world" else "or that number must be even"
+    if kind != "erdos_renyi" and (why := _misfit(kind, degree, n)):
         raise ConfigError(
-            f"there is no graph in which each of {n} clients has {degree} neighbours; "
-            f"topology.degree must be below the number of clients, and {even}."
+            f"there is no graph in which each of {counted(n, 'client')} has "
+            f"{counted(degree, 'neighbour')}; {why}."
         )
     for attempt in range(_ATTEMPTS) if number < 0 else (number,):
         lot = int(rng.fold_in(rng.key(seed), attempt)) % 2**32
@@ -70,6 +68,15 @@ def _drawn(kind: Kind, chance: float, degree: int, seed: int, n: int, number: in
         f"no graph of {n} clients with {what} was connected in {_ATTEMPTS} draws; "
         f"raise topology.{what.split()[0]}."
     )
+
+
+def _misfit(kind: Kind, degree: int, n: int) -> str:
+    """Why clients cannot all have so many neighbours; empty if they can."""
+    if degree >= n:
+        return "topology.degree must be below the number of clients"
+    if kind == "small_world":
+        return "topology.degree must be even" if degree % 2 else ""
+    return "topology.degree or the number of clients must be even" if degree * n % 2 else ""
 
 
 def both_ways(pairs: list[tuple[int, int]], n: int) -> Tensor:
@@ -103,7 +110,7 @@ class Given(Decentralized):
         if worst != n - 1:
             what = f"has a node {worst}" if worst >= n else f"has no node {n - 1}"
             raise ConfigError(
-                f"{self.name} {what}, but the {n} clients are 0 to {n - 1}; "
+                f"{self.name} {what}, but clients are numbered 0 to {n - 1}; "
                 "change the graph or the number of clients."
             )
         return both_ways(list(self.pairs), n)

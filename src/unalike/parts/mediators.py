@@ -74,10 +74,10 @@ class Mediated(Sampled):
         if not survey:
             return np.ones((n, 1))
         counts = survey["label_counts"].double().numpy()
-        return raised(counts, counts.sum(0) / counts.sum(), self.power)
+        return raised(counts, counts.sum(0), self.power)
 
     def mediator(self, role: Tensor) -> Tensor:
-        """Whose client somebody with this role is."""
+        """Which mediator a client with this role belongs to."""
         return role // self.most
 
     def turn(self, role: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unalike.parts.optim import Sgd
+from unalike.tree import Params
 
 
 def reach(tau: Tensor, opt: Sgd, pull: float = 0.0) -> Tensor:
@@ -43,10 +44,10 @@ class Gone(NamedTuple):
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """Nobody asks how far clients have gone."""
+    """The reach is not needed."""
 
-    def begin(self) -> Any:
-        """What a client keeps of it before its first round."""
+    def begin(self, w: Params) -> Any:
+        """What a client keeps of it before its first round, on the device of its model."""
         return ()
 
     def after(
@@ -69,9 +70,10 @@ class Measured(Unmeasured):
     opt: Sgd
     momentum: bool = True  # whether it goes on where the model does
 
-    def begin(self) -> Gone:
+    def begin(self, w: Params) -> Gone:
         """Nowhere yet."""
-        return Gone(torch.zeros(()), torch.zeros(()))
+        zero = torch.zeros((), device=next(iter(w.values())).device)
+        return Gone(zero, zero)
 
     def after(
         self, gone: Gone, kept: Tensor, stats: dict[str, Tensor], rate: Tensor

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from unalike import rng
-from unalike.errors import ConfigError
+from unalike.errors import ConfigError, counted
 from unalike.traits import Trait
 
 Weights = Literal["rule", "metropolis"]
@@ -178,7 +178,7 @@ class Ring(Decentralized):
     def graph(self, t: int, n: int) -> Tensor:
         """Itself and those beside it."""
         if n < 3:
-            raise ConfigError(f"a ring needs at least 3 clients, but there are {n}.")
+            raise ConfigError(f"a ring needs at least 3 clients, not {n}; use topology 'complete'.")
         beside = torch.arange(-self.neighbours, self.neighbours + 1)
         near = beside[: min(n, len(beside))]  # a small ring is soon complete
         return _edges((torch.arange(n)[:, None] + near) % n)
@@ -196,10 +196,13 @@ class Torus(Decentralized):
         rows = self.rows or max((r for r in sizes if r * r <= n), default=0)
         if rows not in sizes:
             said = f"topology.rows = {rows}" if self.rows else "a torus"
-            ways = f"rows may be {', '.join(map(str, sizes))}" if sizes else "use topology 'ring'"
+            other = "ring" if n > 2 else "complete"
+            ways = (
+                f"rows may be {', '.join(map(str, sizes))}" if sizes else f"use topology '{other}'"
+            )
             raise ConfigError(
-                f"{said} does not fit {n} clients, which must fill at least 3 rows and 3 "
-                f"columns; {ways}."
+                f"{said} does not fit {counted(n, 'client')}, which must fill at least 3 rows and "
+                f"3 columns; {ways}."
             )
         place = torch.arange(n).reshape(rows, -1)
         around = [place.roll(s, d).flatten() for s in (1, -1) for d in (0, 1)]
@@ -256,7 +259,7 @@ class Clusters(Unhosted):
         """Clients assigned to servers in turn."""
         if self.servers > n:
             raise ConfigError(
-                f"topology.servers is {self.servers} but there are only {n} clients; "
+                f"topology.servers = {self.servers} is more than the number of clients, {n}; "
                 f"choose at most {n}."
             )
         return torch.arange(n) % self.servers

@@ -177,14 +177,16 @@ class ClassBalance:
         return torch.where(altered.reshape(-1, *[1] * (x.ndim - 1)), new, x)
 
 
-def raised(counts: np.ndarray, shares: np.ndarray, power: float) -> np.ndarray:
-    """Examples by class once every class that is rarer than the mean of all is augmented.
+def raised(own: np.ndarray, everybody: np.ndarray, power: float) -> np.ndarray:
+    """A client's examples by class once all that are rarer than the mean are augmented.
 
-    Each of its examples counts (mean / its number)^power times: 0 adds none, 1 makes the classes of
-    all clients together equally large. ``shares`` are those of the classes among all clients.
+    Each example counts (mean / number of its class among ``everybody``)^power times: 0 adds none, 1
+    makes the classes of all clients together equally large. Of a class there are at least its own
+    examples: others that have it may have been absent, or lied, when all were counted.
     """
-    rare = np.clip(shares * len(shares), 1e-12, 1.0)
-    return np.rint(counts * rare**-power)
+    mean = max(float(everybody.mean()), 1e-12)
+    rare = np.where(own > 0, np.maximum(everybody, own) / mean, 1.0).clip(max=1.0)
+    return np.rint(own * rare**-power)
 
 
 @dataclass(frozen=True)
@@ -192,26 +194,25 @@ class GlobalBalance(ClassBalance):
     """Astraea: augment the classes that are rare among all clients, wherever they are."""
 
     power: float = 1.0
-    shares: tuple[float, ...] = ()  # of the classes, which the stage before found out
+    counts: tuple[float, ...] = ()  # of all classes, which the stage before found out
 
     @property
     def handed(self) -> Tensor:
         """What every client is told."""
-        return torch.tensor(self.shares)
+        return torch.tensor(self.counts)
 
     def inherit(self, model: Params) -> Self:
-        """With those shares."""
-        return replace(self, shares=tuple(model["shares"].tolist()))
+        """With those counts."""
+        return replace(self, counts=tuple(model["counts"].tolist()))
 
     def note(self, counts: np.ndarray) -> str:
         """Nothing: a client with examples of a rare class can vary them."""
         return ""
 
     def effect(self, counts: np.ndarray) -> dict[str, Any]:
-        """As of the other, with the shares that these clients have."""
-        shares = counts.sum(0) / counts.sum()
-        return super(GlobalBalance, replace(self, shares=tuple(shares))).effect(counts)
+        """As of the other, with the counts that these clients have."""
+        told = tuple(counts.sum(0).tolist())
+        return super(GlobalBalance, replace(self, counts=told)).effect(counts)
 
     def _filled(self, counts: np.ndarray) -> np.ndarray:
-        shares = np.array(self.shares or [1 / len(counts)] * len(counts))
-        return raised(counts, shares, self.power)
+        return raised(counts, np.array(self.counts or [1.0] * len(counts)), self.power)

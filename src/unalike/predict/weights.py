@@ -19,11 +19,11 @@ Which = Literal["selected", "last"]
 
 @dataclass(frozen=True)
 class Weights:
-    """What everybody is served by after one round."""
+    """The models in use after one round."""
 
     round: int
     servers: Params | None  # stacked; None if only the clients hold whole models
-    personal: Params | None  # stacked; None if everybody is served by the shared model
+    personal: Params | None  # stacked; None if all use the shared model
     row_of: tuple[int, ...]  # each client's row among the personal models
     lost: bool = False  # whether clients had models of their own that were not kept
     layers: frozenset[str] = frozenset()  # of the network that was judged
@@ -32,7 +32,7 @@ class Weights:
     given: str = ""  # the class of a module that was given in Python
 
     def of(self, client: int) -> Params:
-        """The model that a client is judged by."""
+        """The model that a client is tested with."""
         if self.lost and self.at_sites:
             raise RunError(
                 "each site keeps its personal model to itself; predict there, with the folder of "
@@ -121,7 +121,7 @@ def of_models(kept: Models) -> Weights:
 
 
 def _row_of(servers: Params | None, personal: Params | None, rows: list[int]) -> tuple[int, ...]:
-    """Each client's row; the first where everybody is served by one server's model."""
+    """Each client's row; the first if all use one server's model."""
     return tuple([0] * len(rows) if personal is None and _rows(servers) == 1 else rows)
 
 

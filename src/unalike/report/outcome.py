@@ -50,7 +50,7 @@ def left_out(metrics: Mapping[str, Any], section: str) -> list[str]:
             groups.setdefault(of, []).append(METRICS[name].title)
     return [
         f"{', '.join(names)} on {TESTS[section]}: {some} of {total} clients have a value, the "
-        "others enter no mean."
+        "others are left out of means."
         for (some, total), names in groups.items()
     ]
 
@@ -95,7 +95,7 @@ def leaked(summary: Mapping[str, Any]) -> list[str]:
 
 
 def like_real(made: Mapping[str, Any]) -> str:
-    """How like real examples the last made ones are: their distance, and what they cover."""
+    """How similar generated examples are to real ones: their distance, and what they cover."""
     real, drawn = made["fid_rows"]
     said = (
         f"{drawn} generated examples are at a distance (FID) of {made['fid']:.3g} "

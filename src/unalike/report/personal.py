@@ -40,7 +40,7 @@ def squares(study: Study, partition: str, name: str) -> list[Square]:
 
 
 def _found(study: Study, partition: str, name: str, last: bool = False) -> list[tuple[str, Record]]:
-    """A field of clients.jsonl in the round that a run is judged by, or in its last."""
+    """A field of clients.jsonl in the round that represents a run, or in its last."""
     out = []
     for place, run in study.begun:
         record = (run.evaluated[-1] if run.evaluated else None) if last else judged(study, run)

@@ -14,7 +14,7 @@ from unalike.compare.results import FAILED, reasons
 from unalike.compare.spec import Comparison
 from unalike.errors import RunError, UnalikeError
 from unalike.metrics.catalogue import main_metric
-from unalike.run.configuration.sections import EvaluationSettings
+from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.folder.location import data_name
 from unalike.run.folder.records import read_json, read_lines
 from unalike.run.folder.verify import verify
@@ -233,7 +233,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _main(rounds: Sequence[Record]) -> str:
-    """What the runs that were judged are first of all judged by."""
+    """The main metric of the runs that were evaluated."""
     judged = (m for r in rounds for m in (r["metrics"] or {}).values())
     return main_metric(next(judged, ("accuracy",)))
 
@@ -326,9 +326,9 @@ def _data(run: Run) -> str:
 
 
 def _conditions(runs: Sequence[Run]) -> list[str]:
-    """What each run was made under: partition, data, model and every setting that is no method's.
+    """The conditions of each run: partition, data, model and all settings but the method's.
 
-    Runs that differ in any of them are not repetitions of one another, so they get names apart.
+    Runs that differ in any of them are not repetitions of each other, so they get different names.
     """
     datas = [data_name(run.config["data"]) for run in runs]
     several = len(set(datas)) > 1

@@ -32,7 +32,7 @@ class Weights(NamedTuple):
 
 
 def judged(study: Study, run: Run) -> Record | None:
-    """The record of the round a run is judged by: the selected one, or the last evaluated."""
+    """The record of the round that represents a run: the selected one, or the last evaluated."""
     if run.summary is None:
         return None
     place = run.summary[study.chosen] or run.summary["last"]

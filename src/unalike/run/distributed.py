@@ -38,7 +38,7 @@ def lead(config: Config, observer: Observer, ranks: Ranks) -> Path:
 
 
 def follow(config: Config, ranks: Ranks) -> None:
-    """Any other process: plays the same rounds, and writes nothing."""
+    """Any other process: computes the same rounds, and writes nothing."""
     folder = _folder(config)
     if ranks.exchange(b"")[0] == b"over":
         return

@@ -207,7 +207,7 @@ def _go(
 
 
 def _nobody(said: bytes) -> None:
-    """Who follows a run that one process plays alone."""
+    """The followers of a run that one process computes alone."""
 
 
 def _finish(

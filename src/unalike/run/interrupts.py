@@ -26,7 +26,7 @@ def interrupts(heard: Callable[[], None]) -> Iterator[Callable[[], bool]]:
 
     try:
         before = [signal.signal(n, ask) for n in SIGNALS]
-    except ValueError:  # not the main thread: signals are somebody else's business
+    except ValueError:  # not the main thread: others handle signals
         yield lambda: False
         return
     try:

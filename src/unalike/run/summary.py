@@ -6,7 +6,7 @@ from typing import Any
 from unalike.metrics.catalogue import TESTS, higher
 from unalike.metrics.rounds import bytes_to_target, rounds_to_target
 from unalike.run.alarm import first_said
-from unalike.run.configuration.sections import EvaluationSettings
+from unalike.run.configuration.evaluation import EvaluationSettings
 
 
 def selected_round(records: list[dict[str, Any]], metric: str) -> int | None:

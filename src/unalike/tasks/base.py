@@ -46,7 +46,7 @@ class Task(Protocol):
     """What is learned, as the other parts see it. Frozen, hashable, and can be pickled."""
 
     classifies: ClassVar[bool]  # whether rows are taken for classes
-    headline: ClassVar[str]  # the metric that a task is first of all judged by
+    headline: ClassVar[str]  # the main metric of a task
     called: ClassVar[str]  # in a sentence, with its article
 
     @property
@@ -80,7 +80,7 @@ class Task(Protocol):
         ...
 
     def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
-        """What every row is judged by; ``noise`` has ``draws`` columns, ``real`` marks padding."""
+        """The scores of every row; ``noise`` has ``draws`` columns, ``real`` marks padding."""
         ...
 
     def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
@@ -96,11 +96,15 @@ class Task(Protocol):
         ...
 
     def curved(self, curve: Curve) -> Self:
-        """The task whose training loss goes through a curve; judged and reported as before."""
+        """The task whose training loss goes through a curve; tested and reported as before."""
         ...
 
     def balanced(self, counts: np.ndarray) -> Self:
         """The task in which every class counts the same in training; ``counts`` are its rows."""
+        ...
+
+    def calibrated(self, rows: int) -> Self:
+        """The task whose calibration errors are means over batches of so many rows."""
         ...
 
     def ignorance(self, classes: int, numbers: int) -> float:
@@ -174,6 +178,12 @@ class NetworkTask(ABC):
             f"local.class_weights is for classes, and this is {self.called}; leave it out."
         )
 
+    def calibrated(self, rows: int) -> Self:
+        """Only classes have confidences."""
+        raise ConfigError(
+            f"evaluation.calibration_batch is for classes, and this is {self.called}; leave it out."
+        )
+
     def scaled(self, unit: Unit) -> Self:
         """The task whose targets were scaled so; only numbers ever are."""
         return self
@@ -204,7 +214,7 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def outputs(self, w: Params, x: Tensor, noise: Tensor, real: Tensor | None = None) -> Tensor:
-        """What every row is judged by."""
+        """The numbers by which every row is scored."""
 
     def merge(self, outputs: Iterable[Tensor], how: str) -> Tensor:
         """The mean opinion of all members; every one counts the same."""

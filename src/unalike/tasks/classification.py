@@ -29,6 +29,7 @@ class Classification(NetworkTask):
     )
 
     class_weights: tuple[float, ...] = ()  # what a row of each class counts in training
+    calibration_batch: int | None = None  # rows whose calibration is judged together; None: all
 
     def training(self, w: Params, batch: Batch) -> tuple[Tensor, Params]:
         """Cross-entropy of every row, times the weight of its class."""
@@ -45,6 +46,10 @@ class Classification(NetworkTask):
         present = counts > 0
         weights = np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1)), 0.0)
         return replace(self, class_weights=tuple(weights.tolist()))
+
+    def calibrated(self, rows: int) -> Self:
+        """Errors of small batches are larger than that of all rows."""
+        return replace(self, calibration_batch=rows)
 
     def ignorance(self, classes: int, numbers: int) -> float:
         """All classes are as likely."""
@@ -90,7 +95,7 @@ class Classification(NetworkTask):
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """By logits of single rows."""
-        return Judged(*judged(outputs, y, owner, n))
+        return Judged(*judged(outputs, y, owner, n, per_batch=self.calibration_batch))
 
     def misfit(self, x: Tensor, y: Tensor, classes: int, data: str) -> str:
         """Logits must be a tensor with an entry for every class."""
@@ -166,4 +171,4 @@ class Binary(Classification):
 
     def measure(self, outputs: Tensor, y: Tensor, owner: Tensor, n: int) -> Judged:
         """By single logits."""
-        return Judged(*judged(outputs, y, owner, n, binary=True))
+        return Judged(*judged(outputs, y, owner, n, binary=True, per_batch=self.calibration_batch))

@@ -40,4 +40,4 @@ class Sequences(Classification):
             some = y >= 0
             if not bool(some.all()):
                 outputs, y, owner = outputs[some], y[some], owner[some]
-        return Judged(*judged(outputs, y, owner, n, auroc=False))
+        return Judged(*judged(outputs, y, owner, n, auroc=False, per_batch=self.calibration_batch))

@@ -22,7 +22,7 @@ class Begun(NamedTuple):
 
 
 class Tracker(Protocol):
-    """Somebody else's log of a run."""
+    """Another program's log of a run."""
 
     def begin(self, run: Begun) -> str | None:
         """Open a log, or the one opened before; returns what it can be found by again."""

@@ -88,7 +88,9 @@ def test_of_a_run():
 
 def test_a_given_distance():
     """Models 0 and 2 are 1 from their mean in each of four entries."""
-    assert distance({"w": torch.tensor([[0.0] * 4, [2.0] * 4])}) == pytest.approx(2.0)
+    apart = torch.tensor([[0.0] * 4, [2.0] * 4])
+    assert distance({"w": apart}) == pytest.approx(2.0)
+    assert distance({"nothing": torch.zeros(2, 0), "w": apart}) == pytest.approx(2.0)
 
 
 def test_too_many_to_tell():

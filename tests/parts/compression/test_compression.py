@@ -1,7 +1,7 @@
 """Codecs of compression computed another way, and their bytes counted by hand."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -174,6 +174,28 @@ def test_what_is_not_finite_stays_so(codec: Compressed) -> None:
 def test_zero_stays_zero(codec: Compressed) -> None:
     got, _, _ = sent(codec, tree.zeros(update()))
     assert not flat(got).any()
+
+
+@pytest.mark.parametrize("values", [None, Sign(), EightBit(), EightBit("nearest")], ids=str)
+@pytest.mark.parametrize("select", [None, TopK(0.5), TopK(0.5, "golomb"), RandomMask(0.5)], ids=str)
+@pytest.mark.parametrize("shapes", [{"a": (0,), "b": (3,)}, {"a": (0, 4)}, {"a": ()}, {"a": (1,)}])
+def test_leaves_of_one_number_or_none(select: Any, values: Any, shapes: dict[str, Any]) -> None:
+    """A single number travels whole, give or take a rounding; nothing of nothing does."""
+    codec = Compressed(select, values, feedback=True)
+    up = Up({k: torch.full(shape, -2.5) for k, shape in shapes.items()})
+    memory = codec.init(up)
+    got, after, _ = sent(codec, up, memory)
+    many, _ = vmap(lambda m, u: codec.encode(u, m, KEY))(*(_twice(t) for t in (memory, up)))
+    for name, x in up.delta.items():
+        assert got.delta[name].shape == x.shape
+        assert torch.equal(torch.func.vmap(codec.decode)(many).delta[name][1], got.delta[name])
+        if x.numel() == 1 and len(shapes) == 1:
+            torch.testing.assert_close(got.delta[name], x)
+            assert not sum(float(rest.abs().sum()) for rest in after.values())
+
+
+def _twice(t: Any) -> Any:
+    return tree.map(lambda x: torch.stack([x, x]), t)
 
 
 def test_a_template_has_the_form_of_a_message() -> None:

@@ -189,6 +189,18 @@ def test_what_cannot_be_measured(raw, message):
         records(**raw)
 
 
+def test_one_row_has_no_spread(tmp_path):
+    path = tmp_path / "few.npz"
+    np.savez(path, x=np.random.default_rng(0).random((14, 1, 8, 8)), y=np.arange(14) % 3)
+    few = {
+        "data": {"name": "files", "path": str(path)},
+        "partition": {"name": "iid", "clients": 1},
+        "split": {"test": 0.05, "validation": 0.0},
+    }
+    with pytest.raises(ConfigError, match=r"there is one test row; raise split\.test"):
+        records(**few, method={"name": "fedcvae"}, evaluation={"fidelity": True})
+
+
 def test_a_function_that_a_file_does_not_have(tmp_path):
     (tmp_path / "own.py").write_text("def moments(x):\n    return x\n")
     with pytest.raises(

@@ -32,7 +32,7 @@ class Best:
     """Who leads on each condition, and whether that is more than chance; shape (..., R)."""
 
     leader: Numbers
-    p: Array  # that the leader is not ahead of everybody, corrected over the family
+    p: Array  # that the leader is not ahead of all, corrected over the family
     clear: Flags
     rivals: Array  # p by method that the leader is not ahead of it, corrected in the same way
     level: Flags  # by method, whether it is shown to be as good as the leader
@@ -86,7 +86,7 @@ def claims(
     design: Design | None = None,
     margin: float = 0.0,
 ) -> Claims:
-    """Judge values by condition, method and seed.
+    """Decide what may be claimed of values by condition, method and seed.
 
     Args:
         x: Shape (..., C, K, n), nan where a value is missing.
@@ -143,7 +143,7 @@ class _Lead(NamedTuple):
     leader: Numbers
     known: Known
     each: Array  # p by method, nan for the leader itself
-    p: Array  # of being ahead of everybody
+    p: Array  # of being ahead of all others
 
 
 def _lead(values: Values, rows: Array, higher: bool) -> _Lead:
@@ -184,7 +184,7 @@ def _part(p: Array, whole: float) -> Array:
 def _best(lead: _Lead, family: Corrected, complete: Flags, margin: float) -> Best:
     clear = complete & (family.p < ALPHA)
     level = np.zeros(lead.each.shape, bool)
-    if margin:  # nobody is best beside a rival who is shown to be as good
+    if margin:  # no method is best if a rival is shown to be as good
         half = lead.known.half(ALPHA / family.times[..., None])
         level = (np.abs(lead.known.mean) + half <= margin) & ~np.isnan(lead.each)
         clear &= ~level.any(-1)

@@ -40,7 +40,7 @@ class Design:
 
     test: Test = "moderated"
     reuse: Sequence[Reuse] = (Reuse(),)  # of each condition
-    sources: Sequence[Hashable] = ()  # whose rows each condition has; without, all the same
+    sources: Sequence[Hashable] = ()  # whose rows each condition has; if unset, all have the same
 
     def kept(self, rows: Array) -> Array:
         """The rows' own variance in a mean over the conditions, at most; axis -2 is theirs.
@@ -68,7 +68,7 @@ class Values:
     """Values by condition, method and seed, shape (..., C, K, n), nan where one is missing."""
 
     def __init__(self, x: Array, design: Design) -> None:
-        """Learns about variances, if the test asks for it."""
+        """Estimates variances, if the test needs it."""
         self.x, self.design = x, design
         self.prior = learn(x) if design.test == "moderated" else None
 

@@ -69,7 +69,7 @@ def sample(d: Array) -> Sample:
 
 
 def constant(d: Array) -> Flags:
-    """Whether differences are equal but for rounding; small test sets make them so coarse."""
+    """Whether differences are equal up to rounding; small test sets make them coarse."""
     there = ~np.isnan(d)
     most, least = (f(np.where(there, d, g), -1) for f, g in ((np.max, -np.inf), (np.min, np.inf)))
     size = np.max(np.where(there, np.abs(d), 0.0), -1)
@@ -83,7 +83,7 @@ class Prior(NamedTuple):
 
     alike: Array  # weights of d0
     weight: Array  # of s0^2
-    level: Array  # s0^2; zero where nothing was learnt
+    level: Array  # s0^2; zero if nothing was estimated
 
 
 def learn(x: Array, alike: Array | None = None) -> Prior | None:

@@ -56,7 +56,7 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
 
 
 def target(best: float, higher: bool = True, share: float = SHARE) -> float:
-    """What is as good as a share of the best score, or as little as that much more of a loss.
+    """A share of the best score, or for a loss the best one divided by that share.
 
     Below zero a share is the larger number, so that it is the other way round.
 

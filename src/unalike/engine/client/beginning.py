@@ -72,7 +72,7 @@ class Beginning:
 
 
 class Onward:
-    """First states of clients that begin with the models they were judged by in the stage before.
+    """First states of clients that begin with the models they were tested with in the last stage.
 
     Those are a function of what was shared there, which ``first`` begins with, and what was kept.
     """
@@ -90,7 +90,7 @@ class Onward:
 
 def begun(states: States, first: Beginning, n: int, before: Algorithm | None) -> None:
     """The stage of all clients begins; after one of ``before`` they go on with their own models."""
-    if before is None or not before.personal_models:  # all go on with the shared one
+    if before is None or not before.personal_models:  # all continue with the shared one
         states.begin(first)
     else:
         states.renew(first, Onward(before, first), torch.arange(n).split(first.at_once))

@@ -21,7 +21,7 @@ LOOK = 256  # rows of a minibatch where the received model is measured
 
 
 class Own(NamedTuple):
-    """A client's number and its training examples; nobody else's are needed."""
+    """A client's number and its training examples; no others are needed."""
 
     id: int
     x: Tensor
@@ -32,7 +32,7 @@ class Own(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a server tells a client beside the download."""
+    """What a server sends a client besides the download."""
 
     round: int
     role: int

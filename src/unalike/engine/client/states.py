@@ -51,7 +51,7 @@ class States(Protocol):
         ...
 
     def settle(self) -> None:
-        """The last round stands: what was there before it can go."""
+        """The last round is final: earlier versions can be removed."""
         ...
 
     def roll_back(self, ids: Iterable[int]) -> None:
@@ -94,7 +94,7 @@ def sound(kept: Tree) -> Tensor:
 
 
 def one(init: Init, ids: Tensor) -> Tree:
-    """What the state of one client is like: of the first of these, if there are any."""
+    """The form of one client's state: that of the first of these, if there are any."""
     return tree.row(init(ids[:1] if len(ids) else torch.zeros(1, dtype=torch.long)), 0)
 
 
@@ -290,7 +290,7 @@ class OnDisk:
             self.shards.write(who, kept if bool(fine.all()) else tree.row(kept, fine))
 
     def settle(self) -> None:
-        """The last round stands."""
+        """The last round is final."""
         self.old = {}
         if self.shards.folder == self._temporary:  # no checkpoint will ask for old ones
             self.shards.sweep(before=False)
@@ -311,7 +311,7 @@ class OnDisk:
             self.shards.squeeze(self.like)
 
     def restore(self) -> None:
-        """Nothing to read before it is asked for."""
+        """Nothing to read before it is needed."""
 
 
 def _joined(some: Tensor, others: Tensor, where: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class Calls:
             return None
         found = Recorded(f, Places(args, self._device), self._record)
         if found.replay is None:
-            self._refused = True  # steps may be recorded all the same
+            self._refused = True  # steps may be recorded nevertheless
             return None
         self._kinds[which] = found
         if len(self._kinds) > KINDS:

@@ -24,7 +24,7 @@ class Capture:
         self.keeper, _ = self._recorded(nothing.zero_)
 
     def __call__(self, body: Callable[[], object]) -> Callable[[], None] | None:
-        """What ``body`` would launch, none of it done yet; None if it needs the host in between."""
+        """What ``body`` would launch, not yet executed; None if it needs the host in between."""
         graph, error = self._recorded(body)
         if error is None:
             return graph.replay

@@ -90,7 +90,7 @@ class Graphs:
         )
 
     def _remember(self, kind: Hashable, found: "Recorded") -> None:
-        """Also forgets what was not used for long, where there is too much."""
+        """Also forgets what has not been used for long, if there is too much."""
         self._kinds[kind] = found
         while len(self._kinds) > 1 and (len(self._kinds) > KINDS or self._bytes() > self._room):
             self._kinds.popitem(last=False)
@@ -105,7 +105,7 @@ class Recorded:
     def __init__(
         self, data: Batches, step: Any, carry: Any, reads: Reads, batches: int, record: Record
     ) -> None:
-        """Takes the first step, by which it knows what a carry is like."""
+        """Takes the first step, which shows the form of a carry."""
         self.step, self.batches, self.record, self.data = step, batches, record, data
         with counted() as passes:  # the same in every step, also where Python runs only once
             new = step(carry, data.seen(0, batches), reads.given)
@@ -124,7 +124,7 @@ class Recorded:
 
     @property
     def bytes(self) -> int:
-        """What the places hold."""
+        """What the buffers contain."""
         return self.start.bytes + self.carry.bytes + self.reads.bytes + tree.size_bytes(self.draw)
 
     def load(self, carry: Any, reads: Reads, drawn: Draw) -> None:

@@ -186,7 +186,7 @@ class _Arguments(NamedTuple):
     """A tree inside vmap without its tensors; can be compared and looked up."""
 
     structure: Any
-    leaves: tuple[Any, ...]  # what is no tensor itself, or what is in its place
+    leaves: tuple[Any, ...]  # a value that is not a tensor, or its placeholder
 
     @classmethod
     def of(cls, t: Any) -> "tuple[_Arguments, list[Tensor | _Number]]":
@@ -205,7 +205,7 @@ class _Arguments(NamedTuple):
         return cls(structure, tuple(rest)), found
 
     def tree(self, tensors: Sequence[Tensor]) -> Any:
-        """The tree around other tensors, inside vmap."""
+        """The same tree with other tensors, inside vmap."""
         more = iter(tensors)
 
         def leaf(x: Any) -> Any:

@@ -48,7 +48,7 @@ class Pending(Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Tensor | Any":
-        """The difference from a tensor is another one of these; nothing else can be computed."""
+        """The difference from a tensor is another placeholder; nothing else can be computed."""
         if func in _FORM:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
@@ -75,7 +75,7 @@ class Fold(NamedTuple):
 
 @cache
 def _nothing(dtype: torch.dtype) -> Tensor:
-    """What is no number, or none that anybody computes."""
+    """NaN, as a value that nobody computes."""
     with mapped.outside():
         return torch.full((), torch.nan).to(dtype)
 
@@ -104,7 +104,7 @@ class Lazy:
     def __call__(
         self, data: Batches, step: Callable[..., Any], carry: Any, given: Any, batches: int
     ) -> tuple[Any, int] | None:
-        """(stand-ins for the carry after all steps, how many gradients one takes)."""
+        """(placeholders for the carry after all steps, how many gradients one takes)."""
         if any(isinstance(x, Pending) for x in tree.leaves((carry, given))):
             raise Wanted("a second fold")
         if self.begun or not mapped.once():
@@ -167,7 +167,7 @@ class Lazy:
 
 
 def _ways(standing: list[Pending]) -> list[Ways]:
-    """What is wanted of every leaf of a carry."""
+    """What is needed of every leaf of a carry."""
     n, ready = len(standing[0].fold.ready.times), standing[0].fold.ready
     ways = [Ways(itself=False) for _ in ready.carry]
     for x in standing:

@@ -69,9 +69,10 @@ def _form(x: Any) -> Any:
 def recorded(
     f: Callable[..., list[Tensor]], args: Sequence[Tensor], *, keep: bool = True
 ) -> fx.GraphModule:
-    """The operations of ``f``, all of whose arguments are tensors, none of them twice.
+    """The operations of ``f``, whose arguments are distinct tensors.
 
-    Without ``keep`` no result outlives its use, which for many clients is most of the memory.
+    Without ``keep`` results are freed after their last use; for many clients they take most of the
+    memory.
     """
     recorder = _Recorder(args, keep)
     with recorder:

@@ -42,7 +42,7 @@ class Step(NamedTuple):
     carry: list[fx.Node]
     fixed: list[fx.Node]
     now: list[fx.Node]
-    same: dict[fx.Node, None]  # what depends on nothing that moves, in order
+    same: dict[fx.Node, None]  # what depends only on fixed inputs, in order
 
     @property
     def moment(self) -> list[fx.Node]:
@@ -284,7 +284,7 @@ def _noted(new: fx.Node, like: fx.Node) -> fx.Node:
 
 
 def _same_in_every_step(graph: fx.Graph, fixed: list[fx.Node]) -> dict[fx.Node, None]:
-    """What depends on nothing that moves, in order."""
+    """What depends only on fixed inputs, in order."""
     same = dict.fromkeys(fixed)
     for node in graph.nodes:
         constant = node.op == "get_attr"

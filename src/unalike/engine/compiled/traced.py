@@ -376,7 +376,7 @@ def _parted(t: Any) -> tuple[list[Tensor], Form]:
 def _joined(tensors: Any, form: Form) -> Any:
     if len(tensors) == len(form.leaves):
         return tree.unflatten(tensors, form.structure)
-    # None is in the place of a tensor, or a leaf itself; the structure tells which by the count.
+    # None replaces a tensor, or is a leaf itself; the structure tells which by the count.
     rest = iter(tensors)
     return tree.unflatten([next(rest) if x is None else x for x in form.leaves], form.structure)
 

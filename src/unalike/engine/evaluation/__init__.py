@@ -1,1 +1,1 @@
-"""What models are worth: the servers' side, the clients' side, and how verdicts are found."""
+"""Evaluation of models: the servers' side, the clients' side, and what both share."""

@@ -139,7 +139,7 @@ class Examiner:
         return found
 
     def _together(self, rows: Rows, downs: Tree, models: Sequence[Params | None]) -> Judged:
-        """Every model on rows of which nobody asks whose they are."""
+        """Every model on rows whose clients do not matter."""
         one = torch.zeros(len(rows.order), dtype=torch.long)
         y, said = self.y[self._at(rows)], self._shared(rows, downs, models)
         return side_by_side([self.task.judge(out, y, one, 1) for out in said])
@@ -166,7 +166,7 @@ class Examiner:
 
     @property
     def rows(self) -> int:
-        """How many different models clients may be judged by."""
+        """How many different models clients may be tested with."""
         return len(self.home) if self.algorithm.personal_models else self.servers
 
     @property
@@ -175,7 +175,7 @@ class Examiner:
         return self.acts_as if self.algorithm.personal_models else self.home[self.acts_as]
 
     def personal(self, downs: Tree) -> Params | None:
-        """All models that clients are judged by, stacked; None if it is the server's."""
+        """All models that clients are tested with, stacked; None if it is the server's."""
         if self.algorithm.personal_models:
             parts = torch.arange(self.rows).split(self.chunk)
             own = [tree.to(self._weights(downs, ids), "cpu") for ids in parts]
@@ -224,7 +224,7 @@ class Examiner:
     def _told(
         self, probe: Probe, downs: Tree, models: Sequence[Params | None]
     ) -> dict[str, Tensor]:
-        """How well adversaries tell protected attributes from each client's representation."""
+        """How well adversaries predict protected attributes from each client's representation."""
         test = self.own["local"]
 
         def one(i: int) -> list[float]:
@@ -320,7 +320,7 @@ class Examiner:
         return own
 
     def model(self, downs: Tree, i: int, shared: Params | None = None) -> Params:
-        """The personal weights of one client; ``shared`` where it is judged by its server's."""
+        """The personal weights of one client; ``shared`` if it is tested with its server's."""
         w = self.algorithm.personal(tree.row(downs, int(self.home[i])), self._state(i))
         w = shared if w is None else w
         assert w is not None, "either every server has a model, or every client has its own"

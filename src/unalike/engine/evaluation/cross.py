@@ -23,9 +23,9 @@ def cross(
 ) -> dict[str, Any]:
     """The metric of the model of each of some clients (rows) on the test rows of each (columns).
 
-    The first ``most`` clients with test rows: their numbers mean nothing. Empty where all clients
-    have the same model: neither a method nor a graph gives them different ones. ``models`` are
-    the servers', where a client is judged by its server's.
+    The first ``most`` clients with test rows: their numbers mean nothing. Empty if all clients have
+    the same model, because neither a method nor a graph gives them different ones. ``models`` are
+    the servers', for clients that are tested with their server's.
     """
     rows = examiner.own.get("local")
     if rows is None or (examiner.servers == 1 and not examiner.algorithm.personal_models):

@@ -28,7 +28,7 @@ def points(number: int) -> list[float]:
 
 
 def name(section: str, point: float) -> str:
-    """What clients call the verdict on one section at one point."""
+    """The name of a section's results at one point of the line."""
     return f"{section}{MARK}{point:g}"
 
 

@@ -17,7 +17,7 @@ MANY, SOME, FEW = 4096, 1024, 128  # rows in one forward pass
 
 
 class Exam(NamedTuple):
-    """What clients are asked for when they judge."""
+    """What clients are asked to measure when they test models."""
 
     ensemble: str = "probabilities"  # what an ensemble of them is
     train: bool = False  # whether training rows are judged, too
@@ -82,13 +82,13 @@ def outputs(
 
 
 def side_by_side(each: Sequence[Judged]) -> Judged:
-    """The verdicts on several models, one after the other."""
+    """The results of several models, one after the other."""
     metrics = {k: torch.cat([j.metrics[k] for j in each]) for k in each[0].metrics}
     bins = [j.bins for j in each if j.bins is not None]
     return Judged(metrics, Reliability(*map(torch.cat, zip(*bins, strict=True))) if bins else None)
 
 
 def merged(found: Judged, models: int) -> Judged:
-    """The mean over models whose verdicts stand side by side."""
+    """The mean over models whose results are stacked side by side."""
     metrics = {k: v.double().reshape(models, -1).nanmean(0) for k, v in found.metrics.items()}
     return Judged(metrics, None if found.bins is None else pool(found.bins))

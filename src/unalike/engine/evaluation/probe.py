@@ -44,6 +44,11 @@ class Probe:
                 "evaluation.adversary looks at the input of the model's head: give the module an "
                 "attribute head = ('layer.',)."
             )
+        if task.draws:
+            raise ConfigError(
+                f"evaluation.adversary looks at the input of the model's head, and {task.called} "
+                "adds noise to it; leave it out."
+            )
         self.attributes, beside = len(protected), getattr(task, "beside", None)
         self.against = beside.of if isinstance(beside, Fair) else None
         head = tapped(task.network, task.network.head)

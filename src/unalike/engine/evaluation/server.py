@@ -92,7 +92,7 @@ class Evaluator:
         if curve:
             found["adapted"] = curve[max(curve)]
         nodes: dict[str, list[float]] = {}
-        if each := found.get("global"):  # sites keep their rows: no ensemble is judged on all
+        if each := found.get("global"):  # sites keep their rows: no ensemble sees all of them
             count = len(each.metrics["n"])
             nodes = _plain(each.metrics) if count > 1 else {}
             found["global"] = merged(each, count)
@@ -107,7 +107,7 @@ class Evaluator:
         )
 
     def _landed(self, servers: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The servers as their method wants them judged; most as they are."""
+        """The servers in the form in which their method tests them; usually unchanged."""
         means = self.transport.in_flight()
         return tuple(
             self.algorithm.landed(s, means[j]) if j in means else s for j, s in enumerate(servers)

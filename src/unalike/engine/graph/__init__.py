@@ -1,1 +1,1 @@
-"""Servers that hear one another: along the edges of a graph, with weights given or learned."""
+"""Servers that exchange models along the edges of a graph, with given or learned weights."""

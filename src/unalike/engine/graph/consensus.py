@@ -28,12 +28,12 @@ def distance(x: Tree) -> float:
         rows = flat.split(max(1, (1 << 20) // flat.shape[1]))
         return sum(float((part - mean).square().sum()) for part in rows)
 
-    leaves = [v for v in tree.leaves(x) if v.is_floating_point()]
+    leaves = [v for v in tree.leaves(x) if v.is_floating_point() and v.numel()]
     return float((sum(map(squares, leaves)) / len(leaves[0])) ** 0.5) if leaves else 0.0
 
 
 def matrix(mixed: Mapping[int, Mapping[int, float]], k: int) -> np.ndarray:
-    """[k, k] what servers made of their neighbours; who heard nobody stays as it was."""
+    """[k, k] how servers combined their neighbours; one that heard nobody is unchanged."""
     out = np.eye(k)
     for j, row in mixed.items():
         out[j, j] = 0.0

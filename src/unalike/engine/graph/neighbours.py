@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def by_receiver(edges: Tensor) -> dict[int, Tensor]:
-    """Whom each server hears."""
+    """The neighbours that each server hears."""
     receivers, count = edges[:, 0].unique_consecutive(return_counts=True)
     return dict(zip(receivers.tolist(), edges[:, 1].split(count.tolist()), strict=True))
 

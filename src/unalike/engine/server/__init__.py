@@ -1,1 +1,1 @@
-"""What servers do with the answers of a round: check them, gather them, take their step."""
+"""What servers do with the answers of a round: check them, gather them, take a step."""

@@ -34,7 +34,7 @@ def lengths(ups: Tree, n: int) -> Tensor:
 class Gathered:
     """What came in, in the order of the clients' numbers."""
 
-    fewest = 1  # answers that something can be made of
+    fewest = 1  # usable answers
 
     def __init__(self, members: Channel, planned: Tensor) -> None:
         """``planned`` are the clients that are expected to answer, ascending."""
@@ -74,7 +74,7 @@ class Gathered:
     def _keep_sums(
         self, ids: Tensor, totals: Sequence[Tree], norm: Tensor, numbers: dict[str, Tensor]
     ) -> None:
-        raise NotSummed  # of single uploads nobody asked for a sum
+        raise NotSummed  # no sum of single uploads was requested
 
     @property
     def bytes(self) -> Tensor:
@@ -131,7 +131,7 @@ class Held(Gathered):
             return
         everybody = torch.cat([ids for ids, _ in self.parts]).sort().values
         whole = tree.map(lambda x: x.new_empty((n, *x.shape[1:])), ups)
-        while self.parts:  # what is copied is let go
+        while self.parts:  # copies are released
             ids, ups = self.parts.pop()
             at = torch.searchsorted(everybody, ids)
             tree.map(lambda held, new: held.index_copy_(0, at.to(held.device), new), whole, ups)  # noqa: B023

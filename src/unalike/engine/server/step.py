@@ -22,7 +22,7 @@ MEASURED: dict[str, Callable[[Tree], Tensor]] = {"gram": tree.gram, "sqnorm": tr
 
 
 class Adapted(NamedTuple):
-    """What came of a server's own clients."""
+    """The result of a server's own clients."""
 
     server: Any
     memory: Any  # of the mixing rule

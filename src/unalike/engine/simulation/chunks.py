@@ -83,11 +83,12 @@ def joined(widths: np.ndarray, steps: np.ndarray, model: int) -> np.ndarray:
 
 
 def shares(steps: np.ndarray, count: int) -> list[Tensor]:
-    """So many groups of positions at most with about as many steps each, in ascending order.
+    """At most so many groups of positions with about the same number of steps, in ascending order.
 
-    Where clients follow one another nobody waits for the longest of a group, so all that matters is
-    that workers finish together. Neighbours stay together, whose models lie side by side in memory,
-    where all are equal or groups are many; else the longest first, each to the group with least.
+    Clients of a group are computed one after the other, so all that matters is that workers finish
+    together. If all are equal or there are many groups, neighbours stay together, because their
+    models are adjacent in memory; otherwise the longest clients come first, each in the group with
+    the fewest steps.
 
     >>> [s.tolist() for s in shares(np.array([2, 100, 3, 90]), 2)]
     [[1], [0, 2, 3]]

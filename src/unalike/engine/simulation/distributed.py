@@ -31,7 +31,7 @@ LARGE = 1 << 20  # bytes of an upload from which on a sum is made where the uplo
 
 
 class Distributed(Through):
-    """The share of one process, and what all others tell it of theirs."""
+    """The share of one process, and what all others send about theirs."""
 
     inner: Simulation
 
@@ -76,7 +76,7 @@ class Distributed(Through):
         try:
             parts = list(self.inner.train(t, mine, downs, home))
             said, note = self._said(mine.ids, parts)
-        except Exception as error:  # all processes must hear of it before this one ends
+        except Exception as error:  # all processes must learn of it before this one ends
             failed, note = error, {"failed": str(error) or type(error).__name__}
         raw = self.ranks.exchange(save(said, {"note": json.dumps(note)}))
         if failed is not None:
@@ -147,7 +147,7 @@ class Reduced:
         """The weighted sum of all processes' uploads."""
         here, ups = self.held
         counts = dict(zip(ids.tolist(), p.tolist(), strict=True))
-        wanted = torch.isin(here, ids)  # one that was refused may hold anything
+        wanted = torch.isin(here, ids)  # one that was refused may contain anything
         part = tree.map(torch.zeros_like, self.like)
         if bool(wanted.any()):
             u = torch.tensor([counts[i] for i in here[wanted].tolist()], dtype=torch.float64)

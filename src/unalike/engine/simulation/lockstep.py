@@ -116,7 +116,7 @@ class Lockstep:
         return mine.found
 
     def _serve(self) -> None:
-        """Compute for those that are furthest behind, once everybody waits."""
+        """Compute for those that are furthest behind, once all are waiting."""
         if self._stopped is not None:
             for asked in self._waiting:
                 asked.error = self._stopped
@@ -167,7 +167,7 @@ class Lockstep:
         return answers
 
     def _made(self, sim: "Simulation") -> _Joint:
-        """Anew for every stage: what is recorded of a call is of no use in another."""
+        """New for every stage: what is recorded of a call cannot be used in another."""
         current = {id(other.recipe) for other in self._sims}
         self._joint = {key: joint for key, joint in self._joint.items() if key in current}
         if id(sim.recipe) not in self._joint:
@@ -238,7 +238,7 @@ def _servers(downs: Tree) -> int:
 
 
 def _joined(parts: list[Tree]) -> Tree:
-    """Stacked trees behind each other; one that has no leaves is as good as any."""
+    """Stacked trees, concatenated; any of them if they have no leaves."""
     return tree.map(lambda *xs: torch.cat(xs), *parts) if tree.leaves(parts[0]) else parts[0]
 
 

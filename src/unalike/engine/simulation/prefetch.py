@@ -19,7 +19,7 @@ Draws = Callable[[int, Plan], Turns]
 
 
 class Foresight(NamedTuple):
-    """Who will take part, where that is a matter of the round alone."""
+    """Who will take part, if that depends on the round alone."""
 
     schedule: Schedule
     clients: int

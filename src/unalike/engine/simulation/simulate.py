@@ -118,7 +118,7 @@ class Simulation:
         before = self.recipe.algorithm if onward else None
         self.recipe, self.w = recipe, tree.to(w, self.device)
         self.lazy: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
-        # may wait until it is known what is wanted of them
+        # may be delayed until it is known what is needed
         for recordings in (self.repeat, self.calls):
             if recordings is not None:
                 recordings.clear()
@@ -126,7 +126,7 @@ class Simulation:
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
         self.starts, self.lengths = torch.from_numpy(start[:-1]), torch.from_numpy(np.diff(start))
-        # A batch may be larger than anybody's data; padding up to it would fill the memory.
+        # A batch may be larger than any client's data; padding up to it would fill the memory.
         self.batch_size = min(recipe.batch_size, int(self.lengths.max()))
         example = self.x[:1].numel() * self.x.element_size()
         fits = most(tree.size_bytes(self.w), self.batch_size * example, self.device)
@@ -163,7 +163,7 @@ class Simulation:
         return self._examiner
 
     def evaluate(self, downs: Tree, models: Sequence[Params | None]) -> dict[str, Judged]:
-        """Every section that is judged on rows which clients hold."""
+        """Every section that is tested on clients' rows."""
         found, data = self.examiner.evaluate(downs, models), self.federation
         if self.exam.steps and data is not None and data.n_new and "new" in found:
             whole = [self.mean_weights(downs) if w is None else w for w in models]

@@ -55,8 +55,8 @@ class Answers(NamedTuple):
     kept: Kept
     slots: int  # places of rows in their minibatches
     lengths: Tensor | None = None  # of what they send, where it is cheap to measure
-    parts: list[Part] = []  # in place of what they send: sums over pieces of the call
-    total: Tree = None  # its sum, made before anybody knows whether all of it may be summed
+    parts: list[Part] = []  # instead of what they send: sums over pieces of the call
+    total: Tree = None  # its sum, made before it is known whether all of it may be summed
 
     def settled(self, ahead: Ahead | None) -> "Answers":
         """All numbers on the host, which waits for the device once."""
@@ -155,7 +155,7 @@ def _late(
     """
     assert sim.traced is not None, "asked before"
     try:
-        with _CHECKING:  # others wait: whether a sum is made here must not depend on who is first
+        with _CHECKING:  # others wait: whether a sum is made must not depend on who is first
             if shared not in sim.lazy:
                 sim.lazy[shared] = False
                 first = Lazy(sim.traced)

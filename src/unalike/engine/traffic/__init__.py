@@ -1,1 +1,1 @@
-"""What is sent, how large it is, which way it goes and how long that takes."""
+"""What is sent: its size, the links it takes, and how long that takes."""

@@ -27,7 +27,7 @@ NEVER = -1
 
 
 class Heard(NamedTuple):
-    """What servers have told so far; a part of their state."""
+    """What servers have sent so far; a part of their state."""
 
     told: Tree = ()  # y, stacked over the servers
     sent: Tensor | tuple[()] = ()  # [K] the bytes of all messages
@@ -35,7 +35,7 @@ class Heard(NamedTuple):
 
 
 def blank(recipe: Recipe, downs: Tree, n: int) -> Heard:
-    """Before the first round: servers and nobody else know the first download."""
+    """Before the first round: only servers know the first download."""
     if not recipe.download:
         return Heard()
     k = len(tree.leaves(downs)[0])

@@ -63,9 +63,9 @@ def parameters(
     """Numbers of models that were sent, by two rules, as if nothing were encoded.
 
     ``parameters`` counts a download to every client that was ``reached``, ``parameters_all`` one to
-    all ``clients``, as published tables do that let everybody hear of every new model. Either
-    counts the uploads that came. ``downs`` is stacked over the servers. What these tell one another
-    is added by ``between``.
+    all ``clients``, as in published tables that send every new model to everybody. Both count the
+    uploads that arrived. ``downs`` is stacked over the servers. Messages between servers are added
+    by ``between``.
     """
     if not reached:
         return {"parameters": 0, "parameters_all": 0}

@@ -51,7 +51,7 @@ def wire(recipe: Recipe, down: Tree) -> Tree:
 
 
 def told_bytes(recipe: Recipe, servers: Tree) -> int:
-    """The bytes of what one of some stacked servers usually tells another."""
+    """The bytes of what one of some stacked servers usually sends to another."""
     told = recipe.algorithm.tells(servers)
     if recipe.copies is not None:
         return recipe.copies.size(tree.row(told, 0))

@@ -28,13 +28,13 @@ from unalike.tree import Tree
 class Known(NamedTuple):
     """What a server remembers beside its model; a part of its state."""
 
-    losses: Tensor | tuple[()] = ()  # [n] last reported, where a selection asks for them
-    heard: Heard = Heard()  # what it told, where downloads are compressed
+    losses: Tensor | tuple[()] = ()  # [n] last reported, if a selection needs them
+    heard: Heard = Heard()  # what it has sent, if downloads are compressed
     past: Tree = ()  # downloads of earlier rounds, the newest first, where clients may be stale
 
 
 class InTime(NamedTuple):
-    """What of a round happens before it is over."""
+    """What happens before the end of a round."""
 
     work: Plan  # of the clients whose answers are waited for
     edges: Tensor | None  # [E, 2] over which servers can hear one another, if any do
@@ -52,7 +52,7 @@ class Timing:
         self.cohorts, self.key = rng.stream(seed, "cohort"), rng.stream(seed, "clock")
         self.events: Timeline | None = None
         self.sizes: tuple[int, int] | None = None  # bytes of a download and an upload
-        self.told: int | None = None  # and of what servers tell one another
+        self.told: int | None = None  # and of messages between servers
 
     def blank(self, downs: Tree) -> Known:
         """Before the first round; ``downs`` is what clients would get, stacked over servers."""
@@ -150,7 +150,7 @@ class Timing:
         return edges[kept], over
 
     def _told(self, stack: Any) -> int:
-        """The bytes of what one server tells another."""
+        """The bytes of a message from one server to another."""
         if self.told is None:
             self.told = told_bytes(self.recipe, stack)
         return self.told

@@ -154,7 +154,7 @@ class TableDataset(Dataset):
     )
 
     def finish(self, examples: "Examples") -> "Examples":
-        """To be standardised once training rows are known; images only if it was asked for."""
+        """To be standardised once training rows are known; images only on request."""
         auto: Scale = "pooled" if examples.x.ndim == 2 else "none"
         scale = auto if self.normalise == "auto" else self.normalise
         return replace(examples, pending=examples.pending._replace(scale=scale))

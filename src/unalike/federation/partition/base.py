@@ -57,7 +57,7 @@ class Partition(NamedTuple):
 
     owner: np.ndarray  # client of each example, int64 [n]; UNUSED where nobody holds it
     names: tuple[str, ...] = ()  # of the clients, where they have any
-    marks: tuple[str, ...] = ()  # what the partitioner made of each client, where they differ
+    marks: tuple[str, ...] = ()  # what the partitioner did to each client, if they differ
 
 
 class Partitioner(Settings):

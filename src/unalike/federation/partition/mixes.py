@@ -22,8 +22,8 @@ def table_of_mixes(mixes: Floats, sizes: Ints, class_sizes: Ints) -> Ints:
 def table_of_exact_mixes(mixes: Floats, class_sizes: Ints, least: int) -> Ints:
     """Counts [clients, classes] of equal clients whose label mixes are ``mixes``.
 
-    Clients are as large as the class that is asked for most allows, and what is left of the others
-    stays unused. Only where they would hold fewer than ``least`` examples the mixes give way.
+    Clients are as large as the most requested class allows, and what is left of the other classes
+    stays unused. The mixes give way only if clients would hold fewer than ``least`` examples.
     """
     clients, total = len(mixes), int(class_sizes.sum())
     demand = mixes.sum(axis=0)

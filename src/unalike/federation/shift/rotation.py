@@ -72,7 +72,7 @@ class Rotation(Shift):
 
 
 def rotated(images: "Tensor", degrees: float, fill: float = 0.0) -> "Tensor":
-    """Images turned counter-clockwise about their centre: exactly by quarters, else bilinearly."""
+    """Images rotated counter-clockwise about their centre: exactly by 90°, else bilinearly."""
     import torch
     from torch.nn import functional
 

@@ -72,7 +72,8 @@ class Compressed:
         """(leaves to compress, the others)."""
         named = tree.named(up)
         names = tuple(f"['{name}']" for name in self.whole)
-        dense = {k: x for k, x in named.items() if x.is_floating_point() and not k.endswith(names)}
+        some = {k: x for k, x in named.items() if x.is_floating_point() and x.numel()}
+        dense = {k: x for k, x in some.items() if not k.endswith(names)}
         return dense, {k: x for k, x in named.items() if k not in dense}
 
     def _written(self, dense: Leaves, key: Key) -> dict[str, Any]:

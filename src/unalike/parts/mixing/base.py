@@ -113,7 +113,7 @@ def checked(rule: Mixing, answer: Any, n: int) -> Weighed:
 
 
 class Memoryless:
-    """A rule that needs no statistics, asks nothing and remembers nothing."""
+    """A rule that needs no statistics, asks no question and keeps no memory."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
     scaled: ClassVar[bool] = False  # whether weights hold the length of the step: no sum of one

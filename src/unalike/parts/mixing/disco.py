@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Disco:
-    """The formula, and what happens where it gives nobody a weight."""
+    """The formula, and what happens if it gives no client a weight."""
 
     a: float = 0.5
     b: float = 0.1

@@ -68,7 +68,7 @@ def pool(
     direction: Direction = "proportional",
     epsilon: float = 0.01,
 ) -> Tensor:
-    """Weights from divergences; the sizes where nobody diverges."""
+    """Weights from divergences; the sizes if no client diverges."""
     divergence = divergence.clamp(min=0)  # raw densities do not sum to one: below zero is "none"
     if float(divergence.sum()) < 1e-9:
         return n.double() / n.double().sum()

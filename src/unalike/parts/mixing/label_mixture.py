@@ -113,7 +113,7 @@ def fit(
         if np.all(likelihood - before < 1e-9 * n):
             break
         before, gamma = likelihood, np.exp(log - total) * count[:, None]
-        if turn == _TRIAL:  # only the promising starts are worth the way to the end
+        if turn == _TRIAL:  # only promising starts are continued to the end
             kept = np.argsort(-likelihood)[:_FINALISTS]
             before, gamma = before[kept], gamma[kept]
         mass = np.maximum(gamma.sum(1), 1e-12)
@@ -129,7 +129,7 @@ def _starts(y: np.ndarray, p: np.ndarray, parts: int, restarts: int, floor: floa
 
     Labels are whole numbers, so a good mixture often has narrow parts on single labels and a broad
     one for the rest. EM needs thousands of steps to get there from broad parts, hence the starts
-    that have it. The generator is fixed, since the fit must not depend on when it is asked for.
+    that have it. The generator is fixed, since the fit must not depend on when it is computed.
     """
     draw = np.random.default_rng(parts)
 

@@ -21,7 +21,7 @@ from unalike.tree import Params
 
 
 class Own(NamedTuple):
-    """A client's training examples, as it sees them when it is asked."""
+    """A client's training examples, as it sees them when it answers a question."""
 
     labels: np.ndarray
     classes: int
@@ -52,7 +52,7 @@ class Question(Protocol):
 
 
 class Plain:
-    """A question that brings nothing with it to answer it."""
+    """A question that needs no payload."""
 
     @property
     def payload(self) -> Params:

@@ -60,17 +60,37 @@ def _beside(local: nn.Module, module: nn.Module) -> nn.Module:
     return module
 
 
+def layer_of(leaf: str) -> str:
+    """The layer that a leaf is of, also where its weight is computed, as by weight normalisation.
+
+    >>> layer_of("body.0.weight"), layer_of("top.parametrizations.weight.original0")
+    ('body.0', 'top')
+    """
+    return leaf.rpartition(".")[0].partition(".parametrizations.")[0]
+
+
 def layers(leaves: Iterable[str]) -> dict[str, int]:
     """The number of the layer that each leaf is of: a weight and its bias have the same."""
-    owner = {leaf: leaf.rpartition(".")[0] for leaf in leaves}
+    owner = {leaf: layer_of(leaf) for leaf in leaves}
     places = {layer: i for i, layer in enumerate(dict.fromkeys(owner.values()))}
     return {leaf: places[layer] for leaf, layer in owner.items()}
 
 
 def first_layer(network: Network, prefixes: tuple[str, ...]) -> str:
     """The first layer with a leaf of these prefixes."""
-    leaf = next(n for n in network.weights if n.startswith(prefixes))
-    return leaf.rpartition(".")[0]
+    return layer_of(next(n for n in network.weights if n.startswith(prefixes)))
+
+
+def unknown(network: Network, prefixes: Iterable[str], setting: str) -> str:
+    """Which of the prefixes in a setting no layer has, as a sentence; empty if all are known."""
+    leaves = (*network.weights, *network.buffers)
+    strange = next((p for p in prefixes if not any(n.startswith(p) for n in leaves)), None)
+    if strange is None:
+        return ""
+    return (
+        f"{setting} names '{strange}', but no layer of the model starts with it; layers are "
+        f"{', '.join(leaves[:6])} ..."
+    )
 
 
 def comes_last(network: Network, prefixes: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ adversarial      L_r(r, sg h) - strength L_r(sg r, h)         r tells protected 
 
 L_r is the cross-entropy of the attributes and sg lets no gradient through: the adversary r descends
 on its own loss, the representation ascends on it. Each is added to the loss of the task, so that
-the private part gets the gradients of both; the auxiliary network never leaves the client.
+the private part gets the gradients of both; the auxiliary network stays with the private part.
 """
 
 from dataclasses import dataclass, replace
@@ -162,13 +162,16 @@ def refusal(
         return ""
     if not isinstance(task, NetworkTask) or "Embedding" in task.network.layers:
         return "it needs a network of real-valued features; set local = 'plain'"
+    if task.draws:
+        return (
+            f"it acts on what goes into the shared layers, and {task.called} adds noise to it; "
+            "set local = 'plain'"
+        )
     if not comes_last(task.network, prefixes):
         return (
             "the private layers must come first and the shared ones after them, so that there is "
             "a representation in between; set shared = 'head' or local = 'plain'"
         )
-    if local == "supervised" and not task.predicts:
-        return f"it predicts labels, and this is {task.called}; set local = 'autoencoding'"
     if local == "self_supervised" and (len(shape) != 3 or shape[1] != shape[2]):
         return "it rotates square images, and these are not square; set local = 'autoencoding'"
     if local == "adversarial" and not hidden:

@@ -9,7 +9,7 @@ MOST = 4  # squares of one kind for a partition
 
 
 def latent_figures(study: Study, partition: str, number: int) -> list[Figure]:
-    """What clients look like in the latent space that they are weighed by."""
+    """Clients' data in the latent space by which they are weighted."""
     found = [
         figure(
             f"latents-{number}-{i}",

@@ -1,1 +1,1 @@
-"""What a run is asked to do: settings, read, checked, overridden and explained when wrong."""
+"""The configuration of a run: settings that are read, checked, overridden and explained."""

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from unalike.errors import ConfigError, unknown
 from unalike.federation.readers.table_file import SUFFIXES
+from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.configuration.explain import check, shown
 from unalike.run.configuration.overrides import LISTS, override
 from unalike.run.configuration.sections import (
@@ -16,7 +17,6 @@ from unalike.run.configuration.sections import (
     ClockSettings,
     DeploySettings,
     EngineSettings,
-    EvaluationSettings,
     FaultSettings,
     Local,
     ParticipationSettings,

@@ -35,7 +35,7 @@ def listed_graph(pairs: Sequence[Sequence[int]]) -> Edges:
 
 
 def _whole(graph: Any, called: str) -> Edges:
-    """The edges of a graph that leaves nobody out."""
+    """The edges of a graph that leaves no client out."""
     import networkx as nx
 
     if not graph.number_of_edges():

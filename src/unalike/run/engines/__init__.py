@@ -1,1 +1,1 @@
-"""Which engine computes the clients: by rule, by trying, and by what was found before."""
+"""Which engine computes the clients: by a rule, by measuring, or by an earlier measurement."""

@@ -1,1 +1,1 @@
-"""The live objects of a run, made from its configuration, and what is decided on the way."""
+"""The live objects of a run, made from its configuration, and the decisions made then."""

@@ -174,6 +174,8 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     participation = Participation(asked.fraction, asked.number, asked.extra)
     late = joining(config, shape.n_clients)
     participation.count(shape.n_clients - (late.clients if late else 0))  # refuse early
+    if config.evaluation.calibration_batch:
+        made = made.calibrated(config.evaluation.calibration_batch)
     draft = Draft(
         made,
         shape.n_clients,
@@ -265,7 +267,7 @@ def _exam(config: Config) -> Exam:
 def assemble(
     config: Config, data: Federation, made: Task, ranks: Ranks | None = None
 ) -> Experiment:
-    """A method, its clients and its judge, around data and a network."""
+    """A method with its clients and its evaluator, for given data and a network."""
     on = device(config.engine.device)
     prepare(on, config.engine.tf32, made.network.dense)
     judging = config.evaluation

@@ -32,13 +32,13 @@ def device(name: str) -> torch.device:
 
 
 def prepare(on: torch.device, tf32: bool, dense: bool = True) -> None:
-    """Tell PyTorch what a GPU may do: no sum whose order is left to chance, no rounded products.
+    """Tell PyTorch what a GPU may do: no sums in random order, no rounded products.
 
     Where an operation has no repeatable kernel PyTorch warns, and a resumed run may differ. On a
-    CPU freed memory is kept: a round frees what the next one takes, and touching a page for the
-    first time takes ten times as long as computing on it. Only the first heap keeps it. Threads
-    that train a ``dense`` network take memory a few times a round and share that one; kernels of
-    convolutions and recurrent layers take theirs in every step, and would wait for one another.
+    CPU freed memory is kept: a round frees what the next one needs, and touching a page for the
+    first time takes ten times as long as computing on it. Only the first heap keeps its memory.
+    Threads that train a ``dense`` network allocate a few times a round and share that heap; kernels
+    of convolutions and recurrent layers allocate in every step and would wait for each other.
     """
     if on.type != "cuda":
         for option, value in {**_KEPT, _HEAPS: 1 if dense else MANY}.items():

@@ -86,7 +86,7 @@ def fit(
 
 
 def _refuse_unmade(module: nn.Module, what: str) -> None:
-    """Weights that have no numbers yet cannot be copied."""
+    """Weights without numbers cannot be copied yet."""
     for name, weight in module.named_parameters():
         if isinstance(weight, UninitializedParameter):
             raise ConfigError(

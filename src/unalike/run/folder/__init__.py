@@ -1,1 +1,1 @@
-"""What is on disk: the records of a run, its checkpoints and results, and what proves them."""
+"""What is on disk: the records of a run, its checkpoints and results, and their digests."""

@@ -50,11 +50,11 @@ LARGE = 2**30  # bytes of personal models that are kept unless they are asked fo
 
 
 class Models(NamedTuple):
-    """Whatever clients and strangers are judged by after one round, on the CPU."""
+    """The models with which clients and new clients are tested after one round, on the CPU."""
 
     round: int
     servers: Params | None  # stacked; None if only the clients hold whole models
-    personal: Params | None  # stacked; None if the shared model is everybody's
+    personal: Params | None  # stacked; None if all have the shared model
     notes: dict[str, Any]  # what models.json says beside the round
     frozen: Params  # parameters that no round changes, the same in every model
 
@@ -102,7 +102,7 @@ class Keeper:
             self.selected = None
 
     def finish(self, judged: Evaluation | None) -> dict[str, bytes]:
-        """Files of the last round's models; ``judged`` is that of a run that had ended before."""
+        """Files of the last round's models; ``judged`` is that of a run that had already ended."""
         if self.last is None:
             assert judged is not None, "a run has at least one round"
             self.last = self.made.course.rounds, judged
@@ -133,7 +133,7 @@ class Keeper:
 
 
 def models(made: Experiment, t: int, judged: Evaluation) -> Models:
-    """Copies of everything that was judged in round ``t``, but not the same weights twice."""
+    """Copies of all models that were tested in round ``t``, but not the same weights twice."""
     examiner, network = made.simulation.examiner, made.recipe.algorithm.task.network
     lost = any(w is not None for w in judged.models) and _too_many(made)
     return copies(examiner, network, t, judged.downs, judged.models, not lost)

@@ -60,7 +60,7 @@ def make_folder(config: Config) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Take a folder away again in which no round was played; what is not the run's own stays."""
+    """Remove a folder in which no round was computed; files that are not the run's own stay."""
     for name in BEFORE:
         (folder / name).unlink(missing_ok=True)
     rmtree(folder / "code", ignore_errors=True)

@@ -1,1 +1,1 @@
-"""What is measured of a run beyond its metrics, and which of them it is chosen by."""
+"""What is measured about a run beyond its metrics, and the metric that selects rounds."""

@@ -54,6 +54,11 @@ class Fidelity:
         rows = data.rows(TEST).order
         self.x = e.x[rows] if e.test_x is None else e.test_x
         self.y = e.y[rows] if e.test_y is None else e.test_y
+        if len(self.x) < 2:
+            raise ConfigError(
+                "evaluation.fidelity compares how examples are spread, and there is one test row; "
+                "raise split.test, or leave evaluation.fidelity out."
+            )
         self.classes = e.classes
         seen = data.rows(TRAIN).order
         key = rng.stream(made.config.seed, "evaluation")

@@ -67,7 +67,7 @@ def backdoor(made: Experiment, attack: Backdoor, state: State) -> dict[str, floa
 
 
 def _victims(made: Experiment, state: State) -> Iterator[tuple[Params, Tensor, Tensor]]:
-    """Honest models, with the rows that each is judged on."""
+    """Honest models, with the rows that each is tested on."""
     lying = made.attackers if made.recipe.topology.local else ()
     algorithm, key = made.recipe.algorithm, made.course.judging
     models = [algorithm.model(s, key) for j, s in enumerate(state.servers) if j not in lying]

@@ -18,7 +18,7 @@ def selection_metric(config: Config) -> str:
 
 
 def headline(config: Config) -> str:
-    """What a run is first of all judged by; where only the data tell, they are read."""
+    """The main metric of a run; the data are read if only they can tell."""
     model, data = cast(Model, chosen("model", config.model)), chosen("data", config.data)
     return TASKS[model.task or cast(Dataset, data).kind()].headline
 
