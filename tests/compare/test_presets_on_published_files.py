@@ -90,5 +90,5 @@ def test_where_the_files_go_is_said_as_it_works(
         file.rename(tmp_path / file.name)
     monkeypatch.setenv("UNALIKE_DATA", str(tmp_path))
     cells = loads(text("superfed-cifar100"), "superfed-cifar100", "paper").cells
-    with pytest.raises(DataError, match="folder cifar-100-binary with train.bin"):
+    with pytest.raises(DataError, match="folder cifar-100-binary with train"):
         preflight(cells[:1], Budget("rounds"))
