@@ -348,10 +348,10 @@ def detectable() -> Part:
 def nemenyi() -> Part:
     """How often mean ranks of equal methods are called apart."""
 
-    def line(rng: Generator) -> list[str]:
+    def line(rng: Generator, methods: int) -> list[str]:
         cells = []
         for c in (5, 9, 20):
-            found = [ranks(x) for x in rng.standard_normal((TIMES, c, METHODS))]
+            found = [ranks(x) for x in rng.standard_normal((TIMES, c, methods))]
             apart = [np.ptp(f.mean) >= f.apart for f in found]
             cells.append(
                 f"{100 * np.mean(apart):.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}"
@@ -359,7 +359,12 @@ def nemenyi() -> Part:
         return cells
 
     heads = [f"{c} conditions" for c in (5, 9, 20)]
-    return Part("any two apart / Friedman", heads, {"nine equal methods": line})
+    lines = {"nine": METHODS, "two": 2}
+    return Part(
+        "any two apart / Friedman",
+        heads,
+        {f"{word} equal methods": partial(line, methods=k) for word, k in lines.items()},
+    )
 
 
 PARTS: dict[str, Callable[[], Part]] = {

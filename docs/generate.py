@@ -35,6 +35,7 @@ from writer.methods import (
     slots_table,
     topologies,
 )
+from writer.presets import presets_page
 from writer.python import python_page
 from writer.settings import settings_table
 from writer.things import datasets_page, models_page, partitioners_page
@@ -54,6 +55,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "ref-partitioners.md": partitioners_page,
     "ref-datasets.md": datasets_page,
     "ref-models.md": models_page,
+    "ref-presets.md": presets_page,
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "methods": lambda: methods_table(""),

@@ -122,6 +122,16 @@ def test_one_seed_says_nothing():
     assert found["shared"].method == "fedavg"
 
 
+def test_seeds_that_all_say_the_same_are_not_called_one_seed():
+    """Equal differences have no spread, so there is no interval to show beside them."""
+    five = [(0.5, 0.5, 0.5)] * 5
+    found = told(tournament({"fedavg": five, "scaffold": [(0.6, 0.6, 0.6)] * 5}))["shared"]
+    assert "+10.00 (the same under every seed) in global test" in found.sentence
+    assert not found.clear  # 2^(1 - 5) is more than 0.05
+    sure = told(tournament({"fedavg": five * 2, "scaffold": [(0.6, 0.6, 0.6)] * 10}))["shared"]
+    assert sure.clear
+
+
 def test_without_test_rows_nothing_confirms_the_leader():
     found = tournament({"fedavg": BASE, "scaffold": [(0.9, 0.9, 0.9)] * 3})
     found.results = [one._replace(tests={}) for one in found.results]

@@ -35,6 +35,7 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
     "speech_commands": ((1, 16_000), 35, 50, 7_000),
     "mqp": ((1_024,), 2, 11, 3_048),
     "reddit": ((10,), 40, 50, 4_000),
+    "medmnist": ((3, 64, 64), 7, 0, 7_000),
 }
 
 
@@ -99,11 +100,15 @@ def test_there_is_one_for_every_experiment():
         "aaggff-speech",
         "aaggff-isic",
         "aaggff-mqp",
-        "superfed-tiny-imagenet",
+        "aaggff-tiny-imagenet",
         "superfed-cifar100",
         "superfed-femnist",
         "superfed-shakespeare",
+        "superfed-tiny-imagenet",
+        "phase-shift-16",
         "fedevg-mnist",
+        "fedevg-cifar",
+        "fedevg-medmnist",
         "compression",
     }
 
@@ -202,7 +207,8 @@ def test_sources_selection_and_rivals_are_theirs_at_paper_scale():
     marked = {n for n in names() if preset(n, "paper").judging.best_on_test}
     assert marked == {"lg-fedavg-mnist", "lg-fedavg-cifar", "fedaug"}
     assert {preset(n, "paper").judging.round for n in marked} == {"last"}
-    assert {"FedCVAE", "FedCGAN"} <= set(preset("fedevg-mnist", "paper").labels)
+    for name in (n for n in names() if n.startswith("fedevg")):
+        assert {"FedCVAE", "FedCGAN"} <= set(preset(name, "paper").labels)
 
 
 @pytest.mark.parametrize("name", [n for n in names() if n.startswith("superfed")])

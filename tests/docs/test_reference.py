@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from unalike.algorithms.table import METHODS
+from unalike.compare import presets
 from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
 
@@ -68,6 +69,13 @@ def test_every_method_has_a_page(name: str) -> None:
 def test_every_name_has_an_entry(page: str, section: str) -> None:
     headings = re.findall(r"^#+ (\w+)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert set(tables()[section]) <= set(headings)
+
+
+def test_every_preset_has_an_entry() -> None:
+    text = (DOCS / "ref-presets.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == presets.names()
+    told = (DOCS / "how-to-compare-methods.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in told for name in presets.names() if name != "quickstart")
 
 
 @pytest.mark.parametrize(

@@ -168,11 +168,16 @@ def _evidence(
     difference = leader.versus[section]
     if difference is None:
         return False, f"{led} there is no {section} test to compare on; raise split.test."
-    if difference.low is None or difference.high is None:
+    if difference.p is None:
         return False, f"{led} one seed says nothing about chance; give more --minutes or --seeds."
+    low, high = difference.low, difference.high
+    within = (
+        "the same under every seed"
+        if low is None or high is None
+        else f"95 % interval {interval(low, high, found.metric)}"
+    )
     shown = (
-        f"{signed(difference.mean, found.metric)} "
-        f"(95 % interval {interval(difference.low, difference.high, found.metric)}) "
+        f"{signed(difference.mean, found.metric)} ({within}) "
         f"in {section} test {metric(found.metric).head}"
     )
     won = outcome(difference, found.higher) == "win"

@@ -292,11 +292,18 @@ def test_wilcoxon_warns_of_its_limit():
 
 
 def test_wilcoxons_limit_is_that_of_the_corrected_p():
-    """Two differences of six seeds: 2 x 2^-5 = 0.0625."""
+    """Two differences of six seeds, which share nine tenths of alpha: 2 / 0.9 x 2^-5 = 0.069."""
     made = asked("abc", test="wilcoxon", seeds=6)
     found = notes(made, analyse(made, records(made, {m: [*CLEAR[m], 0.8] for m in "abc"})))
     assert "and 2 differences" in found[-1]
-    assert "cannot give less than p = 0.062; use at least 7 seeds" in found[-1]
+    assert "cannot give less than p = 0.069; use at least 7 seeds" in found[-1]
+    made = asked("abcd", test="wilcoxon", seeds=7)  # 3 x 2^-6 is less than 0.05, / 0.9 is not
+    values = {m: [*CLEAR["a"], 0.8, 0.81] for m in "abcd"}
+    for place, m in enumerate("bcd", 1):
+        values[m] = [v + 0.01 * place + 0.001 * i for i, v in enumerate(values[m])]
+    found = analyse(made, records(made, values))
+    assert min(found.of(m)[0].versus.p_corrected for m in "bcd") == pytest.approx(3 / 0.9 / 64)
+    assert "cannot give less than p = 0.052; use at least 8 seeds" in notes(made, found)[-1]
 
 
 def test_clients_without_a_value_are_counted():

@@ -51,6 +51,17 @@ def test_a_target_may_be_stated():
     assert goal(made) == "accuracy 40.00 %"
 
 
+def test_a_baseline_whose_best_is_below_zero_reaches_its_own_target():
+    """R² is negative until a model is better than the mean."""
+    values = {label: [0.0] * 5 for label in "ab"}
+    made = asked(values, metric="r2")
+    curve = {"round": [1, 2, 3], "value": [-0.9, -0.6, -0.5], "bytes": [10, 20, 30]}
+    told = [r | {"curve": curve} for r in records(made, values)]
+    found = analyse(made, told).of("a")[0].speed["rounds"]
+    assert (found.reached, found.of) == (5, 5)
+    assert goal(made) == "95 % (below zero 1/0.95) of a's best R² under the same seed"
+
+
 def test_all_conditions_have_a_speed_of_their_own():
     many = [{"alpha": a, "label": f"a{a:g}"} for a in (0.1, 1.0)]
     made = asked("abc", partitions=many)

@@ -174,6 +174,15 @@ def test_a_sure_difference_inside_the_margin_does_not_count_and_nobody_is_best()
     assert not found.best.clear[0]
 
 
+def test_what_no_number_of_wins_could_show_has_no_least_difference():
+    """Six pairs have a p of 2^-5 at best: enough for one difference and not for two."""
+    x = np.random.default_rng(0).normal(size=(1, 3, 6))
+    three, two = (claims(v, 0, design=Design("wilcoxon")).detectable() for v in (x, x[:, :2]))
+    assert np.isnan(three).all()
+    assert np.isfinite(two[0, 1])
+    assert np.isfinite(claims(x, 0, design=Design("t")).detectable()[0, 1:]).all()
+
+
 def test_one_seed_shows_nothing():
     found = claims(noise(2, 3, 1), 0)
     assert np.isnan(found.p).all()

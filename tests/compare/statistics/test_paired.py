@@ -101,6 +101,18 @@ def test_equal_differences_count_by_their_signs_only():
     assert paired([0.5] * 4, [0.5] * 4, "wilcoxon").p == 1.0
 
 
+def test_seeds_that_all_say_the_same_leave_an_interval_unknown():
+    """Small test sets make accuracies coarse: three equal ones are no certainty."""
+    assert summarise([0.8] * 3) == (3, 0.8, 0.0, None, None)
+    assert summarise([0.1 + 0.2, 0.3, 0.3])[3:] == (None, None)  # equal but for rounding
+    found = paired([0.6] * 4, [0.5] * 4)
+    assert (found.low, found.high) == (None, None)
+    assert paired([0.5] * 4, [0.5] * 4)[2:4] == (0.0, 0.0)  # the same runs
+    shared = Reuse(fixed=100)
+    assert summarise([0.8] * 3, shared).low < 0.8 < summarise([0.8] * 3, shared).high
+    assert paired([0.6] * 4, [0.5] * 4, reuse=shared).low < 0.1
+
+
 def test_one_seed_gives_no_test():
     assert summarise([0.5]) == (1, 0.5, None, None, None)
     assert paired([0.5], [0.25]) == (1, 0.25, None, None, None, None)

@@ -56,6 +56,13 @@ def test_the_target_is_a_share_of_the_best():
     assert target(0.19, higher=False) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("best", [0.8, 0.0, -0.5])
+def test_who_set_the_target_has_reached_it(best):
+    """R² is below zero where a model does worse than the mean; 95 % of that would be more."""
+    assert target(best) <= best
+    assert target(best, higher=False) >= best
+
+
 def test_an_interval_is_open_towards_what_missed_the_target():
     """The true ratio is beyond what was spent: as much as one likes above it, or below."""
     method, baseline = ALL.copy(), ALL.copy()

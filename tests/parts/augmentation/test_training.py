@@ -52,6 +52,19 @@ def test_half_of_the_pictures_are_mirrored():
     assert 0.42 < float(flipped.float().mean()) < 0.58
 
 
+def test_pictures_are_turned_within_the_limit():
+    """The direction of a dot from the middle, by the centre of its light."""
+    x = torch.zeros(400, 1, 65, 65)
+    x[:, :, 30:35, 55:60] = 1.0  # to the right of the middle
+    out = Images(crop=0, flip=False, rotation=20.0)(x, KEY)[:, 0].numpy()
+    place = np.arange(65) - 32
+    down, across = (out * place[:, None]).sum((1, 2)), (out * place).sum((1, 2))
+    angle = np.degrees(np.arctan2(down, across))
+    assert abs(angle).max() <= 20.5
+    assert angle.std() == pytest.approx(20 / np.sqrt(3), rel=0.08)  # of a uniform draw
+    assert np.hypot(down, across) / out.sum((1, 2)) == pytest.approx(25, abs=0.3)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_jitter_keeps_what_is_grey_and_even(channels):
     """Of a picture of one value brightness is left: contrast and saturation have nothing to do."""
@@ -95,7 +108,7 @@ def test_moved_far_is_empty():
 def test_both_engines_agree(engine):
     task, data = network_task("conv", torch.float64)
     recipe = composed(task, data, *([("fedaug", {"target": 0.1})] if "fedaug" in engine else []))
-    how = Images(crop=1, jitter=0.3, noise=0.1)
+    how = Images(crop=1, rotation=20.0, jitter=0.3, noise=0.1)
     recipe = replace(recipe, transform=Augmented(how, recipe.transform))
     one, all_ = (play(recipe, data, 2, engine=e) for e in ("sequential", "vectorized"))
     assert distance(one.states[-1], all_.states[-1]) < 1e-9

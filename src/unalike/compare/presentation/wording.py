@@ -9,6 +9,7 @@ from unalike.compare.analysis.lines import Analysis, Line, Verdict
 from unalike.compare.analysis.uses import MORE, Use
 from unalike.compare.specification.settings import Budget
 from unalike.compare.specification.spec import Comparison
+from unalike.compare.statistics.claims import share
 from unalike.compare.statistics.differences import least_p
 from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.ranks import Ranks
@@ -181,13 +182,14 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
         *_shared(made, analysis),
         _results(made),
     ]
-    least = analysis.tests * least_p(n, judging.test)
+    times = analysis.tests / share(len(made.labels))
+    least = times * float(least_p(n, judging.test))
     if least >= ALPHA:
         among = "" if analysis.tests == 1 else f" and {analysis.tests} differences"
         out.append(
             f"With {n} seeds{among} {PROCEDURES[judging.test]} cannot give less than "
             f"{p_value(min(least, 1.0))}; use at least "
-            f"{2 + math.floor(math.log2(analysis.tests / ALPHA))} seeds."
+            f"{2 + math.floor(math.log2(times / ALPHA))} seeds."
         )
     return out
 
@@ -243,6 +245,8 @@ def goal(made: Comparison) -> str:
     if stated is not None:
         return f"{metric(name).title} {with_unit(stated, name)}"
     of = f"{100 * SHARE:.0f} % of" if metric(name).higher else f"1/{SHARE:g} of"
+    if metric(name).higher and not metric(name).share:
+        of = f"{100 * SHARE:.0f} % (below zero 1/{SHARE:g}) of"
     return f"{of} {made.baseline}'s best {metric(name).title} under the same seed"
 
 

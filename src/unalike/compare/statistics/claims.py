@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.compare.statistics.differences import Design, Differences, Values
+from unalike.compare.statistics.differences import Design, Differences, Test, Values, least_p
 from unalike.compare.statistics.family import Corrected, hardest, holm
 from unalike.compare.statistics.known import ALPHA, Array, Flags, Known, Numbers
 from unalike.compare.statistics.moderated import Sample
@@ -52,6 +52,7 @@ class Claims:
     outcome: NDArray[np.str_]  # empty where there is no test
     tests: Numbers  # of differences, in the family
     best: Best
+    test: Test
 
     def interval(self, alpha: Array | float = ALPHA) -> tuple[Array, Array]:
         """Of each difference alone; nan where seeds that all say the same leave it unknown.
@@ -69,9 +70,13 @@ class Claims:
         return self.interval(ALPHA / self.corrected.times)
 
     def detectable(self) -> Array:
-        """The least true difference that the family's strictest test finds in 80 of 100 cases."""
-        alpha = ALPHA if self.p.shape[-1] == 2 else ALPHA * (1 - BEST)
-        return self.known.detectable(alpha / np.maximum(self.tests, 1)[..., None, None])
+        """The least true difference that the family's strictest test finds in 80 of 100 cases.
+
+        Not a number where the test finds nothing, however large a difference is.
+        """
+        alpha = ALPHA * share(self.p.shape[-1]) / np.maximum(self.tests, 1)[..., None, None]
+        hopeless = least_p(self.sample.n, self.test) >= alpha
+        return np.where(hopeless, np.nan, self.known.detectable(alpha))
 
 
 def claims(
@@ -104,7 +109,13 @@ def claims(
     shown = np.where(family.p < ALPHA, np.where(better, "win", "loss"), "open")
     shown = np.where(_equal(found.known, p, family, margin), "equal", shown)
     outcome = np.where(np.isnan(p), "", shown)
-    return Claims(*found, p, family, outcome, (~np.isnan(flat)).sum(-1), best)
+    tests = (~np.isnan(flat)).sum(-1)
+    return Claims(*found, p, family, outcome, tests, best, values.design.test)
+
+
+def share(methods: int) -> float:
+    """The differences' part of alpha; of two methods, who is best is the same claim."""
+    return 1.0 if methods == 2 else 1 - BEST
 
 
 def _against(values: Values, base: Numbers) -> Differences:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtr
 
 from unalike.compare.statistics.known import Array, Known, Numbers
@@ -152,6 +153,6 @@ def _wilcoxon(d: Array) -> Array:
     return out
 
 
-def least_p(n: int, test: Test) -> float:
+def least_p(n: ArrayLike, test: Test) -> Array:
     """The smallest p-value that ``n`` pairs can give at all."""
-    return 2.0 ** (1 - n) if test == "wilcoxon" else 0.0
+    return 2.0 ** (1 - np.asarray(n, float)) * (test == "wilcoxon")

@@ -18,7 +18,7 @@ class Paired(NamedTuple):
 
     n: int
     mean: float
-    low: float | None
+    low: float | None  # none with one seed, or if all seeds say the same but zero
     high: float | None
     p: float | None
     effect: float | None  # Cohen's d of paired differences: their mean over their deviation
@@ -41,9 +41,10 @@ def paired(
         return Paired(x.shape[-1], mean, None, None, None, None)
     found, known = Values(x, Design(test, (reuse or Reuse(),))).against(0)
     mean, half = float(known.mean[0, 1]), float(known.half(alpha)[0, 1])
+    low, high = (mean - half, mean + half) if half or not mean else (None, None)
     s = math.sqrt(found.variance[0, 1])
     effect = mean / s if s else None
-    return Paired(x.shape[-1], mean, mean - half, mean + half, float(known.p()[0, 1]), effect)
+    return Paired(x.shape[-1], mean, low, high, float(known.p()[0, 1]), effect)
 
 
 def outcome(difference: Paired, higher: bool = True) -> Outcome | None:

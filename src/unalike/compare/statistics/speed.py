@@ -58,7 +58,9 @@ def speeds(spent: Array, reached: Flags, baseline: int, design: Design | None = 
 def target(best: float, higher: bool = True, share: float = SHARE) -> float:
     """A share of the best score, or for a loss the best one divided by that share.
 
-    >>> round(target(0.8), 3), round(target(0.19, higher=False), 3)
-    (0.76, 0.2)
+    Below zero a share is the larger number, so that it is the other way round.
+
+    >>> round(target(0.8), 3), round(target(0.19, higher=False), 3), round(target(-0.19), 3)
+    (0.76, 0.2, -0.2)
     """
-    return best * share if higher else best / share
+    return best * share if higher == (best >= 0) else best / share

@@ -8,11 +8,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from unalike.compare.statistics.known import ALPHA
+from unalike.compare.statistics.moderated import constant
 from unalike.compare.statistics.reuse import Reuse
 
 
 class Summary(NamedTuple):
-    """Repetitions of one thing; with a single one there is no spread and no interval."""
+    """Repetitions of one thing; with a single one there is no spread.
+
+    There is no interval either, and none where all are equal: a spread of zero is no certainty.
+    """
 
     n: int
     mean: float
@@ -31,6 +35,10 @@ def summarise(values: Sequence[float], reuse: Reuse | None = None) -> Summary:
     if len(x) < 2:
         return Summary(len(x), float(x.mean()) if len(x) else math.nan, None, None, None)
     n, mean, std = len(x), float(x.mean()), float(x.std(ddof=1))
+    if constant(x):
+        mean, std = float(x[0]), 0.0
     variance = std**2 * (1 / n + reuse.ratio) + float(reuse.rows(x.mean()))
+    if not variance:
+        return Summary(n, mean, std, None, None)
     half = float(stdtrit(n - 1, 1 - ALPHA / 2)) * math.sqrt(variance)
     return Summary(n, mean, std, mean - half, mean + half)

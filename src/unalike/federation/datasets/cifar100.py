@@ -19,7 +19,9 @@ class Cifar100(StoredDataset, ImageDataset):
     """50,000 photographs of 32 x 32 pixels in 100 classes, or 20 coarse ones."""
 
     title: ClassVar[str] = "cifar100"
-    files: ClassVar[str] = "the binary version's train.bin and test.bin"
+    files: ClassVar[str] = (
+        "the binary version's folder cifar-100-binary with train.bin and test.bin"
+    )
     hub_name: ClassVar[str] = "uoft-cs/cifar100"
 
     labels: Literal["fine", "coarse"] = Field(

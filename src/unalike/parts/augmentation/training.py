@@ -1,6 +1,6 @@
 """Training augmentation: every training row is altered a little, differently in every minibatch.
 
-images   shift by whole pixels (a padded picture cropped at random), mirror, colours, noise
+images   shift by whole pixels (a padded picture cropped at random), mirror, turn, colours, noise
 text     some symbols are replaced by others of the same example    (Xie et al. 2017, unigram noise)
 audio    shift in time, gain, noise
 numbers  noise
@@ -9,6 +9,7 @@ Draws depend only on the step's key and the row's position, so both engines draw
 for testing or measuring stay unchanged.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.parts.augmentation.transform import Transform
-from unalike.parts.augmentation.variants import recolour
+from unalike.parts.augmentation.variants import recolour, warp
 from unalike.rng import Key
 from unalike.settings import Settings
 from unalike.tree import Params, Tree
@@ -40,12 +41,15 @@ class Augmentation(Settings):
 
 
 class Images(Augmentation):
-    """Images are shifted, mirrored and, if asked for, recoloured."""
+    """Images are shifted, mirrored and, if asked for, turned and recoloured."""
 
     crop: int = Field(
         default=4, ge=0, description="largest shift in pixels; the border is filled with 0"
     )
     flip: bool = Field(default=True, description="mirror half of the images, at random")
+    rotation: float = Field(
+        default=0.0, ge=0, le=180, description="largest turn to either side, in degrees"
+    )
     jitter: float = Field(
         default=0.0,
         ge=0,
@@ -68,6 +72,11 @@ class Images(Augmentation):
                 x = moved(x, by, dim)
         if self.flip:
             x = torch.where((u[:, 2] < 0.5)[:, None, None, None], x.flip(3), x)
+        if self.rotation:
+            angle = (2 * rng.uniform(rng.fold_in(key, 2), len(x), 1)[:, 0].to(x.dtype) - 1) * (
+                math.pi * self.rotation / 180
+            )
+            x = warp(x, torch.zeros_like(angle), angle, x.new_zeros(len(x), 8))
         if self.jitter:
             b, c, s = (1 + self.jitter * (2 * u[:, 3:] - 1)).unbind(1)
             x = recolour(x, b, c, s, torch.zeros_like(b)) if x.shape[1] == 3 else _lit(x, b, c)
