@@ -1,0 +1,1 @@
+"""A site: its rows, its policy, its state, and its own records."""
