@@ -20,6 +20,7 @@ from rich.console import Console
 from unalike.cli.main import app
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
+from unalike.compare.presets import names, text
 from unalike.report.outcome import scores
 from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
@@ -121,6 +122,18 @@ class TestList:
                     assert setting.allowed.split()[0] in shown
                 if not table[name].model_fields:
                     assert "no settings" in shown
+
+    def test_one_kind(self, call: Call):
+        shown = call("list", "models")
+        assert " mlp " in shown
+        assert " dirichlet " not in shown
+        assert_readable(shown, 80)
+
+    def test_presets_and_the_file_of_one(self, call: Call):
+        shown = call("list", "presets")
+        assert all(f"{name} " in shown for name in names())
+        assert_readable(shown, 80)
+        assert text("superfed-mnist") in call("list", "superfed-mnist")
 
     def test_ranges_and_choices_are_shown(self, call: Call):
         shown = call("list", "dirichlet", columns=200)

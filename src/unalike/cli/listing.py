@@ -1,4 +1,4 @@
-"""``unalike list``: what there is, one line each, and the settings of one."""
+"""``unalike list``: what there is, one line each, and the settings or the file of one."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unalike.cli.comparing import show_presets
+from unalike.compare.presets import names, text
 from unalike.deploy.site.policy import Policy
 from unalike.errors import unknown
 from unalike.run.configuration.config import DEFAULTS, Config, tables
@@ -28,22 +30,24 @@ TITLES = {
 def show_all() -> None:
     """Every name with one line."""
     console = Console()
-    choices = tables()
-    for kind, title in TITLES.items():
-        out = Table(title=title, title_justify="left", show_header=False, box=None)
-        out.add_column(style="bold", no_wrap=True)
-        out.add_column()
-        for name, cls in sorted(choices[kind].items()):
-            out.add_row(name, Text(summary(cls)))
-        console.print(out)
+    for kind in TITLES:
+        _show_kind(console, kind)
         console.print()
     console.print("the settings of one: unalike list NAME; of a file: unalike list settings")
+    console.print("published experiments to compare: unalike list presets")
     console.print("what a site may agree to: unalike list policy")
 
 
 def show(name: str) -> None:
-    """The settings of one name, under every kind that has it."""
+    """The names of one kind; or what has one name: its settings under every kind, its file."""
     console = Console()
+    for kind, title in TITLES.items():
+        if name == title:
+            _show_kind(console, kind)
+            return
+    if name == "presets":
+        show_presets()
+        return
     if name == "settings":
         _show_file(console)
         return
@@ -52,9 +56,14 @@ def show(name: str) -> None:
         return
     choices = tables()
     found = [(kind, choices[kind][name]) for kind in TITLES if name in choices[kind]]
+    if not found and name in names():
+        console.print(Text(f"a preset; run it with: unalike compare {name}; its file:\n"))
+        console.print(Text(text(name)), soft_wrap=True)
+        return
     if not found:
         known = {n for kind in TITLES for n in choices[kind]}
-        raise unknown("name", name, {*known, "settings", "policy"})
+        others = {*TITLES.values(), *names(), "presets", "settings", "policy"}
+        raise unknown("name", name, known | others)
     for kind, cls in found:
         console.print(Text(f"{name} ({kind}): {summary(cls)}"))
         if paper := getattr(cls, "paper", ""):
@@ -65,6 +74,15 @@ def show(name: str) -> None:
                 console.print(_sources(told))
         else:
             console.print("no settings")
+
+
+def _show_kind(console: Console, kind: str) -> None:
+    out = Table(title=TITLES[kind], title_justify="left", show_header=False, box=None)
+    out.add_column(style="bold", no_wrap=True)
+    out.add_column()
+    for name, cls in sorted(tables()[kind].items()):
+        out.add_row(name, Text(summary(cls)))
+    console.print(out)
 
 
 def _show_file(console: Console) -> None:

@@ -48,10 +48,11 @@ def skew(
 
 @app.command(name="list")
 def list_(name: str | None = None) -> None:
-    """Show methods, partitioners, datasets, models and topologies, or the settings of one.
+    """Show methods, partitioners, datasets, models, topologies and presets, or one of them.
 
     ```sh
     unalike list
+    unalike list models
     unalike list dirichlet
     unalike list settings
     ```
@@ -59,8 +60,9 @@ def list_(name: str | None = None) -> None:
     Parameters
     ----------
     name
-        One of them, 'settings' for the sections of a configuration file, or 'policy' for what a
-        site of a deployed run may agree to.
+        One of them, to see its settings; one kind of them, such as 'models' or 'presets';
+        'settings' for the sections of a configuration file; or 'policy' for what a site of a
+        deployed run may agree to.
     """
     from unalike.cli.listing import show, show_all
 
