@@ -22,7 +22,8 @@ def test_a_preset_ends_with_tables_and_a_report(
 ) -> None:
     cells = loads(text(name), name, "small").cells
     warm = max(c.config.method.settings.get("warm_start", 0) for c in cells)
-    short = (f"rounds={max(2, warm + 1)}", *SHORT)
+    joined = max(c.config.participation.joins for c in cells)
+    short = (f"rounds={max(2, warm + 1, joined)}", *SHORT)
     made = loads(text(name), name, "small", short)
     needed = {c.config.data.name for c in made.cells} - {"digits"}
     if needed and not FOLDER.is_dir():
