@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from unalike import channel, rng, tree
+from unalike.deploy.privacy.masked_updates import MaskedUpdates
+from unalike.deploy.privacy.noise import Source, hidden
+from unalike.deploy.security.certificates import Credentials
 from unalike.deploy.setup import preprocessing, targets
+from unalike.deploy.setup.joining import Joined
 from unalike.deploy.site import questions
 from unalike.deploy.site.diary import Diary
-from unalike.deploy.setup.joining import Joined
-from unalike.deploy.site.state import KeptState
-from unalike.deploy.security.certificates import Credentials
-from unalike.deploy.wire.messages import Message, MessageError, fitted, message, under
-from unalike.deploy.privacy.noise import Source, hidden
 from unalike.deploy.site.policy import Allowance, Policy
-from unalike.deploy.privacy.masked_updates import MaskedUpdates
+from unalike.deploy.site.state import KeptState
+from unalike.deploy.wire.messages import Message, MessageError, fitted, message, under
 from unalike.engine.client.beginning import judged_by
 from unalike.engine.client.round import Call, Keys, Own, round_of
 from unalike.engine.evaluation.client import Examiner

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unalike.deploy.security.audit import Audit
-from unalike.deploy.wire.frames import LIMIT, Arrived, Parcel, pack
 from unalike.deploy.setup.joining import hello, join
-from unalike.deploy.wire.messages import Damaged, Message, MessageError, message
-from unalike.deploy.wire.connection import POLL, TRANSFER, Line
 from unalike.deploy.site.policy import Policy
 from unalike.deploy.site.site import Site
+from unalike.deploy.wire.connection import POLL, TRANSFER, Line
+from unalike.deploy.wire.frames import LIMIT, Arrived, Parcel, pack
+from unalike.deploy.wire.messages import Damaged, Message, MessageError, message
 from unalike.errors import RunError
 from unalike.federation.data import Examples
 from unalike.run.folder.records import alone
