@@ -352,19 +352,14 @@ def nemenyi() -> Part:
         cells = []
         for c in (5, 9, 20):
             found = [ranks(x) for x in rng.standard_normal((TIMES, c, methods))]
-            apart = [np.ptp(f.mean) >= f.apart for f in found]
-            cells.append(
-                f"{100 * np.mean(apart):.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}"
-            )
+            apart = 100 * np.mean([np.ptp(f.mean) >= f.apart for f in found])
+            cells.append(f"{apart:.1f} / {100 * np.mean([f.p < ALPHA for f in found]):.1f}")
         return cells
 
     heads = [f"{c} conditions" for c in (5, 9, 20)]
-    lines = {"nine": METHODS, "two": 2}
-    return Part(
-        "any two apart / Friedman",
-        heads,
-        {f"{word} equal methods": partial(line, methods=k) for word, k in lines.items()},
-    )
+    sizes = {"nine": METHODS, "two": 2}
+    lines = {f"{word} equal methods": partial(line, methods=k) for word, k in sizes.items()}
+    return Part("any two apart / Friedman", heads, lines)
 
 
 PARTS: dict[str, Callable[[], Part]] = {
