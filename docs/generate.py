@@ -117,6 +117,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table heart": lambda: fair.fair("heart"),
     "table plug-in": fair.plug_in,
     "table writers": fair.writers,
+    "table gini": fair.gini,
 }
 BLOCKS |= {
     f"table alarms {name}": lambda name=name: alarms.parts()[name] for name in alarms.parts()

@@ -49,6 +49,29 @@ def _claim(found: Paired, p: float, scale: float = 100.0) -> list[str]:
     return [difference(found, scale=scale), chance(p)]
 
 
+def gini() -> str:
+    """How unequal clients are, times 100; the differences within a dataset are one family."""
+    rows = []
+    for title, file, metric in (
+        ("Berka", "berka", "auroc"),
+        ("Heart", "heart", "auroc"),
+        ("MNIST's writers", "writers", "accuracy"),
+    ):
+        of, labels = value("local", metric, "gini"), dict.fromkeys(x["label"] for x in runs(file))
+        plus = [f"{name} + AAggFF" for name in labels if f"{name} + AAggFF" in labels]
+        some = plus or sorted(labels.keys() - {"FedAvg"}, key=lambda n: (n != "uniform", n))
+        both = {
+            n: (whole(file, n), whole(file, n.partition(" +")[0] if plus else "FedAvg"))
+            for n in some
+        }
+        pairs = {n: partial(against, *pair, of, resplit(0.2)) for n, pair in both.items()}
+        for name, found in together(pairs).items():
+            told = [spread([of(x) for x in group]) for group in both[name]]
+            rows.append([title, name, both[name][1][0]["label"], *told, *_claim(*found)])
+    head = ["clients", "method", "compared with", "Gini index × 100", "its Gini index × 100"]
+    return table([*head, "difference", "p"], rows, left=3)
+
+
 def responses() -> str:
     """What turns losses into responses, against the source's choice."""
     return fair("berka-cdf", baseline="normal")
