@@ -83,7 +83,8 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
     measures = dict.fromkeys(("superfed-noise", "superfed-noise-mnist"), ("accuracy", "ece", "mce"))
     measures |= dict.fromkeys(("berka", "berka-cdf", "heart"), ("accuracy", "auroc"))
     measures["lg-fair"] = ("accuracy", "auroc", "adversary", "fooled")
-    measures |= {"superfed-line": (), "superfed-line-500": (), "fedep-star": ("accuracy", *MACRO)}
+    measures |= dict.fromkeys(("superfed-line", "superfed-line-500"), ("accuracy",))
+    measures["fedep-recall"] = ("accuracy", *MACRO)
     more = {"berka": ("gini",), "heart": ("gini",), "writers": ("worst10", "gini")}
     kept = ("mean", "weighted_mean", "min", *more.get(about["file"], ()))
     last = {
@@ -94,10 +95,10 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
         }
         for s, of in whole["last"].items()
     }
-    if about["file"].startswith("fedep"):
+    if about["file"].startswith("fedep") and about["file"] not in measures:
         about["clients"] = {k: v for k, v in whole["clients"].items() if k in ("local", "marks")}
     about |= {k: whole[k] for k in ("fid", "coverage", "steps", "line", "objective") if k in whole}
-    if "fedep" in about["file"] or about["file"] not in measures:  # whose tables have no curves
+    if about["file"] not in measures:  # whose tables have no curves
         about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
     return {**about, "last": last}
 

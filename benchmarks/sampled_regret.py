@@ -16,7 +16,7 @@ levels    uniform on [0, C] for each client, the same in every round
 one       the first client's is C, the others' are 0
 turns     halves of the clients have C in turn, the others 0
 lightest  C for the client with the smallest weight, 0 for the others: it knows p_t, not the sample
-two kinds in a share of the rounds as in "one", in the others the other way round
+two kinds as in "one" in 44 of 100 rounds; in the others the other way round
 """
 
 import argparse
@@ -36,7 +36,7 @@ from unalike.parts.mixing.regret import regret
 
 ROUNDS = (300, 3_000, 30_000)
 SIZES = ((20, 1), (20, 2), (20, 10), (100, 10), (10, 8))  # clients, and how many are sampled
-RARE = 0.44  # share of the rounds in which only the first client responds
+RARE = 11, 25  # in how many of how many rounds only the first client responds
 
 Adversary = Callable[[int, Tensor], Tensor]  # round and decision -> responses in [0, 1]
 
@@ -52,7 +52,7 @@ def adversaries(K: int, draw: np.random.Generator) -> dict[str, Adversary]:
         "one": lambda t, p: one,
         "turns": lambda t, p: half if t % 2 else 1 - half,
         "lightest": lambda t, p: torch.nn.functional.one_hot(p.argmin(), K).double(),
-        "two kinds": lambda t, p: one if (t * RARE) % 1 < RARE else 1 - one,
+        "two kinds": lambda t, p: one if t * RARE[0] % RARE[1] < RARE[0] else 1 - one,
     }
 
 
@@ -70,7 +70,7 @@ def play(K: int, m: int, name: str, seed: int, rounds: int) -> Iterator[tuple[Te
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--seeds", type=int, default=10)
+    options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--rounds", type=int, nargs="+", default=ROUNDS)
     options.add_argument("--out", default="sampled-regret.jsonl", help="JSON lines; appended")
     asked = options.parse_args()
