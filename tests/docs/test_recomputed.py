@@ -298,3 +298,21 @@ def test_the_points_of_the_line_are_those_of_the_records() -> None:
     for other, below in ((theirs, False), (middle, True)):
         found = tuple(100 * x for x in interval(own, other, FIFTH))
         assert all(part in told for part in written(found, 1, below))
+
+
+def test_the_sampled_regret_is_that_of_the_records() -> None:
+    """In bounds of 2 C sqrt(T log K)."""
+    lines = (RESULTS / "sampled-regret.jsonl").read_text(encoding="utf-8").splitlines()
+    found: dict[tuple[str, int, int, int], dict[int, float]] = {}
+    for x in map(json.loads, lines):
+        K, m = x["clients"], x["sampled"]
+        for T, regret in x["regret"].items():
+            bound = 2 * m / K * math.sqrt(int(T) * math.log(K))
+            found.setdefault((x["responses"], K, m, int(T)), {})[x["seed"]] = regret / bound
+    told = verdict("The regret bound holds in expectation for samples")
+    one = found["one", 100, 10, 3000]
+    size, ends = written(interval(one, dict.fromkeys(one, 0.0)), 1, flip=False)
+    assert f"{size} bounds {ends}" in told
+    assert len(one) == 5
+    even = max(np.mean([*x.values()]) for key, x in found.items() if key[0] == "even")
+    assert f"at most {even:.2f} of" in told
