@@ -35,7 +35,7 @@ from unalike.cohort import Cohort
 from unalike.parts.mixing.regret import regret
 
 ROUNDS = (300, 3_000, 30_000)
-SIZES = ((20, 1), (20, 2), (20, 10), (100, 10), (10, 8))  # clients, and how many are sampled
+SIZES = ((20, 1), (20, 2), (20, 10), (100, 10), (10, 8), (10, 10))  # clients, and how many answer
 RARE = 11, 25  # in how many of how many rounds only the first client responds
 
 Adversary = Callable[[int, Tensor], Tensor]  # round and decision -> responses in [0, 1]

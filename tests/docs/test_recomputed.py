@@ -314,5 +314,7 @@ def test_the_sampled_regret_is_that_of_the_records() -> None:
     size, ends = written(interval(one, dict.fromkeys(one, 0.0)), 1, flip=False)
     assert f"{size} bounds {ends}" in told
     assert len(one) == 5
+    full = np.mean([*found["two kinds", 10, 10, 30_000].values()])
+    assert f"{full:.1f} bounds" in verdict("Regret is sublinear and below its bound")
     even = max(np.mean([*x.values()]) for key, x in found.items() if key[0] == "even")
     assert f"at most {even:.2f} of" in told
