@@ -48,7 +48,9 @@ is known. The jobs of the VAE have no checkpoints: they are stopped as well, and
 
 A checkpoint is that of ``unalike run`` and belongs to the settings, the data and the version it was
 made with: with others the run fails with a sentence. On another kind of device it begins anew.
-A server whose numbers are not finite cannot be saved, so such a run fails, as it does there.
+A server whose numbers are not finite cannot be saved, so such a run fails, as it does there. A run
+for which the GPU had no memory left while others used it is put back, and one process less shares
+the GPU from then on.
 
 A run alone on a CPU that was stopped and continued leaves the same line, to the bit, apart from its
 seconds. On a GPU that holds as far as PyTorch's kernels there are repeatable. Side by side, seeds
@@ -82,6 +84,7 @@ from unalike.run.interrupts import interrupts
 
 HERE = Path(__file__).resolve().parent
 POLL = 0.1  # seconds
+NO_MEMORY = ("OutOfMemoryError", "ALLOC_FAILED")  # in what PyTorch says
 
 
 class Worker:
@@ -165,7 +168,7 @@ class Runner:
     def serve(self, device: str, gpu: bool) -> None:
         """Feeds one process; one that failed gives way to another."""
         worker, ended = None, "done"
-        while ended != "stopped" and (job := self.next(gpu)) is not None:
+        while ended not in ("stopped", "crowded") and (job := self.next(gpu)) is not None:
             if worker is None:
                 worker = Worker(device, self.chosen.examples, self.chosen.every)
             with self.lock:
@@ -185,14 +188,19 @@ class Runner:
 
     def play(self, worker: Worker, job: dict[str, Any]) -> str:
         """How a job ended, with a line for each of its runs that did."""
-        open_runs = set(range(len(job["cells"])))
+        open_runs, crowded = set(range(len(job["cells"]))), list[int]()
         seconds = 0.0
         for told in worker.answers():
             if "over" in told:
                 if told["over"] == "done":
                     self.queue.done(job, seconds)
-                return str(told["over"])
+                if crowded:
+                    self.queue.put_back(job, crowded)
+                return "crowded" if crowded else str(told["over"])
             open_runs.discard(told["run"])
+            if self.crowded(worker, told["found"]):
+                crowded.append(told["run"])
+                continue
             seconds = max(seconds, told["seconds"])
             self.end(worker, job, told["run"], told["found"], told["seconds"])
         if self.stopping:
@@ -201,6 +209,16 @@ class Runner:
         for i in open_runs:
             self.end(worker, job, i, {"failed": "the process ended"}, 0.0)
         return "failed"
+
+    def crowded(self, worker: Worker, found: dict[str, Any]) -> bool:
+        """Whether a run failed because others had taken the GPU's memory."""
+        if not any(word in found.get("failed", "") for word in NO_MEMORY):
+            return False
+        with self.lock:
+            others = sum(other is not worker and other.device != "cpu" for other in self.workers)
+        if others:
+            self.say(f"{about(worker.job)}: no memory beside {others} others, put back")
+        return worker.device != "cpu" and others > 0
 
     def end(
         self, worker: Worker, job: dict[str, Any], i: int, found: dict[str, Any], seconds: float

@@ -157,6 +157,13 @@ class Queue:
                     return self.jobs.pop(i)
         return None
 
+    def put_back(self, job: dict[str, Any], runs: list[int]) -> None:
+        """Some of its runs are to be played again, before anything else."""
+        with self.lock:
+            first = {name: job[f"{name}s"][runs[0]] for name in SEVERAL}
+            again = {f"{name}s": [job[f"{name}s"][i] for i in runs] for name in SEVERAL}
+            self.jobs.insert(0, {**job, **first, **again})
+
     def waits(self, gpu: bool) -> bool:
         """Whether there is something left to wait for."""
         with self.lock:

@@ -97,6 +97,7 @@ class Rounds:
         precision: str,
         kernels: bool,
         compiled: bool = False,
+        one_by_one: bool = False,
         lr: float = 0.05,
         examples: tuple[torch.Tensor, torch.Tensor] | None = None,
         device: torch.device = torch.device("cuda"),
@@ -130,7 +131,7 @@ class Rounds:
             self.task.init(rng.key(0)),
             work.clients,
             device=device,
-            engine="sequential" if device.type == "cpu" else "vectorized",
+            engine="sequential" if one_by_one or device.type == "cpu" else "vectorized",
             traced=device.type == "cpu",
             compiled=work.cohort if compiled else 0,
         )
@@ -172,9 +173,12 @@ def measured(
     if method != "fedavg":  # what clients keep is there from the first round on
         work = work._replace(clients=work.cohort)
     one, begun = Rounds(work, method, **how), time.perf_counter()
-    for t in range(2):
-        one(t)
-    first, warm = time.perf_counter() - begun, 6 if work.skewed else 3
+    if how.get("one_by_one"):  # of thousands of steps the first few do not matter
+        first, warm, rounds = 0.0, 0, 1
+    else:
+        for t in range(2):
+            one(t)
+        first, warm = time.perf_counter() - begun, 6 if work.skewed else 3
     for t in range(2, warm):
         one(t)
     times = []
@@ -204,6 +208,9 @@ def main() -> None:
     options.add_argument("--precisions", nargs="+", default=["tf32", "bf16"])
     options.add_argument("--cudnn", action="store_true", help="also without our kernels")
     options.add_argument("--compiled", action="store_true", help="also with compiled steps")
+    options.add_argument(
+        "--one-by-one", action="store_true", help="also one client after the other, one round"
+    )
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--profile", type=Path)
     chosen = options.parse_args()
@@ -215,6 +222,10 @@ def main() -> None:
                         how = {"precision": precision, "kernels": kernels, "compiled": compiled}
                         line = measured(name, method, chosen.rounds, chosen.profile, **how)
                         print(json.dumps(line), flush=True)
+                if chosen.one_by_one:
+                    how = {"precision": precision, "kernels": False, "one_by_one": True}
+                    line = measured(name, method, 1, None, **how)
+                    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table speed stateful": speed.stateful,
     "table speed peers": speed.peers,
     "table speed gpu": speed.gpu,
+    "table speed stateful gpu": speed.stateful_gpu,
     "table speed pfl": speed.pfl,
     "table speed population": speed.population,
     "table fedep": lambda: fedep.fedep("fedep-complete"),

@@ -42,8 +42,8 @@ def cifar() -> str:
             told += [[value("local")(x) for x in alone]]
             later = [ends[1], *([value("global")(x) for x in of] for of in (shared, alone))]
             lead = _lead(shared, alone, "local", 0.1 if "450" in condition else 0.3)
-            row = [condition, *map(spread, told), lead, *map(spread, later), str(len(shared))]
-            rows.append(row)
+            seeds = str(len(shared)) + (f", alone {len(alone)}" if len(alone) < len(shared) else "")
+            rows.append([condition, *map(spread, told), lead, *map(spread, later), seeds])
     paper = ["*in print*", "59.94", "", "89.66", "86.81", "", "59.94", "59.63", "54.83", ""]
     head = ["start, pictures, rows", "FedAvg", "LG-FedAvg", "*LG, best on test*", "alone"]
     head += ["LG to alone", "FedAvg, new", "LG, new", "alone, new", "seeds"]

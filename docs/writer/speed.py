@@ -69,6 +69,18 @@ def stateful() -> str:
     return table(["", "seconds a round", "times as fast as untraced"], rows)
 
 
+def stateful_gpu() -> str:
+    """The same on a GPU, where one client after the other takes half a minute."""
+    found = lines("speed-gpu-stateful.jsonl")
+    slowest = max(x["ms"] for x in found)
+    rows = []
+    for x in found:
+        how = "all together, compiled" if x.get("compiled") else "all together"
+        name = "one by one" if x.get("one_by_one") else how
+        rows.append([name, f"{x['ms']:,.1f}", f"{slowest / x['ms']:,.0f}"])
+    return table(["", "milliseconds a round", "times as fast as one by one"], rows)
+
+
 def _rounds(sizes: str, method: str) -> list[dict[str, Any]]:
     """Records of ``benchmarks/engines.py``."""
     found = lines("speed-cpu.jsonl")

@@ -246,6 +246,43 @@ def test_without_a_checkpoint_no_job_begins_that_would_end_too_late(tmp_path):
     assert queue.Queue([kept], tmp_path, late, took).take(False) == kept
 
 
+class Answering:
+    """A process of the GPU that says what it is told to say."""
+
+    def __init__(self, job, *told):
+        self.job, self.told, self.device = job, told, "cuda"
+
+    def answers(self):
+        return iter(self.told)
+
+
+def test_what_found_no_memory_beside_others_is_put_back(tmp_path):
+    """Alone on the GPU it has failed."""
+    job = {"file": "f.toml", "cell": "a", "kind": "k", "gpu": True, "condition": "", "label": "m"}
+    job |= {f"{name}s": [f"{name} {i}" for i in range(3)] for name in ("cell", "state", "encoder")}
+    job |= {"seeds": [0, 1, 2], "states": ["", "", ""], "needs": []}
+    scarce = {"failed": "OutOfMemoryError: CUDA out of memory."}
+    told = [{"run": i, "found": scarce, "seconds": 1.0} for i in (1, 2)]
+    told += [{"run": 0, "found": {"last": {}}, "seconds": 2.0}, {"over": "failed"}]
+    waiting = queue.Queue([], tmp_path, time.time() + 60, {})
+    runner = evidence.Runner(waiting, tmp_path / "out", evidence.argparse.Namespace())
+    worker = Answering(job, *told)
+    runner.workers = [worker, Answering(job)]
+    assert runner.play(worker, job) == "crowded"
+    again = waiting.take(gpu=True)
+    assert (again["seeds"], again["cells"], again["cell"]) == (
+        [1, 2],
+        ["cell 1", "cell 2"],
+        "cell 1",
+    )
+    assert [json.loads(x)["seed"] for x in (tmp_path / "out").read_text().splitlines()] == [0]
+    runner.workers = [worker]
+    assert runner.play(worker, job) == "failed"
+    assert waiting.take(gpu=True) is None
+    found = [json.loads(x) for x in (tmp_path / "out").read_text().splitlines()]
+    assert ["failed" in x for x in found] == [False, True, True, False]
+
+
 @contextlib.contextmanager
 def started(folder, *arguments):
     """The command in a process of its own, whose workers do not outlive the test."""

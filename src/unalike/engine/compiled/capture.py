@@ -28,13 +28,15 @@ class Capture:
         graph, error = self._recorded(body)
         if error is None:
             return graph.replay
-        self.why = str(error).splitlines()[0]
         self._begin()
+        if not isinstance(error, RuntimeError):
+            raise error
+        self.why = str(error).splitlines()[0]
         return None
 
     def _recorded(
         self, body: Callable[[], object]
-    ) -> tuple[torch.cuda.CUDAGraph, RuntimeError | None]:
+    ) -> tuple[torch.cuda.CUDAGraph, BaseException | None]:
         graph, error = torch.cuda.CUDAGraph(), None
         here = torch.cuda.current_stream(self.device)
         self.stream.wait_stream(here)
@@ -43,7 +45,7 @@ class Capture:
             try:
                 body()
                 graph.capture_end()
-            except RuntimeError as wrong:
+            except BaseException as wrong:  # also Ctrl-C: else nothing could be computed any more
                 error = wrong
                 with suppress(RuntimeError), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that the graph is empty
