@@ -246,7 +246,7 @@ def test_an_adversary_that_goes_first_is_fooled_as_it_then_is() -> None:
         ({"local": "supervised", "shared": "body"}, "private layers must come first"),
         ({"local": "supervised", "shared": ["features."]}, "private layers must come first"),
         ({"local": "adversarial"}, "name no protected attribute"),
-        ({"step": "auxiliary"}, "local = 'plain' has none; set local to a local loss"),
+        ({"step": "auxiliary"}, "no auxiliary network to step on; set method.local to a loss"),
         ({"local_weight": 5.0}, "local_weight belongs to local = .* leave it out"),
     ],
 )

@@ -106,10 +106,7 @@ class LgFedAvg(Method):
         if self.local != "plain" and (why := self._unfit(draft)):
             return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
         if self.step == "auxiliary" and self.local == "plain":
-            return (
-                "method.step = 'auxiliary' of 'lg_fedavg' steps on an auxiliary network first, and "
-                "method.local = 'plain' has none; set local to a local loss or leave step out."
-            )
+            return "'lg_fedavg' has no auxiliary network to step on; set method.local to a loss."
         if self.weights == "uniform" and draft.weights is not None:
             return (
                 "method.weights = 'uniform' of 'lg_fedavg' is the plain mean, but another method "
