@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import unalike
+from unalike import tree
 from unalike.data_file import data_table
 from unalike.extend import Weighed, WeightRule, setting
 from unalike.federation.data import TEST
@@ -149,6 +150,21 @@ class TestModels:
         hit = result.model(digits.examples.x[rows]).argmax(1) == digits.examples.y[rows]
         judged = result.summary["last"]["global"]["accuracy"]["mean"]
         assert hit.double().mean().item() == pytest.approx(judged)
+
+    def test_personal_models_that_are_the_servers_are_there(self, digits: Any):
+        """Where every client has its own server, or is alone, one copy is enough."""
+        for topology in ("ring", "star"):
+            method = {"name": "apfl", "alpha": 0.0}
+            data = (
+                digits
+                if topology == "ring"
+                else unalike.federate("digits", unalike.partitioner("iid", clients=1))
+            )
+            found = unalike.train(data, Net(), method, rounds=1, topology=topology)
+            last = data.n_clients - 1
+            shared = tree.row(found._last.servers, last)
+            own = found.personal(last).state_dict()
+            assert all(torch.equal(own[k], v) for k, v in shared.items())
 
     def test_personal_models_predict_what_was_judged(self, digits: Any):
         result = unalike.train(digits, Net(), "lg_fedavg", rounds=2, local={"lr": 0.2})

@@ -22,6 +22,7 @@ from unalike.run.configuration.sections import Split
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.device import give_back
 from unalike.run.experiment.fit import fit
+from unalike.run.experiment.protected import hidden
 from unalike.run.experiment.task import module, task
 from unalike.run.folder.records import plain
 from unalike.run.rounds import conclusion
@@ -90,8 +91,8 @@ def train(
     if isinstance(model, nn.Module):
         config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
         what, track = f"the model {type(model).__name__}", config.run.buffers != "drop"
-        own: nn.Module = model
-        learned: Task = fit(model, examples, what, track, kernels=config.engine.kernels)
+        own: nn.Module = hidden(model, examples, what)
+        learned: Task = fit(own, examples, what, track, kernels=config.engine.kernels)
     else:
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)
