@@ -208,6 +208,30 @@ def test_one_method_alone_is_not_tested():
     ]
 
 
+def test_why_nothing_is_tested_is_told_as_it_is():
+    """A metric may be undefined on all runs of one method, and runs may not have finished."""
+    made, none = asked("abc", seeds=5), [None] * 5
+    for values, why in (
+        ({**CLEAR, "a": none}, "a has no value of the metric"),
+        ({**CLEAR, "b": none, "c": none}, "no other method has a value under a seed of a"),
+        ({"a": CLEAR["a"]}, "no other method has a value under a seed of a"),
+        ({"a": [0.8, 0.8], "b": [None, None, 0.7, 0.8]}, "no other method has a value under"),
+    ):
+        found = analyse(made, records(made, values))
+        assert f"no test, because {why}" in notes(made, found)[0]
+
+
+def test_larger_p_values_that_count_are_named():
+    """A reader who computes Wilcoxon's p alone would find another number."""
+    for test, said in (
+        ("wilcoxon", "Wilcoxon's signed-rank test and a paired t-test, of which the larger p"),
+        ("hall", "a paired t-test and the same corrected for skewness, of which the larger p"),
+    ):
+        made = asked(test=test, seeds=5)
+        found = notes(made, analyse(made, records(made, {k: CLEAR[k] for k in "ab"})))
+        assert f"are tested by {said} counts; " in found[0]
+
+
 def test_methods_that_are_the_same_have_no_leader():
     made = asked("abc", seeds=5)
     found = analyse(made, records(made, dict.fromkeys("abc", CLEAR["a"])))

@@ -27,9 +27,10 @@ NAMED, TOLD = 3, 8  # of many things or methods in a sentence; the others are co
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",
     "t": "a paired t-test",
-    "hall": "a paired t-test corrected for skewness",
-    "wilcoxon": "Wilcoxon's signed-rank test",
+    "hall": "a paired t-test and the same corrected for skewness",
+    "wilcoxon": "Wilcoxon's signed-rank test and a paired t-test",
 }
+LARGER = ("hall", "wilcoxon")  # of whose two p-values the larger one counts
 
 
 def sentence(verdict: Verdict) -> str:
@@ -167,17 +168,19 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
     if not lines:
         return []
     judging, n = made.judging, max(line.summary.n for line in lines)
+    if not n:
+        return ["No run has a value of the metric."]
     if n < 2:
         return ["One seed: no spread, no interval and no test; raise compare.seeds."]
     spread = f"Mean ± standard deviation over {n} seeds"
     if not any(line.versus for line in lines):
-        begun = any(line.label == made.baseline for line in lines)
-        why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
-        return [f"{spread}; no test, because {why}.", *_shared(made, analysis)]
+        return [f"{spread}; no test, because {_untested(made, lines)}.", *_shared(made, analysis)]
     over = "methods" if len(made.conditions) == 1 else "methods and conditions"
     out = [
         f"{spread}. Differences from {made.baseline} under the same seed are tested by "
-        f"{PROCEDURES[judging.test]}; their p-values and intervals are Holm-corrected over "
+        f"{PROCEDURES[judging.test]}"
+        f"{', of which the larger p counts' if judging.test in LARGER else ''}; their p-values "
+        "and intervals are Holm-corrected over "
         f"{over} ({analysis.tests}){_beside(made)}.",
         *_shared(made, analysis),
         _results(made),
@@ -192,6 +195,18 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
             f"{2 + math.floor(math.log2(times / ALPHA))} seeds."
         )
     return out
+
+
+def _untested(made: Comparison, lines: Sequence[Line]) -> str:
+    """Why no difference from the baseline is known."""
+    own = [line for line in lines if line.label == made.baseline]
+    if not own:
+        return f"nothing of {made.baseline} is finished"
+    if not any(line.summary.n for line in own):
+        return f"{made.baseline} has no value of the metric"
+    if len(made.labels) == 1:
+        return "there is no other method"
+    return f"no other method has a value under a seed of {made.baseline}"
 
 
 def _beside(made: Comparison) -> str:
