@@ -112,7 +112,9 @@ def test_superfed_is_table_2_2(name: str) -> None:
         assert c.method.settings.get("mu", 0.01) in (0.0, 0.01, 0.1, 1.0)
     assert {cell.config.model.name for cell in configs(name)} == models
     assert clients(name) == number
-    assert paper(name).judging.section == "oracle"  # captions: the best among lambda in [0, 1]
+    judging = paper(name).judging  # captions: the best among lambda in [0, 1], a marked column here
+    assert (judging.section, judging.round, judging.best_on_test) == ("local", "last", True)
+    assert {cell.config.evaluation.line for cell in configs(name)} == {11}
 
 
 @pytest.mark.parametrize("name", sorted(set(SUPERFED) - {"superfed-start", "superfed-mu-nu"}))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from unalike.compare.analysis.claims import asked
+from unalike.compare.analysis.claims import LINE, asked
 from unalike.compare.analysis.heterogeneity import ALONE, TOGETHER, Gamma
 from unalike.compare.analysis.lines import Analysis, Line, Verdict
 from unalike.compare.analysis.uses import MORE, Use
@@ -18,11 +18,6 @@ from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
 from unalike.run.experiment.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
-BEST_ON_TEST = (
-    "Best on test: the mean over seeds of every run's best evaluated round, chosen on the test "
-    "rows themselves, as the source reports it. It is too good by chance; it is shown for "
-    "comparison with published numbers, and no test and no verdict uses it."
-)
 NAMED, TOLD = 3, 8  # of many things or methods in a sentence; the others are counted
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",
@@ -71,6 +66,21 @@ def told(verdict: Verdict, made: Comparison, analysis: Analysis) -> str:
     said += [f"worse: {listed(worse, TOLD)}"] if worse else []
     against = f" Against {made.baseline}, {'; '.join(said)}." if said else ""
     return sentence(verdict) + against
+
+
+def best_on_test(made: Comparison) -> str:
+    """What the marked column is."""
+    points = any(cell.config.evaluation.line for cell in made.cells)
+    what = (
+        "each client's best point between the shared model and its own"
+        if points and made.judging.section in LINE
+        else "every run's best evaluated round"
+    )
+    return (
+        f"Best on test: the mean over seeds of {what}, chosen on the test rows themselves, as the "
+        "source reports it. It is too good by chance; it is shown for comparison with published "
+        "numbers, and no test and no verdict uses it."
+    )
 
 
 def gamma(found: Gamma) -> str:
