@@ -145,8 +145,11 @@ def test_time_that_ends_during_spare_seeds_cuts_nothing_short(few, tmp_path, mon
             raise tournament.TimeIsUp
         return real(config, observer)
 
+    enough = 2
     monkeypatch.setattr(tournament, "start", start)
     monkeypatch.setattr(tournament, "rungs", lambda *_: [2, 4])
+    nothing = play(entrants().entrants, tmp_path / "none", 0.0, 2, "accuracy")
+    assert (nothing.plan, nothing.ended) == ([], "the time was up")
     for enough, ended in ((2, ""), (1, "the time was up")):
         calls.clear()
         found = play(entrants().entrants, tmp_path / str(enough), 60.0, 2, "accuracy")
