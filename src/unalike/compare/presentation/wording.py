@@ -13,7 +13,7 @@ from unalike.compare.statistics.claims import share
 from unalike.compare.statistics.differences import least_p
 from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.ranks import Ranks
-from unalike.compare.statistics.speed import SHARE
+from unalike.compare.statistics.speed import SAME, SHARE
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
 from unalike.run.experiment.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
@@ -281,7 +281,8 @@ def speed(made: Comparison) -> str:
         f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds; less "
         "is faster. A run that missed the target counts with all that it spent, so that a ratio is "
         "a bound (≥; ≤ where the baseline missed it; ≈ where both did) and its interval open on "
-        "that side; a method that missed it under any seed is never called faster. Speeds are "
+        "that side; a method that missed it under any seed is never called faster. Equal: within "
+        f"{100 * (SAME - 1):.0f} %. Speeds are "
         "corrected over methods and conditions, separately from scores."
     )
 
