@@ -251,6 +251,16 @@ def test_the_emd_thesis_has_its_standard_setup(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["emd-samplers", "fedaug", "phase-shift-fedaug", "phase-shift", "phase-shift-16"]
+)
+def test_what_the_emd_thesis_leaves_open_about_pictures_is_said(name: str) -> None:
+    head = " ".join(text(name).partition("\nrounds =")[0].replace("#", " ").split())
+    assert "Pictures are scaled to 0 to 1, which the text leaves open" in head
+    assert ("phase-shift's corrections" in head) == name.startswith("phase-shift")
+    assert not any(c.config.data.settings["normalise"] for c in configs(name))
+
+
+@pytest.mark.parametrize(
     ("name", "base", "total"), [("phase-shift", 8, 120), ("phase-shift-16", 16, 128)]
 )
 def test_longer_rounds_are_those_of_table_4_5(name: str, base: int, total: int) -> None:
