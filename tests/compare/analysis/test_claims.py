@@ -345,6 +345,18 @@ def test_clients_without_a_value_are_counted():
     assert "left out of means" not in " ".join(notes(made, analyse(made, rows)))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("rmse", "an RMSE"), ("r2", "an R²"), ("kl", "a KL"), ("loss", "a loss")]
+)
+def test_metrics_have_the_article_of_their_sound(name, said):
+    made = asked(metric=name)
+    rows = records(made, CLEAR)
+    for r in rows:
+        r["metrics"]["local"][name] |= {"clients": 5, "undefined": 1}
+    [told] = [note for note in notes(made, analyse(made, rows)) if "left out" in note]
+    assert told == f"Only 5 of 6 clients have {said}; the others are left out of means."
+
+
 TWO = ["iid", {"name": "dirichlet", "alpha": 0.1}]
 
 

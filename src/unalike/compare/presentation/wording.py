@@ -314,7 +314,9 @@ def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
 
 
 def _a(name: str) -> str:
-    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+    """With its article: letters that are read one by one begin with their names."""
+    vowels = "aeiou" if name[0].islower() else "AEFHILMNORSX"
+    return f"an {name}" if name[0] in vowels else f"a {name}"
 
 
 def _missing(made: Comparison, lines: Sequence[Line]) -> list[str]:
