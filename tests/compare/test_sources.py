@@ -115,6 +115,8 @@ def test_superfed_is_table_2_2(name: str) -> None:
     judging = paper(name).judging  # captions: the best among lambda in [0, 1], a marked column here
     assert (judging.section, judging.round, judging.best_on_test) == ("local", "last", True)
     assert {cell.config.evaluation.line for cell in configs(name)} == {11}
+    # section 4.1: "randomly split their data", where chapter III has "in a stratified manner"
+    assert not any(cell.config.split.stratified for cell in configs(name))
 
 
 @pytest.mark.parametrize("name", sorted(set(SUPERFED) - {"superfed-start", "superfed-mu-nu"}))
