@@ -149,6 +149,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         test=shares.test,
         new_clients=shares.new_clients,
         adapt=bool(settings.get("evaluation", {}).get("new_client_steps")),
+        stratified=shares.stratified,
         seed=seed,
     )
 

@@ -31,6 +31,7 @@ def federate(
     test: float = 0.2,
     new_clients: int = 0,
     adapt: bool = False,
+    stratified: bool = True,
     seed: int = 0,
 ) -> Federation:
     """A federation made from data.
@@ -46,6 +47,7 @@ def federate(
         test: Share of each client's examples.
         new_clients: How many clients are held out whole.
         adapt: Whether these have rows to learn from before they are tested.
+        stratified: Whether a client's test and validation rows hold its classes in proportion.
         seed: The same seed gives the same federation.
 
     Example:
@@ -75,6 +77,7 @@ def federate(
         test=test,
         new_clients=new_clients,
         adapt=adapt,
+        stratified=stratified,
         rng=stream(seed, SPLIT),
         names=names,
         marks=marks,

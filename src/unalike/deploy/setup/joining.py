@@ -142,6 +142,7 @@ def join(examples: Examples, welcome: Message) -> Joined:
             # Where files bring validation or test rows, at any site, no more of them are taken.
             validation=0.0 if validation else config.split.validation,
             test=0.0 if test else config.split.test,
+            stratified=config.split.stratified,
             rng=lots,  # type: ignore[arg-type]
             names=(str(note["name"]),),
         )

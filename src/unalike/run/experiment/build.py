@@ -52,6 +52,7 @@ def federation(config: Config) -> Federation:
         test=config.split.test,
         new_clients=config.split.new_clients,
         adapt=bool(config.evaluation.new_client_steps),
+        stratified=config.split.stratified,
         seed=config.seed,
     )
 
