@@ -40,7 +40,8 @@ def run(
     unalike run first.toml --set method.name=scaffold seed=1
     unalike run first.toml --set 'plus=["fedadam"]' plus.0.lr=0.01
     unalike run first.toml --engine sequential
-    torchrun --nproc-per-node 2 -m unalike run first.toml --distributed --set run.folder=runs/two
+    torchrun --nproc-per-node 2 -m unalike run first.toml --distributed \\
+        --set run.folder=runs/two
     ```
 
     Parameters
