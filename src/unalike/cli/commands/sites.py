@@ -59,10 +59,10 @@ def serve(
     set_: Overrides = None,
     seconds: float = 600.0,
 ) -> None:
-    """Coordinate a run of real sites; the same command continues one that was stopped.
+    r"""Coordinate a run of real sites; the same command continues one that was stopped.
 
     ```sh
-    unalike serve winner.toml --sites north south west \\
+    unalike serve winner.toml --sites north south west \
         --at 0.0.0.0:9432 --keys consortium
     unalike serve winner.toml --sites north south   # a trial, unencrypted
     ```
@@ -103,12 +103,12 @@ def join(
     dry_run: str | None = None,
     set_: Overrides = None,
 ) -> None:
-    """Take part in a run with data that stay here.
+    r"""Take part in a run with data that stay here.
 
     ```sh
-    unalike join north --data north.csv --label outcome \\
+    unalike join north --data north.csv --label outcome \
         --at fl.example.org:9432 --keys north-keys
-    unalike join north --data north.csv --label outcome \\
+    unalike join north --data north.csv --label outcome \
         --set missing=impute normalise=pooled
     unalike join north --data north.npz --dry-run winner.toml
     ```
@@ -157,12 +157,12 @@ def peer(
     dry_run: bool = False,
     set_: Overrides = None,
 ) -> None:
-    """Take part in a run without a coordinator: peers exchange directly.
+    r"""Take part in a run without a coordinator: peers exchange directly.
 
     ```sh
-    unalike peer north ring.toml --data north.csv --label outcome \\
+    unalike peer north ring.toml --data north.csv --label outcome \
         --peers peers.toml --keys keys
-    unalike peer north ring.toml --data north.csv --label outcome \\
+    unalike peer north ring.toml --data north.csv --label outcome \
         --peers peers.toml --dry-run
     ```
 
