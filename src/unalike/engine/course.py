@@ -16,7 +16,7 @@ from unalike.engine.loop import Loop, Round, State
 from unalike.engine.server.guard import Guard
 from unalike.engine.traffic.ledger import Traffic, opening
 from unalike.engine.traffic.messages import completed, left
-from unalike.engine.transport import Transport
+from unalike.engine.transport import Opening, Transport
 from unalike.errors import ConfigError
 from unalike.recipe import Program, Recipe
 from unalike.tree import Params
@@ -83,7 +83,7 @@ class Course:
         """
         self.loop = self.at(stage, model)
         w = completed(self.first(stage, model), self.w)
-        self.transport.begin(self.loop.recipe, w, stage, model, onward)
+        self.transport.begin(Opening(self.loop.recipe, w, stage, model, onward))
         return self.loop
 
     def begin(self) -> Progress:

@@ -38,7 +38,7 @@ from unalike.engine.evaluation.newcomers import Newcomers
 from unalike.engine.simulation.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
 from unalike.engine.simulation.prefetch import Foresight, Prepared
 from unalike.engine.simulation.vmapped import Answers, one_server, together
-from unalike.engine.transport import Ahead, Clients, Replies, Work
+from unalike.engine.transport import Ahead, Clients, Opening, Replies, Work
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
 from unalike.generator import refuse_draws, states
@@ -102,21 +102,15 @@ class Simulation:
             self.calls = Calls(Capture(device), device, room // 4)
         self.traced = Traced(native=native) if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-        self.begin(recipe, w)
+        self.begin(Opening(recipe, w))
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
-        """Clients start with this recipe and model; their lists grow where it repeats rows."""
+    def begin(self, opening: Opening) -> None:
+        """Clients start with its recipe and model; their lists grow where it repeats rows."""
+        recipe = opening.recipe
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
-        before = self.recipe.algorithm if onward else None
-        self.recipe, self.w = recipe, tree.to(w, self.device)
+        before = self.recipe.algorithm if opening.onward else None
+        self.recipe, self.w = recipe, tree.to(opening.w, self.device)
         self.lazy: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
         # may be delayed until it is known what is needed
         for recordings in (self.repeat, self.calls):
