@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
+from unalike.federation.anything import examples_of
 from unalike.federation.data import Federation
 from unalike.federation.goals import outcomes
 from unalike.federation.partition.base import UNUSED, Labels, Partitioner
 from unalike.federation.prepare import prepared
-from unalike.federation.readers.anything import examples_of
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
 

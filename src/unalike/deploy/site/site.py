@@ -31,8 +31,8 @@ from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.judging import Exam
 from unalike.engine.traffic.messages import completed, left_like, messages_of
 from unalike.errors import UnalikeError
+from unalike.federation.columns import NOTHING
 from unalike.federation.data import TRAIN
-from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe

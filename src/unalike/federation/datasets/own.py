@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from unalike.errors import ConfigError, DataError, no_such
+from unalike.federation.columns import Csv, Learn
 from unalike.federation.datasets.base import LEARN, InferredDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
-from unalike.federation.readers.columns import Csv, Learn
 from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:

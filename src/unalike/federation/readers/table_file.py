@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unalike.errors import DataError, no_such
-from unalike.federation.readers.columns import Csv
+from unalike.federation.columns import Csv
 from unalike.federation.readers.foreign import foreign
 from unalike.federation.readers.lines import complaint
 
