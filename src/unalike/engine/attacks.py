@@ -223,7 +223,7 @@ class AttackedTransport(Through):
         super().begin(opening)
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
-        """The inner transport's answers, the attackers' forged."""
+        """The inner transport's answers, with the attackers' forged."""
         answering = plan.ids[plan.reply]
         liars = int(torch.isin(answering, self.attackers).sum())
         boost = torch.tensor(len(answering) / max(liars, 1))

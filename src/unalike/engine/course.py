@@ -59,7 +59,7 @@ class Course:
         return next(s for s, span in enumerate(self.spans) if t in span)
 
     def recipe(self, stage: int, model: Params | None) -> Recipe:
-        """The recipe of a stage that comes after one which arrived at ``model``."""
+        """The recipe of a stage, after one that arrived at ``model``."""
         made = self.program[stage].recipe
         if model is None:
             return made

@@ -152,7 +152,7 @@ class Loop:
     def _played(
         self, state: State, t: int, plan: Plan, work: Plan, downs: Tree
     ) -> tuple[State, Round]:
-        """The round of those that were planned, of whom some are in time to do their work."""
+        """The round of the planned clients, some of which are in time to do their work."""
         scale = self.longest(state.stack.x)
         gathered = self._gathering(work, downs, scale)
         given = self.timing.versions(work, state.known, downs, self.home)
@@ -163,11 +163,11 @@ class Loop:
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
-        lost, usual = self.timing.in_vain(t, downs)  # who received a model and answered in vain
+        lost, usual = self.timing.in_vain(t, downs)  # who received a model, but answered too late
         invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
         sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
         cost = traffic(topology, host, invited, came, down, sizes, len(stats))
-        nobody = -1 if host is None else host  # whose messages to itself are none
+        nobody = -1 if host is None else host  # its messages to itself do not count
         reached, back = (int((some != nobody).sum()) for some in (invited, came))
         those = reached * bool(cost.down), self.n - (host is not None), back
         self.counted = parameters(self.recipe.algorithm, downs, *those)
@@ -303,7 +303,7 @@ class Loop:
         return recipe.topology.local and plain and not self.holds
 
     def moved(self, t: int, state: State) -> Traffic:
-        """The server's own state, where another client is the server than in the round before."""
+        """The server's state on its way, if the server was another client in the round before."""
         host = self.recipe.topology.host
         before, now = host(max(t - 1, 0), self.n), host(t, self.n)
         if before == now:

@@ -35,8 +35,8 @@ def federate(
 ) -> Federation:
     """A federation made from data.
 
-    Partition, split and each shift draw from streams of their own, so that another test share
-    leaves the partition as it was, and one more shift leaves the others.
+    The partition, the split and each shift draw from separate streams, so changing the test share
+    does not change the partition, and adding a shift does not change the others.
 
     Args:
         data: Whatever ``examples_of`` takes: examples, a named dataset, arrays, frames.

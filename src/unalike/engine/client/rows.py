@@ -20,7 +20,7 @@ class Extended(NamedTuple):
 
 
 def extended(recipe: Recipe, examples: Examples, rows: Rows, clients: range, seed: int) -> Extended:
-    """The rows of these clients, who are the first of ``rows``, with what is repeated of each.
+    """The rows of these clients, the first of ``rows``, each followed by its repeats.
 
     Which rows are repeated depends on the seed and a client's number alone.
     """

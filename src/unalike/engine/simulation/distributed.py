@@ -36,7 +36,7 @@ class Distributed(Through):
     inner: Simulation
 
     def __init__(self, inner: Simulation, ranks: Ranks, sums: bool = True) -> None:
-        """``sums`` are not to be made where something between changes single uploads."""
+        """``sums`` may be made unless something in between changes single uploads."""
         super().__init__(inner)
         self.ranks, self.may_sum = ranks, sums
         self._sums = self._summed(inner.recipe, inner.w)
