@@ -10,8 +10,8 @@ from unalike.algorithms.method import Method
 from unalike.algorithms.own import acting
 from unalike.errors import ConfigError
 from unalike.federating import dataset, federate
+from unalike.federation.anything import examples_of
 from unalike.federation.data import Federation
-from unalike.federation.readers.anything import examples_of
 from unalike.notebook import Bar
 from unalike.report.outcome import scores
 from unalike.result import Result

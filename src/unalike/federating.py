@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from unalike.errors import ConfigError
 from unalike.federation import build
+from unalike.federation.anything import examples_of
+from unalike.federation.columns import Learn
 from unalike.federation.data import Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
-from unalike.federation.readers.anything import examples_of
-from unalike.federation.readers.columns import Learn
 from unalike.federation.shift.base import Shift
 from unalike.run.configuration.config import tables
 from unalike.run.configuration.explain import check

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
+from unalike.federation.anything import examples_of
 from unalike.federation.data import Federation
 from unalike.federation.goals import outcomes
 from unalike.federation.partition.base import UNUSED, Labels, Partitioner
 from unalike.federation.prepare import prepared
-from unalike.federation.readers.anything import examples_of
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
 
@@ -36,8 +36,8 @@ def federate(
 ) -> Federation:
     """A federation made from data.
 
-    Partition, split and each shift draw from streams of their own, so that another test share
-    leaves the partition as it was, and one more shift leaves the others.
+    The partition, the split and each shift draw from separate streams, so changing the test share
+    does not change the partition, and adding a shift does not change the others.
 
     Args:
         data: Whatever ``examples_of`` takes: examples, a named dataset, arrays, frames.

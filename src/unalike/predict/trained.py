@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from unalike import tree
 from unalike.engine.evaluation.judging import outputs
 from unalike.errors import DataError, RunError
+from unalike.federation.columns import Csv, Reading
 from unalike.federation.data import number_of
 from unalike.federation.features import Features
-from unalike.federation.readers.columns import Csv, Reading
 from unalike.federation.readers.new_rows import NewRows, new_rows
 from unalike.kinds import AS_GIVEN, Unit
 from unalike.metrics.regression import per_client

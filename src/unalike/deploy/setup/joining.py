@@ -15,8 +15,8 @@ from unalike.deploy.wire.messages import Message, MessageError, digest
 from unalike.deploy.wire.release import release
 from unalike.errors import ConfigError, DataError
 from unalike.federation.build import SPLIT, stream
+from unalike.federation.columns import Column
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
-from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.kinds import CLASSES, Kind, of_classes
 from unalike.run.configuration.config import Config, parse
