@@ -61,6 +61,8 @@ AGREEMENT = "agreement.msg"  # what all sites agreed on at the start
 class Elsewhere:
     """Clients' states, none of which is here: sites keep their own."""
 
+    unsound: frozenset[int] = frozenset()
+
     def attach(self, shards: Shards) -> None:
         """Nothing to save."""
 
