@@ -112,6 +112,16 @@ class Net(nn.Module):
         return self.last(torch.relu(self.norm(self.first(x.flatten(1)))))
 
 
+def test_nobody_need_watch(digits: Any):
+    assert len(unalike.train(digits, "logistic", rounds=1, watch=None).rounds) == 1
+
+
+@pytest.mark.parametrize("watch", [3, "print"])
+def test_a_watch_is_called(digits: Any, watch: Any):
+    with pytest.raises(unalike.ConfigError, match="watch is called with the record of every round"):
+        unalike.train(digits, "logistic", rounds=1, watch=watch)
+
+
 class TestModels:
     def test_a_module_starts_from_its_own_weights_and_is_left_alone(self, digits: Any):
         net = Net()

@@ -50,7 +50,7 @@ def train(
     *,
     rounds: int = 20,
     seed: int = 0,
-    watch: Callable[[dict[str, Any]], None] = lambda record: None,
+    watch: Callable[[dict[str, Any]], None] | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Result:
@@ -80,6 +80,11 @@ def train(
         >>> 0.5 < result.summary["last"]["global"]["accuracy"]["mean"] < 1
         True
     """
+    if watch is not None and not callable(watch):
+        raise ConfigError(
+            f"watch is called with the record of every round, so it cannot be {watch!r}; give a "
+            "function."
+        )
     federation = _federation(data, settings, seed)
     for name in FILED:
         if name in settings.get("run", {}):
@@ -104,7 +109,8 @@ def train(
         bar.update(
             len(records), f"round {len(records)} of {made.course.rounds} {scores(step.record)}"
         )
-        watch(records[-1])
+        if watch is not None:
+            watch(records[-1])
         keeper.see(step)
         if step.clients is not None:
             clients.append(plain(step.clients))
