@@ -12,7 +12,7 @@ from unalike import rng, tree
 from unalike.cohort import Cohort
 from unalike.engine.graph.combine import exchanged
 from unalike.engine.graph.learners import circles, memory, weighed
-from unalike.engine.graph.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.graph.neighbours import among, by_receiver, metropolis, proportional, table
 from unalike.engine.server.gather import Gathered, Held, Running, Unseen
 from unalike.engine.server.guard import Guard, Longest, refuse_insane
 from unalike.engine.server.population import Population
@@ -357,13 +357,11 @@ class Loop:
         if isinstance(mixing, Proportional):
             u = mixing.proportion(stats)
             return proportional(heard, torch.zeros(k, dtype=u.dtype).index_add(0, at, u))
-        order, ends = at.argsort(stable=True), at.bincount(minlength=k).cumsum(0)
-        first, linked, found = ends - at.bincount(minlength=k), by_receiver(edges), list[Tensor]()
+        linked, found = by_receiver(edges), list[Tensor]()
         for j, senders in by_receiver(heard).items():
-            here = torch.cat([order[first[i] : ends[i]] for i in senders.tolist()]).sort().values
-            known = torch.zeros(k, dtype=torch.bool)
-            known[linked[j]] = True
-            part = self._cohort(state, t, got, stats, j, here, known[self.home].nonzero()[:, 0])
+            here, known = (among(some, k) for some in (senders, linked[j]))
+            clients = here[at].nonzero()[:, 0], known[self.home].nonzero()[:, 0]
+            part = self._cohort(state, t, got, stats, j, *clients)
             p, memories[j], note, _ = weighed(mixing, memories[j], part, self.circles.get(j))
             notes.append(note)
             row = torch.zeros(k, dtype=p.dtype).index_add(0, self.home[part.ids], p)

@@ -17,6 +17,11 @@ def by_receiver(edges: Tensor) -> dict[int, Tensor]:
     return dict(zip(receivers.tolist(), edges[:, 1].split(count.tolist()), strict=True))
 
 
+def among(some: Tensor, n: int) -> Tensor:
+    """[n] bool: whether a server is one of ``some``."""
+    return torch.zeros(n, dtype=torch.bool).index_fill(0, some, True)
+
+
 def proportional(edges: Tensor, u: Tensor) -> Tensor:
     """[E] what each edge (j, i) counts, from a number of every server.
 
