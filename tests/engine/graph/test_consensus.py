@@ -109,6 +109,32 @@ def test_a_given_distance():
     assert distance({"nothing": torch.zeros(2, 0), "w": apart}) == pytest.approx(2.0)
 
 
+def by_size(topology, n, spread):
+    """The combination on a graph whose clients have unequal numbers of examples."""
+    draw = torch.Generator().manual_seed(n)
+    sizes = 10.0 + spread * torch.rand(n, generator=draw)
+    edges = topology.links(0, n)
+    return table(edges, proportional(edges, sizes))
+
+
+@pytest.mark.parametrize("topology", [Ring(), Ring(neighbours=3), Random(probability=0.2)])
+def test_weights_by_size(topology):
+    """Not symmetric; eigenvalues of NumPy."""
+    mixed = by_size(topology, 80, 500.0)
+    a = np.zeros((80, 80))
+    for j, row in mixed.items():
+        a[j, list(row)] = list(row.values())
+    sizes = np.sort(np.abs(np.linalg.eigvals(a)))
+    assert spectral_gap(mixed, 80) == pytest.approx(1 - sizes[-2], abs=1e-6)
+
+
+def test_weights_by_size_among_a_thousand():
+    """By default neighbours weigh by size, and nobody has to do without the gap for that."""
+    found = spectral_gap(by_size(Random(probability=0.02), 1000, 0.0), 1000)
+    assert 0.5 < found < 0.75  # of 20 neighbours on average about 1 - 2 / sqrt(20)
+    assert spectral_gap(by_size(Exponential(), 501, 9.0), 501) is None  # links lead one way
+
+
 def test_too_many_to_tell():
     assert spectral_gap({}, 2001) is None
     assert spectral_gap({}, 1) is None
