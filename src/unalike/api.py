@@ -18,6 +18,7 @@ from unalike.result import Result
 from unalike.run.autotuning.trials import settled
 from unalike.run.configuration.config import Config, Named, parse
 from unalike.run.configuration.explain import check
+from unalike.run.configuration.graph_file import plain_pairs, undirected
 from unalike.run.configuration.sections import Split
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.device import give_back
@@ -51,7 +52,7 @@ def train(
     *,
     rounds: int = 20,
     seed: int = 0,
-    watch: Callable[[dict[str, Any]], None] = lambda record: None,
+    watch: Callable[[dict[str, Any]], None] | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Result:
@@ -81,6 +82,11 @@ def train(
         >>> 0.5 < result.summary["last"]["global"]["accuracy"]["mean"] < 1
         True
     """
+    if watch is not None and not callable(watch):
+        raise ConfigError(
+            f"watch is called with the record of every round, so it cannot be {watch!r}; give a "
+            "function."
+        )
     federation = _federation(data, settings, seed)
     for name in FILED:
         if name in settings.get("run", {}):
@@ -105,7 +111,8 @@ def train(
         bar.update(
             len(records), f"round {len(records)} of {made.course.rounds} {scores(step.record)}"
         )
-        watch(records[-1])
+        if watch is not None:
+            watch(records[-1])
         keeper.see(step)
         if step.clients is not None:
             clients.append(plain(step.clients))
@@ -155,11 +162,13 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
 
 
 def _drawn(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a graph of networkx as the table that it amounts to."""
-    edges = getattr(settings.get("topology"), "edges", None)
-    if edges is None:
+    """The settings with a graph of networkx, or arrays and tuples, as the table it amounts to."""
+    given = settings.get("topology")
+    if hasattr(given, "edges"):
+        given = {"name": "graph", "edges": undirected(given, "the graph in topology").edges}
+    if not isinstance(given, Mapping) or isinstance(given.get("edges", ""), str):
         return dict(settings)
-    return {**settings, "topology": {"name": "graph", "edges": [list(e) for e in edges]}}
+    return {**settings, "topology": {**given, "edges": plain_pairs(given["edges"])}}
 
 
 def _taken(raw: dict[str, Any]) -> dict[int, Named]:

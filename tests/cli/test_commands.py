@@ -22,9 +22,11 @@ from unalike.cli.main import app
 from unalike.cli.outcome import conclude
 from unalike.cli.view import View
 from unalike.compare.presets import names, text
+from unalike.report.grouping import grouping
 from unalike.report.outcome import scores
 from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
+from unalike.run.folder.records import read_json
 from unalike.settings import describe
 
 Call = Callable[..., str]
@@ -191,6 +193,25 @@ class TestSkew:
             return float(found[1])
 
         assert emd(even) < 0.2 < emd(skewed)
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            (["method.name=phase_shift", "method.phases=3"], "3 phases: mean EMD"),
+            (["topology.name=clusters", "topology.servers=2"], "2 clusters: mean EMD"),
+            (["topology.name=ring"], "6 neighbourhoods: mean EMD"),
+        ],
+    )
+    def test_groups_are_measured_as_a_run_measures_them(
+        self, call: Call, tmp_path: Path, settings: list[str], words: str
+    ):
+        partition = {"name": "dirichlet", "clients": 6}
+        config = {"rounds": 1, "model": "logistic", "partition": partition}
+        file = str(write_toml(tmp_path / "c.toml", config))
+        (said,) = re.findall(rf"^{words}.*$", call("skew", file, "--set", *settings), re.M)
+        call("run", file, "--set", *settings, f"run.folder={tmp_path / 'run'}")
+        assert grouping(read_json(tmp_path / "run" / "skew.json")) == [said]
+        assert "from all data" not in call("skew", file)
 
     def test_settings_for_a_target(self, call: Call):
         shown = call("skew", "--target", "1.4", "--clients", "20", "--classes", "10")

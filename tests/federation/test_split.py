@@ -36,6 +36,17 @@ def partitions(draw):
     return rng.integers(0, classes, n), owner
 
 
+def test_parts_have_names():
+    """As rows have them: a name that is taken for no part at all would count nothing."""
+    made = deal([0, 1] * 20, [0] * 30 + [1] * 10)
+    for name, part in (("train", TRAIN), ("validation", VALIDATION), ("test", TEST)):
+        found = made.sizes(name).tolist()
+        assert found == made.sizes(part).tolist() == made.rows(name).sizes.tolist()
+    assert made.sizes("train").tolist() == [21, 7]
+    with pytest.raises(ConfigError, match="unknown part 'tests'"):
+        made.sizes("tests")
+
+
 shares = st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.45])
 
 

@@ -150,6 +150,17 @@ def test_files_that_are_no_graph(name, text, message, tmp_path):
         read_graph(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("form", ["gml", "graphml"])
+def test_edges_of_a_file_lead_both_ways(form, tmp_path):
+    """Both directions are an edge; one is a wish that would not be heard."""
+    file = tmp_path / f"g.{form}"
+    getattr(nx, f"write_{form}")(nx.path_graph(3).to_directed(), file)
+    assert read_graph(str(file)) == ((0, 1), (1, 2))
+    getattr(nx, f"write_{form}")(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), file)
+    with pytest.raises(ConfigError, match=r"from 0 to 1 and none back, .*; give an undirected"):
+        read_graph(str(file))
+
+
 def test_a_graph_from_pairs():
     assert listed_graph([[1, 0], [1, 2]]) == ((0, 1), (1, 2))
     with pytest.raises(ConfigError, match=r"pairs of client numbers such as .* got \[0, 1, 2\]"):

@@ -11,12 +11,14 @@ from unalike.errors import ConfigError, DataError
 from unalike.federation.data import Federation
 from unalike.federation.feature_skew import FeatureSkew, measure_features
 from unalike.federation.skew import Skew, measure
+from unalike.report.grouping import grouping
 from unalike.report.plots import partition_plot, save, spread_plot
 from unalike.report.plots.canvas import SUFFIXES
 from unalike.report.skew import skew_table
 from unalike.run.configuration.config import override, parse, read
 from unalike.run.experiment.build import federation
 from unalike.run.folder.location import data_name
+from unalike.run.measures.groups import planned
 from unalike.tables.cells import words
 from unalike.tables.model import Table
 from unalike.tables.terminal import terminal
@@ -36,11 +38,12 @@ def measure_file(file: str | None, overrides: list[str], plot: str | None) -> No
     found, features = measure(data.counts), measure_features(data, config.seed)
     console = Console()
     title = f"{data_name(config.data.resolved())}, {config.partition.name}"
+    told = grouping({"groups": planned(config, data)})
     drawn = "" if plot is None else _draw(data, found, title, Path(plot))
     skew = found.as_dict() | features.as_dict()
     table = skew_table({"value": skew}, f"Skew of {title}: training examples")
     console.print(terminal([table], console.width))
-    for said in [*_outcome(data), *_furthest(data, features)]:
+    for said in [*_outcome(data), *told, *_furthest(data, features)]:
         console.print(said, soft_wrap=True, markup=False, highlight=False)
     if drawn:
         console.print(drawn, soft_wrap=True, markup=False)

@@ -176,6 +176,13 @@ class Backdoor(_Attack):
                 "attack 'backdoor' puts a trigger on images or tables, and the examples of "
                 f"'{examples.name}' are tokens; use another attack."
             )
+        sides = examples.x.shape[2:] if examples.x.ndim == 4 else examples.x.shape[-1:]
+        if self.size > min(sides):
+            raise ConfigError(
+                f"attack.size is {self.size}, but an example of '{examples.name}' has "
+                f"{' x '.join(map(str, sides))} {'pixels' if len(sides) == 2 else 'features'}; "
+                f"choose at most {min(sides)}."
+            )
         keys = rng.fold_in(rng.key(0), rows)
         some = rows[vmap(lambda k: rng.uniform(k, 1))(keys)[:, 0] < self.rows]
         x, y = examples.x.clone(), examples.y.clone()

@@ -124,11 +124,7 @@ class Federation:
 
     def rows(self, part: int | str) -> "Rows":
         """The rows of one part ("train", "validation" or "test"), grouped by client."""
-        if isinstance(part, str):
-            if part not in PARTS:
-                raise unknown("part", part, PARTS)
-            part = PARTS[part]
-        return self._rows[part]
+        return self._rows[_numbered(part)]
 
     def number(self, client: str | int) -> int:
         """The number of a client that trains, by its name or its number."""
@@ -146,9 +142,10 @@ class Federation:
 
         return tuple(map(group, (TRAIN, VALIDATION, TEST, ADAPT)))
 
-    def sizes(self, part: int) -> np.ndarray:
+    def sizes(self, part: int | str) -> np.ndarray:
         """How many examples of one part each client holds, including new clients."""
-        return np.bincount(self.owner[self.part == part], minlength=self.n_clients + self.n_new)
+        chosen = self.part == _numbered(part)
+        return np.bincount(self.owner[chosen], minlength=self.n_clients + self.n_new)
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -169,6 +166,15 @@ class Federation:
         mine = self.rows(TRAIN)
         last = int(mine.start[self.n_clients])
         return Rows(mine.order[:last], np.array([0, last]))
+
+
+def _numbered(part: int | str) -> int:
+    """The number of a part that may be named."""
+    if isinstance(part, str):
+        if part not in PARTS:
+            raise unknown("part", part, PARTS)
+        return PARTS[part]
+    return part
 
 
 def number_of(client: str | int, names: Sequence[str], n: int) -> int:

@@ -180,6 +180,8 @@ def _count(record: dict[str, Any], earlier: dict[str, float]) -> None:
     """Add what a run in another folder, which this one builds on, has sent and computed."""
     for name, amount in earlier.items():
         record[name] += amount
+        if name.startswith("bytes_"):
+            record["bytes_before"] += amount
 
 
 def _rounded(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """How fast graphs bring models together: eigenvalues that are known, and runs that follow them."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -31,6 +33,20 @@ def test_torus():
     k, m = np.meshgrid(np.arange(4), np.arange(6))
     waves = (1 + 2 * np.cos(2 * np.pi * k / 4) + 2 * np.cos(2 * np.pi * m / 6)) / 5
     assert gap(Torus(), 24) == pytest.approx(1 - np.sort(np.abs(waves).ravel())[-2], abs=1e-12)
+
+
+def test_a_million_edges_take_no_time():
+    """A thousand nodes that all hear one another: a table of their weights in well under a second.
+
+    One by one the edges take five times as long as all this.
+    """
+    edges = Complete().links(0, 1000)
+    weights = torch.rand(len(edges), generator=torch.Generator().manual_seed(0)).double()
+    began = time.process_time()
+    found = table(edges, weights)
+    assert time.process_time() - began < 0.5
+    assert list(found) == list(range(1000))
+    assert [found[7][i] for i in range(1000)] == weights[7000:8000].tolist()
 
 
 def test_complete_and_pairs():
@@ -91,6 +107,32 @@ def test_a_given_distance():
     apart = torch.tensor([[0.0] * 4, [2.0] * 4])
     assert distance({"w": apart}) == pytest.approx(2.0)
     assert distance({"nothing": torch.zeros(2, 0), "w": apart}) == pytest.approx(2.0)
+
+
+def by_size(topology, n, spread):
+    """The combination on a graph whose clients have unequal numbers of examples."""
+    draw = torch.Generator().manual_seed(n)
+    sizes = 10.0 + spread * torch.rand(n, generator=draw)
+    edges = topology.links(0, n)
+    return table(edges, proportional(edges, sizes))
+
+
+@pytest.mark.parametrize("topology", [Ring(), Ring(neighbours=3), Random(probability=0.2)])
+def test_weights_by_size(topology):
+    """Not symmetric; eigenvalues of NumPy."""
+    mixed = by_size(topology, 80, 500.0)
+    a = np.zeros((80, 80))
+    for j, row in mixed.items():
+        a[j, list(row)] = list(row.values())
+    sizes = np.sort(np.abs(np.linalg.eigvals(a)))
+    assert spectral_gap(mixed, 80) == pytest.approx(1 - sizes[-2], abs=1e-6)
+
+
+def test_weights_by_size_among_a_thousand():
+    """By default neighbours weigh by size, and nobody has to do without the gap for that."""
+    found = spectral_gap(by_size(Random(probability=0.02), 1000, 0.0), 1000)
+    assert 0.5 < found < 0.75  # of 20 neighbours on average about 1 - 2 / sqrt(20)
+    assert spectral_gap(by_size(Exponential(), 501, 9.0), 501) is None  # links lead one way
 
 
 def test_too_many_to_tell():

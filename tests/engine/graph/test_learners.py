@@ -1,5 +1,6 @@
 """Weights that are learned from round to round, on graphs: a learner for each neighbourhood."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,17 @@ def ascended(losses: Array) -> Array:
         excess = (np.cumsum(down) - 1) / np.arange(1, 4)
         p = np.maximum(v - excess[np.flatnonzero(down > excess)[-1]], 0)
     return p
+
+
+def test_rules_on_a_large_complete_graph_are_quick() -> None:
+    """Each of 800 nodes weighs all of them: 640,000 neighbours in a few seconds, not in twenty."""
+    data = scalars(list(range(800)))
+    made = composed(
+        Quadratic(), data, ("term", {"tilt": 0.001}), opt=Sgd(RATE), topology=Complete()
+    )
+    began = time.process_time()
+    play(made, data, 2, at(w=0.5))
+    assert time.process_time() - began < 2.5
 
 
 def test_aaggff_s_on_a_ring_by_hand() -> None:

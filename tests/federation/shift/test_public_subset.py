@@ -69,6 +69,9 @@ def test_what_is_handed_out_is_counted():
     each = 64 * 4 + 8
     assert other["bytes_down"] - one["bytes_down"] == rows * each
     assert other["messages"] - one["messages"] == 5
+    # Nobody's download is in the way of the first round.
+    assert other["bytes_before"] - one["bytes_before"] == rows * each
+    assert all(type(other[k]) is int for k in ("bytes_down", "bytes_up", "messages"))
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])

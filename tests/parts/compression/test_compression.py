@@ -100,6 +100,24 @@ def test_what_is_owed_is_sent_later() -> None:
     np.testing.assert_allclose(out + owed, total, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_random_rounding_has_no_bias_in_any_precision(dtype: torch.dtype) -> None:
+    """The mean of many messages is the update, to a twentieth of the step between two bytes.
+
+    In 16 bits the steps cannot be counted in the update's own precision, and a scale that was
+    rounded down would cut off the largest numbers.
+    """
+    v = torch.linspace(-0.77, 0.77, 41, dtype=torch.float64).to(dtype)
+    keys = rng.fold_in(KEY, torch.arange(4000))
+    wires = vmap(lambda key: EightBit().write(v, key))(keys)
+    assert wires.scale.dtype == dtype
+    step = float(wires.scale[0])
+    mean = wires.numbers.double().mean(0) * step
+    assert float((mean - v.double()).abs().max()) < step / 20
+    steps = wires.numbers.double() - v.double() / step
+    assert float(steps.abs().max()) < 1
+
+
 def test_both_at_once() -> None:
     """Four entries as bytes with one scale; one memory for all that was lost."""
     up, codec = update(dtype=torch.float64), Compressed(TopK(0.2), EightBit("nearest"), True)

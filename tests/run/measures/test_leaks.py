@@ -37,6 +37,17 @@ def test_a_backdoor_opens(topology):
     assert last["metrics"]["global"]["accuracy"]["mean"] > 0.8
 
 
+@pytest.mark.parametrize(("size", "fits"), [(8, True), (9, False)])
+def test_a_trigger_is_no_larger_than_a_picture(size, fits):
+    """Digits have eight pixels on a side."""
+    attack = {"name": "backdoor", "size": size}
+    if fits:
+        experiment(parse({"rounds": 1, "attack": attack}))
+        return
+    with pytest.raises(ConfigError, match=r"attack\.size is 9, but an example of 'digits' has"):
+        experiment(parse({"rounds": 1, "attack": attack}))
+
+
 def scores(w, x):
     """What a perceptron makes of rows, by its matrices."""
     names = sorted((k for k in w if "weight" in k), key=lambda k: -w[k].shape[1])

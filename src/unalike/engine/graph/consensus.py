@@ -65,10 +65,37 @@ def spectral_gap(mixed: Mapping[int, Mapping[int, float]], k: int) -> float | No
     if not 2 <= k <= LARGEST:
         return None
     a = matrix(mixed, k)
-    if np.allclose(a, a.T, atol=1e-9):
-        sizes = np.abs(np.linalg.eigvalsh(a))
+    if (alike := symmetric(a)) is not None:
+        sizes = np.abs(np.linalg.eigvalsh(alike))
     elif k <= LOPSIDED:
         sizes = np.abs(np.linalg.eigvals(a))
     else:
         return None
     return float(max(0.0, 1 - np.sort(sizes)[-2]))
+
+
+def symmetric(a: np.ndarray) -> np.ndarray | None:
+    """A symmetric matrix with the same eigenvalues, if there are p > 0 with p_i a_ij = p_j a_ji.
+
+    That is so wherever links lead both ways and a client counts the same, such as its size, with
+    all that hear it: p_i is then its size times those of all it hears. The matrix is
+    sqrt(p_i / p_j) a_ij = sqrt(a_ij a_ji).
+
+    >>> symmetric(np.array([[0.5, 0.5], [0.125, 0.875]])).tolist()
+    [[0.5, 0.25], [0.25, 0.875]]
+    """
+    if np.allclose(a, a.T, atol=1e-9):
+        return a
+    if ((a > 0) != (a.T > 0)).any():
+        return None
+    p = np.zeros(len(a))
+    while (rest := np.flatnonzero(p == 0)).size:  # a part of the graph, neighbours by neighbours
+        p[rest[0]], edge = 1.0, rest[:1]
+        while edge.size:
+            at, new = np.nonzero((a[edge] > 0) & (p == 0))
+            new, first = np.unique(new, return_index=True)
+            by = edge[at[first]]
+            p[new] = p[by] * a[by, new] / a[new, by]
+            edge = new
+    flow = p[:, None] * a
+    return np.sqrt(a * a.T) if np.allclose(flow, flow.T, rtol=1e-5, atol=0) else None

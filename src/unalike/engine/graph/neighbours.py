@@ -17,6 +17,11 @@ def by_receiver(edges: Tensor) -> dict[int, Tensor]:
     return dict(zip(receivers.tolist(), edges[:, 1].split(count.tolist()), strict=True))
 
 
+def among(some: Tensor, n: int) -> Tensor:
+    """[n] bool: whether a server is one of ``some``."""
+    return torch.zeros(n, dtype=torch.bool).index_fill(0, some, True)
+
+
 def proportional(edges: Tensor, u: Tensor) -> Tensor:
     """[E] what each edge (j, i) counts, from a number of every server.
 
@@ -44,8 +49,11 @@ def metropolis(edges: Tensor, n: int) -> Tensor:
 
 
 def table(edges: Tensor, weights: Tensor) -> dict[int, dict[int, float]]:
-    """Server -> neighbour -> weight."""
-    found: dict[int, dict[int, float]] = {}
-    for (j, i), weight in zip(edges.tolist(), weights.tolist(), strict=True):
-        found.setdefault(j, {})[i] = weight
-    return found
+    """Server -> neighbour -> weight; receivers are in ascending order, as everywhere."""
+    heard = by_receiver(edges)
+    each = weights.split([len(some) for some in heard.values()])
+    # From NumPy: a list of a million edges of a tensor takes seconds.
+    return {
+        j: dict(zip(some.numpy().tolist(), w.numpy().tolist(), strict=True))
+        for (j, some), w in zip(heard.items(), each, strict=True)
+    }

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unalike.engine.graph.combine import exchanged
 from unalike.engine.graph.learners import weighed
-from unalike.engine.graph.neighbours import by_receiver, metropolis, proportional, table
+from unalike.engine.graph.neighbours import among, by_receiver, metropolis, proportional, table
 from unalike.engine.server.population import Answered, Population
 from unalike.parts.mixing.base import Proportional
 from unalike.recipe import Recipe
@@ -73,15 +73,12 @@ class Hearing:
             u = mixing.proportion(told.stats)
             whole = torch.zeros(k, dtype=u.dtype).index_add(0, at, u)
             return proportional(heard, whole), found
-        order, ends = at.argsort(stable=True), at.bincount(minlength=k).cumsum(0)
-        first, linked = ends - at.bincount(minlength=k), by_receiver(edges)
         memories, notes, rows = list(found.memories), list[str](), list[Tensor]()
+        linked = by_receiver(edges)
         for j, senders in by_receiver(heard).items():
-            here = torch.cat([order[first[i] : ends[i]] for i in senders.tolist()]).sort().values
-            known = torch.zeros(k, dtype=torch.bool)
-            known[linked[j]] = True
-            of = known[self.all.home].nonzero()[:, 0]
-            part = self.all.cohort(self.recipe, told, j, here, of)
+            here, known = (among(some, k) for some in (senders, linked[j]))
+            clients = here[at].nonzero()[:, 0], known[self.all.home].nonzero()[:, 0]
+            part = self.all.cohort(self.recipe, told, j, *clients)
             p, memories[j], note, _ = weighed(mixing, memories[j], part, self.circles.get(j))
             notes.append(note)
             row = torch.zeros(k, dtype=p.dtype).index_add(0, self.all.home[part.ids], p)

@@ -46,18 +46,32 @@ class EightBit:
 
     def write(self, v: Tensor, key: Key) -> Written:
         """Signed bytes."""
-        scale = v.abs().max() / LEVELS
-        steps = v / torch.where(scale > 0, scale, torch.ones_like(scale))
+        scale, steps = _steps(v)
         if self.rounding == "nearest":
             whole = steps.round()
         else:
             chance = rng.uniform(rng.fold_in(key, rng.Stream.METHOD), len(v))
-            whole = torch.floor(steps + chance.to(v))
+            whole = torch.floor(steps + chance.to(steps))
         return Written(whole.clamp(-LEVELS, LEVELS).to(torch.int8), scale)
 
     def read(self, sent: Written, n: int) -> Tensor:
         """Multiples of the scale."""
         return sent.numbers.to(sent.scale.dtype) * sent.scale
+
+
+def _steps(v: Tensor) -> tuple[Tensor, Tensor]:
+    """(the scale in the precision of ``v``, the numbers as multiples of it).
+
+    Sixteen bits hold 127 steps but not where between two steps a number is, which decides how it is
+    rounded; and a scale that is rounded down there would cut off the largest number.
+    """
+    exact = v.to(torch.promote_types(v.dtype, torch.float32))
+    most = exact.abs().max()
+    scale = (most / LEVELS).to(v)
+    if exact.dtype != v.dtype:
+        short = scale.to(exact) * LEVELS < most
+        scale = torch.where(short, scale * (1 + torch.finfo(v.dtype).eps), scale)
+    return scale, exact / torch.where(scale > 0, scale, torch.ones_like(scale)).to(exact)
 
 
 @dataclass(frozen=True)

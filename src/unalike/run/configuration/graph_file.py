@@ -1,6 +1,7 @@
 """The user's own graph: pairs of client numbers, or a file in GML, GraphML or lines of pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,35 @@ def listed_graph(pairs: Sequence[Sequence[int]]) -> Edges:
     return _whole(nx.Graph(map(tuple, pairs)), "the graph in topology.edges")
 
 
+def plain_pairs(edges: Any) -> Any:
+    """Rows of an array, tuples and whole numbers of NumPy as lists of Python's numbers."""
+    if not isinstance(edges, Iterable):
+        return edges
+    return [
+        [int(i) if isinstance(i, Integral) else i for i in e] if isinstance(e, Iterable) else e
+        for e in edges
+    ]
+
+
+def undirected(graph: Any, called: str) -> Any:
+    """A graph of networkx whose edges all lead both ways, at most one between two nodes."""
+    import networkx as nx
+
+    if graph.is_directed():
+        for a, b in graph.edges():
+            if not graph.has_edge(b, a):
+                raise ConfigError(
+                    f"{called} has an edge from {a} to {b} and none back, but clients hear each "
+                    "other both ways; give an undirected graph."
+                )
+    if alone := [node for node in nx.isolates(graph)]:
+        raise ConfigError(
+            f"{called} has a node {alone[0]} without an edge, whose client would never hear from "
+            "another; add one."
+        )
+    return nx.Graph(graph)
+
+
 def _whole(graph: Any, called: str) -> Edges:
     """The edges of a graph that leaves no client out."""
     import networkx as nx
@@ -63,17 +93,18 @@ def _gml(text: str, path: str) -> Any:
     except (nx.NetworkXError, ValueError, KeyError, IndexError) as error:
         why = str(error).rstrip(".")
         raise ConfigError(f"'{path}' is not a graph in GML: {why}.") from None
-    return nx.Graph(found)
+    return undirected(found, f"the graph in '{path}'")
 
 
 def _graphml(text: str, path: str) -> Any:
     import networkx as nx
 
     try:
-        return nx.Graph(nx.parse_graphml(text, node_type=int))
+        found = nx.parse_graphml(text, node_type=int)
     except (nx.NetworkXError, ValueError, SyntaxError) as error:  # bad XML is a SyntaxError
         why = str(error).rstrip(".")
         raise ConfigError(f"'{path}' is not a graph of client numbers in GraphML: {why}.") from None
+    return undirected(found, f"the graph in '{path}'")
 
 
 def _lines(text: str, path: str) -> Any:

@@ -210,7 +210,7 @@ def _before(data: Federation, folders: Sequence[str]) -> dict[str, float]:
     """What was sent and computed before the first round: by earlier runs, or as public rows."""
     total = used(folders)
     if data.handed:
-        total = dict.fromkeys(COUNTED, 0.0) | total
+        total = dict.fromkeys(COUNTED, 0) | total
         total["bytes_down"] += data.handed
         total["messages"] += data.n_clients
     return total
