@@ -218,6 +218,8 @@ def played(made: Any, i: int, kept: Any, watch: Watch) -> dict[str, Any]:
     found = line(kept.records, conclusion(made, kept.records), clients)
     if curve := last.get("steps"):
         found["steps"] = digits({k: curve[k] for k in ("steps", "accuracy")})
+    if points := last.get("line"):  # from the shared to each client's own model
+        found["line"] = digits({"at": points["at"], "accuracy": points["local"]["accuracy"]})
     return found
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 SPREAD = ("mean", "std", "weighted_mean", "worst10", "min", "max", "gini")
-KEPT = ("accuracy", "loss", "auroc", "ece", "mce", "f1", "adversary", "fooled")
+MACRO = ("recall", "f1")  # means over classes
+KEPT = ("accuracy", "loss", "auroc", "ece", "mce", *MACRO, "adversary", "fooled")
 
 
 def digits(value: Any, places: int = 5) -> Any:
@@ -82,7 +83,10 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
     measures = dict.fromkeys(("superfed-noise", "superfed-noise-mnist"), ("accuracy", "ece", "mce"))
     measures |= dict.fromkeys(("berka", "berka-cdf", "heart"), ("accuracy", "auroc"))
     measures["lg-fair"] = ("accuracy", "auroc", "adversary", "fooled")
-    kept = ("mean", "weighted_mean", "min", *(["worst10"] if about["file"] == "writers" else []))
+    measures |= dict.fromkeys(("superfed-line", "superfed-line-500"), ("accuracy",))
+    measures["fedep-recall"] = ("accuracy", *MACRO)
+    more = {"berka": ("gini",), "heart": ("gini",), "writers": ("worst10", "gini")}
+    kept = ("mean", "weighted_mean", "min", *more.get(about["file"], ()))
     last = {
         s: {
             m: {k: of[m][k] for k in kept if k in of[m]}
@@ -91,9 +95,9 @@ def short(whole: dict[str, Any]) -> dict[str, Any]:
         }
         for s, of in whole["last"].items()
     }
-    if about["file"].startswith("fedep"):
+    if about["file"].startswith("fedep") and about["file"] not in measures:
         about["clients"] = {k: v for k, v in whole["clients"].items() if k in ("local", "marks")}
-    about |= {k: whole[k] for k in ("fid", "coverage", "steps", "objective") if k in whole}
+    about |= {k: whole[k] for k in ("fid", "coverage", "steps", "line", "objective") if k in whole}
     if about["file"] not in measures:  # whose tables have no curves
         about["curve"] = {k: v for k, v in whole["curve"].items() if k != "validation"}
     return {**about, "last": last}

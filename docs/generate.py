@@ -82,6 +82,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table superfed start": superfed.start,
     "table superfed pull and push": superfed.pull_and_push,
     "table superfed new": superfed.new,
+    "table superfed line 100": lambda: superfed.along("superfed-line"),
+    "table superfed line 500": lambda: superfed.along("superfed-line-500"),
+    "table superfed ahead": lambda: superfed.ahead("superfed-line-500"),
     "table superfed noise digits": lambda: superfed.noise("superfed-noise"),
     "table superfed noise mnist": lambda: superfed.noise("superfed-noise-mnist"),
     "table fedevg": fedevg.made,
@@ -108,6 +111,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table fedep pure": lambda: fedep.fedep("fedep-pure"),
     "table fedep cifar": lambda: fedep.fedep("fedep-cifar"),
     "table fedep adam": lambda: fedep.fedep("fedep-adam"),
+    "table fedep macro": fedep.macro,
     "table topologies": fedep.topologies,
     "table fedep mixed": earlier.fedep_mixed,
     "table fedep mixed differences": earlier.fedep_mixed_differences,
@@ -118,6 +122,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table heart": lambda: fair.fair("heart"),
     "table plug-in": fair.plug_in,
     "table writers": fair.writers,
+    "table gini": fair.gini,
+    "table sampled regret": fair.sampled_regret,
 }
 BLOCKS |= {
     f"table alarms {name}": lambda name=name: alarms.parts()[name] for name in alarms.parts()

@@ -86,7 +86,7 @@ def cli_page() -> str:
             keyword = p.kind is p.KEYWORD_ONLY
             shown = f"--{p.name.strip('_').replace('_', '-')}" if keyword else p.name.upper()
             meaning = " ".join(told.get(p.name, "").split())
-            if p.name == "set_":
+            if p.name == "set_" and not meaning:
                 meaning = "Settings that override the file's, as `key=value`; several may follow."
             default = "required" if p.default is p.empty else toml(p.default)
             rows.append(f"| `{shown}` | {default} | {meaning} |")

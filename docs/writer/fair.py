@@ -2,9 +2,22 @@
 
 from functools import partial
 
-from unalike.compare.statistics.paired import Paired
+from unalike.compare.statistics.paired import Paired, paired
 from unalike.compare.statistics.reuse import resplit
-from writer.results import Line, against, chance, difference, runs, spread, table, together, value
+from unalike.parts.mixing.regret import bound_d
+from writer.results import (
+    Line,
+    against,
+    chance,
+    difference,
+    lines,
+    number,
+    runs,
+    spread,
+    table,
+    together,
+    value,
+)
 
 
 def whole(file: str, label: str) -> list[Line]:
@@ -47,6 +60,29 @@ def fair(
 
 def _claim(found: Paired, p: float, scale: float = 100.0) -> list[str]:
     return [difference(found, scale=scale), chance(p)]
+
+
+def gini() -> str:
+    """How unequal clients are, times 100; the differences within a dataset are one family."""
+    rows = []
+    for title, file, metric in (
+        ("Berka", "berka", "auroc"),
+        ("Heart", "heart", "auroc"),
+        ("MNIST's writers", "writers", "accuracy"),
+    ):
+        of, labels = value("local", metric, "gini"), dict.fromkeys(x["label"] for x in runs(file))
+        plus = [f"{name} + AAggFF" for name in labels if f"{name} + AAggFF" in labels]
+        some = plus or sorted(labels.keys() - {"FedAvg"}, key=lambda n: (n != "uniform", n))
+        both = {
+            n: (whole(file, n), whole(file, n.partition(" +")[0] if plus else "FedAvg"))
+            for n in some
+        }
+        pairs = {n: partial(against, *pair, of, resplit(0.2)) for n, pair in both.items()}
+        for name, found in together(pairs).items():
+            told = [spread([of(x) for x in group]) for group in both[name]]
+            rows.append([title, name, both[name][1][0]["label"], *told, *_claim(*found)])
+    head = ["clients", "method", "compared with", "Gini index × 100", "its Gini index × 100"]
+    return table([*head, "difference", "p"], rows, left=3)
 
 
 def responses() -> str:
@@ -99,3 +135,27 @@ def plug_in() -> str:
         rows.append([server, plain, difference(both[0]), theirs, difference(both[1]), worst])
     head = ["server", "AUROC % without", "with AAggFF-S", "in print", "worst hospital", "in print"]
     return table(head, rows)
+
+
+def sampled_regret() -> str:
+    """AAggFF-D's regret over samples of the clients, in bounds of corollary 3.1 with constant 2."""
+    found = lines("sampled-regret.jsonl")
+    sizes = list(dict.fromkeys((x["clients"], x["sampled"]) for x in found))
+    rows = []
+    for name in dict.fromkeys(x["responses"] for x in found):
+        for rounds in found[0]["regret"]:
+            row = [name, f"{int(rounds):,}"]
+            for K, m in sizes:
+                bound = bound_d(int(rounds), K, m / K)
+                wanted = (name, K, m)
+                some = [x for x in found if (x["responses"], x["clients"], x["sampled"]) == wanted]
+                row.append(_mean([x["regret"][rounds] / bound for x in some]))
+            rows.append(row)
+    return table(["responses", "rounds", *(f"{m} of {K}" for K, m in sizes)], rows)
+
+
+def _mean(values: list[float]) -> str:
+    """With its interval, where they differ."""
+    found = paired(values, [0.0] * len(values))
+    told = difference(found, scale=1.0).replace("+", "")
+    return number(found.mean) if max(values) - min(values) < 5e-3 else told

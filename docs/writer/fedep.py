@@ -43,6 +43,23 @@ def _skewed(x: Line) -> float:
     return mean(accuracy for accuracy, mark in both if mark != "alpha = 50")
 
 
+def macro() -> str:
+    """Recall and F1, means over classes: on the test set, and on clients' own rows over clients."""
+    rows = []
+    for condition in sorted({x["condition"] for x in runs("fedep-recall")}, reverse=True):
+        base = runs("fedep-recall", condition=condition, label="FedAvg")
+        for label in LABELS:
+            some, told = runs("fedep-recall", condition=condition, label=label), []
+            for metric in ("recall", "f1"):
+                told.append(spread([value("global", metric)(x) for x in some]))
+                for section, reuse in (("global", Reuse(fixed=10_000)), ("local", resplit(0.1))):
+                    found = against(some, base, value(section, metric), reuse)
+                    told.append("–" if label == "FedAvg" else difference(found))
+            rows.append([condition, label, *told, str(len(some))])
+    both = [[name, "difference to FedAvg", "on own rows"] for name in ("recall", "F1")]
+    return table(["clients", "method", *both[0], *both[1], "seeds"], rows, left=2)
+
+
 def topologies() -> str:
     """The same runs under a server that stays, one that rotates, and none."""
     places = ("star", "rotating", "complete")

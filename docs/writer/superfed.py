@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from unalike.compare.statistics.paired import paired
 from unalike.compare.statistics.reuse import resplit
 from writer.results import Line, against, difference, runs, spread, table, value
 
@@ -21,6 +22,7 @@ PRINTED = {  # Table 2.3: MNIST with 50, 100 and 500 clients, CIFAR-10 with 500
 FILES = ("superfed-mnist-50", "superfed-mnist-100", "superfed-mnist-500", "superfed-cifar-500")
 ROWS = resplit(0.2, 0.1)
 OWN = "SuPerFed-MM"
+ALONG = (OWN, "SuPerFed-LM", "APFL")
 
 
 def _lead(some: list[Line], ours: list[Line], section: str) -> str:
@@ -116,6 +118,37 @@ def pull_and_push() -> str:
             )
     head = ["method", "μ", "ν", "one λ for all, by validation", "difference to 0.01 and 2"]
     return table([*head, "*each client's best on test*", "in print", "seeds"], rows)
+
+
+def along(file: str) -> str:
+    """Every point of the line, and what it loses to the middle of its own line."""
+    rows, points = [], runs(file)[0]["line"]["at"]
+    middle = points.index(0.5)
+    for place, point in enumerate(points):
+        row = [f"{point:g}"]
+        for label in ALONG:
+            some = runs(file, label=label)
+            here, there = ([_at(i)(x) for x in some] for i in (place, middle))
+            row.append(spread(here, 1))
+            lost = difference(paired(here, there, reuse=ROWS), 1)
+            row.append("–" if place == middle else lost)
+        rows.append(row)
+    head = [name for label in ALONG for name in (label, "difference to 0.5")]
+    return table(["λ", *head], rows)
+
+
+def ahead(file: str) -> str:
+    """SuPerFed's lead over APFL at every point of the line."""
+    base, rows = runs(file, label="APFL"), []
+    for place, point in enumerate(base[0]["line"]["at"]):
+        leads = [against(runs(file, label=n), base, _at(place), ROWS) for n in ALONG[:2]]
+        rows.append([f"{point:g}", *(difference(lead, 1) for lead in leads)])
+    return table(["λ", *ALONG[:2]], rows)
+
+
+def _at(place: int) -> Callable[[Line], float]:
+    """The accuracy at one of the points of the line."""
+    return lambda x: float(x["line"]["accuracy"][place])
 
 
 def new() -> str:

@@ -10,8 +10,8 @@ from unalike.algorithms.method import Method
 from unalike.algorithms.own import acting
 from unalike.errors import ConfigError
 from unalike.federating import dataset, federate
+from unalike.federation.anything import examples_of
 from unalike.federation.data import Federation
-from unalike.federation.readers.anything import examples_of
 from unalike.notebook import Bar
 from unalike.report.outcome import scores
 from unalike.result import Result
@@ -23,6 +23,7 @@ from unalike.run.configuration.sections import Split
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.device import give_back
 from unalike.run.experiment.fit import fit
+from unalike.run.experiment.protected import hidden
 from unalike.run.experiment.task import module, task
 from unalike.run.folder.records import plain
 from unalike.run.rounds import conclusion
@@ -96,8 +97,8 @@ def train(
     if isinstance(model, nn.Module):
         config = parse({**raw, "run": {"init": "given", **settings.get("run", {})}})
         what, track = f"the model {type(model).__name__}", config.run.buffers != "drop"
-        own: nn.Module = model
-        learned: Task = fit(model, examples, what, track, kernels=config.engine.kernels)
+        own: nn.Module = hidden(model, examples, what)
+        learned: Task = fit(own, examples, what, track, kernels=config.engine.kernels)
     else:
         config = parse({**raw, "model": model})
         own, learned = module(config, examples), task(config, examples)
@@ -155,6 +156,7 @@ def _federation(data: Any, settings: dict[str, Any], seed: int) -> Federation:
         test=shares.test,
         new_clients=shares.new_clients,
         adapt=bool(settings.get("evaluation", {}).get("new_client_steps")),
+        stratified=shares.stratified,
         seed=seed,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unalike.errors import ConfigError
-from unalike.federation.readers.anything import of_clients
+from unalike.federation.anything import of_clients
 from unalike.federation.readers.frames import as_polars
 from unalike.files import write
 

@@ -1,10 +1,12 @@
 """Users' mistakes, each reported in one sentence that names the thing and the fix."""
 
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from multiprocessing import parent_process
+from os import PathLike
 
 
 class UnalikeError(Exception):
@@ -82,6 +84,32 @@ def unknown(
     if not near or len(known) <= FEW:
         hint.append(f"valid names are {', '.join(known)}.")
     return ConfigError(f"unknown {kind} '{name}': {' '.join(hint)}")
+
+
+def no_such(
+    kind: str, path: str | PathLike[str], otherwise: str = "check the path", where: str = ""
+) -> str:
+    """That there is no such file or folder: the one of nearly this name, or what to do."""
+    name = os.fspath(path)
+    parent, last = os.path.split(name.rstrip(os.sep))
+    near = get_close_matches(last, _inside(parent or os.curdir, kind), n=1, cutoff=0.75)
+    said = f"there is no {kind} '{name}'{where}"
+    if not near:
+        return f"{said}; {otherwise}."
+    return f"{said}: did you mean '{os.path.join(parent, near[0])}'?"
+
+
+def _inside(folder: str, kind: str) -> list[str]:
+    """The names in a folder of what may have been meant."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if ("folder" if entry.is_dir() else "file") in kind.split()
+            )
+    except OSError:
+        return []
 
 
 def counted(number: int, thing: str) -> str:

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from unalike.errors import ConfigError
 from unalike.federation import build
+from unalike.federation.anything import examples_of
+from unalike.federation.columns import Learn
 from unalike.federation.data import Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
-from unalike.federation.readers.anything import examples_of
-from unalike.federation.readers.columns import Learn
 from unalike.federation.shift.base import Shift
 from unalike.run.configuration.config import tables
 from unalike.run.configuration.explain import check
@@ -31,6 +31,7 @@ def federate(
     test: float = 0.2,
     new_clients: int = 0,
     adapt: bool = False,
+    stratified: bool = True,
     seed: int = 0,
 ) -> Federation:
     """A federation made from data, read and scaled as ``unalike run`` reads a file.
@@ -54,6 +55,7 @@ def federate(
         test: Share of each client's examples.
         new_clients: How many whole clients to hold out.
         adapt: Whether held-out clients get rows to train on before they are tested.
+        stratified: Whether a client's test and validation rows hold its classes in proportion.
         seed: The same seed gives the same federation.
 
     Example:
@@ -71,6 +73,7 @@ def federate(
         test=test,
         new_clients=new_clients,
         adapt=adapt,
+        stratified=stratified,
         seed=seed,
     )
     known = next((n for n, cls in tables()["partition"].items() if cls is type(dealer)), None)

@@ -135,6 +135,28 @@ def test_time_ends_it_with_what_is_known(few, tmp_path):
     assert time.monotonic() - begun < 20  # one run of all rounds would take minutes
 
 
+def test_time_that_ends_during_spare_seeds_cuts_nothing_short(few, tmp_path, monkeypatch):
+    """All that was asked for is done by then; before, it was said not to have finished."""
+    real, calls = tournament.start, []
+
+    def start(config, observer):
+        calls.append(Path(config.run.folder).name)
+        if sum(call.startswith("rung2-fedavg") for call in calls) > enough:
+            raise tournament.TimeIsUp
+        return real(config, observer)
+
+    enough = 2
+    monkeypatch.setattr(tournament, "start", start)
+    monkeypatch.setattr(tournament, "rungs", lambda *_: [2, 4])
+    nothing = play(entrants().entrants, tmp_path / "none", 0.0, 2, "accuracy")
+    assert (nothing.plan, nothing.ended) == ([], "the time was up")
+    for enough, ended in ((2, ""), (1, "the time was up")):
+        calls.clear()
+        found = play(entrants().entrants, tmp_path / str(enough), 60.0, 2, "accuracy")
+        assert len(finals(found)[1]) == enough
+        assert found.ended == ended
+
+
 def test_ctrl_c_ends_it_with_what_is_known(few, tmp_path, monkeypatch):
     real, calls = tournament.start, []
 

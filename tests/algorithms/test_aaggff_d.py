@@ -190,6 +190,13 @@ def test_doubly_robust_estimate_is_the_response_itself_when_all_answer() -> None
     assert torch.allclose(memory.total, exact, atol=1e-12)
 
 
+def test_a_single_answer_moves_no_weight() -> None:
+    """The imputed mean is that answer, so all have the same estimate: nothing can be learned."""
+    rounds = [([t % K], [5.0 if t % K == 2 else 0.1]) for t in range(60)]
+    for _, memory in decide(rounds):
+        assert memory.p.tolist() == pytest.approx([1 / K] * K)
+
+
 def test_regret_is_below_the_bound() -> None:
     """C = 1: at most 2 L sqrt(T log K), with the true losses -log(1 + <p, r>)."""
     draw, T, n = torch.Generator().manual_seed(3), 400, 5

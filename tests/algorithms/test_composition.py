@@ -137,7 +137,7 @@ def test_scaffold_learns_rate_and_decay() -> None:
         ("fedadam", "fedyogi", "server"),
         ("fedep", "aaggff_d", "weights"),
         ("scaffold", "superfed_mm", "algorithm, each with its own way of training clients"),
-        ("lg_fedavg", "local_only", "private"),
+        ("lg_fedavg", "local_only", "layers that stay on the client"),
     ],
 )
 def test_one_slot_is_filled_once(one: str, two: str, slot: str) -> None:

@@ -27,6 +27,7 @@ from unalike.engine.client.states import OnDisk
 from unalike.engine.course import Course
 from unalike.engine.simulation.distributed import Distributed
 from unalike.engine.simulation.simulate import Simulation
+from unalike.engine.transport import Opening
 from unalike.network import Network
 from unalike.parts.optim import Sgd
 from unalike.parts.representation.private import Private
@@ -143,9 +144,9 @@ def first_states(
     def watched(simulation: Simulation) -> Simulation:
         begin = simulation.begin
 
-        def begun(recipe: Any, w: Params, stage: int = 0, *more: Any) -> None:
-            begin(recipe, w, stage, *more)
-            if stage == len(program) - 1:
+        def begun(opening: Opening) -> None:
+            begin(opening)
+            if opening.stage == len(program) - 1:
                 found.extend(state_of(simulation, i) for i in range(data.n_clients))
 
         simulation.begin = begun  # type: ignore[method-assign]

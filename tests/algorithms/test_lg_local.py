@@ -246,11 +246,13 @@ def test_an_adversary_that_goes_first_is_fooled_as_it_then_is() -> None:
         ({"local": "supervised", "shared": "body"}, "private layers must come first"),
         ({"local": "supervised", "shared": ["features."]}, "private layers must come first"),
         ({"local": "adversarial"}, "name no protected attribute"),
+        ({"step": "auxiliary"}, "no auxiliary network to step on; set method.local to a loss"),
+        ({"local_weight": 5.0}, "local_weight belongs to local = .* leave it out"),
     ],
 )
 def test_refusals(settings: dict[str, Any], said: str) -> None:
     task, data = network_task("dense")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises((ConfigError, ValueError), match=said):
         drafted(task, data, ("lg_fedavg", settings))
 
 

@@ -111,3 +111,39 @@ def test_a_run_measures_both_adversaries(tmp_path: Any) -> None:
 
 def test_examples_have_no_protected_columns_unless_told() -> None:
     assert Examples(torch.zeros(2, 1), torch.zeros(2).long(), 2).protected == ()
+
+
+class Given(nn.Module):
+    """A network of the user's own, for two features."""
+
+    head = ("top.",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.top = nn.Linear(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.top(torch.tanh(self.body(x)))
+
+
+def test_no_module_sees_protected_columns_either(tmp_path: Any) -> None:
+    """A network given in Python is shown what a named one is."""
+    own = Given()
+    data = unalike.federate(
+        from_frame(frame(), protected=["sex"]), unalike.partitioner("iid", clients=2)
+    )
+    asked = {"rounds": 1, "evaluation": {"adversary": True}}
+    method = {"name": "lg_fedavg", "local": "adversarial"}
+    told = unalike.train(data, own, method, **asked).summary["last"]["local"]
+    assert {"adversary", "fooled"} <= set(told)
+    trained = unalike.train(data, own, **asked)
+    rows = data.examples.x[:20].clone()
+    assert trained.model is not None
+    first = trained.model(rows)
+    rows[:, 2] = 1 - rows[:, 2]
+    torch.testing.assert_close(trained.model(rows), first, rtol=0, atol=0)
+    known, table = unalike.load(trained.save(tmp_path / "r"), module=own), frame(20)
+    assert np.array_equal(known.predict(table), known.predict(table.drop("sex")))
+    assert not own._forward_pre_hooks
+    with pytest.raises(ConfigError, match=r"examples of shape \(2,\), without sex, 1 outputs"):
+        unalike.train(data, nn.Linear(3, 1), **asked)

@@ -27,6 +27,7 @@ from unalike.engine.attacks import AttackedTransport, Noise, SignFlip
 from unalike.engine.loop import Loop
 from unalike.engine.server.guard import Guard
 from unalike.engine.simulation.simulate import Simulation
+from unalike.engine.transport import Opening
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.optim import Sgd
@@ -242,7 +243,7 @@ def lied(name: str, attack: Any) -> tuple[Any, Any]:
         inner = Simulation(recipe, DATA.examples, DATA.rows, TASK.init(rng.key(7)), 6)
         transport = AttackedTransport(inner, attack, torch.tensor(liars, dtype=torch.long), 0)
         loop = Loop(recipe, transport, range(1), 0, Guard())
-        transport.begin(recipe, inner.w)
+        transport.begin(Opening(recipe, inner.w))
         plan = recipe.schedule.plan(0, range(1), 6, loop.cohorts)
         (part,) = transport.train(0, plan, loop.downs(loop.begin(inner.w)), loop.home)
         ups = torch.func.vmap(recipe.channel[0].decode)(part.wire)

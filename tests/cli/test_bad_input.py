@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import TABLE, Unalike, mistake
+from cyclopts import Argument, MissingArgumentError
 from interrupted import SMALL, write_toml
+
+from unalike.cli.main import app
+from unalike.cli.mistakes import sentence
 
 Case = tuple[Callable[[Path], list[str]], str]
 
@@ -246,7 +250,36 @@ COMMANDS: dict[str, Case] = {
     "no folder to report": (command("report"), "unalike report needs FOLDER"),
     "no folder to watch": (command("watch"), "unalike watch needs FOLDER"),
     "no target": (command("advise"), "unalike advise needs TARGET, a TOML file or a file of data"),
-    "no value": (command("run", "c.toml", "--engine"), "--engine requires an argument; see: unal"),
+    "nearly a file": (
+        lambda place: (write_toml(place / "c.toml", {}), ["run", "c.tml"])[1],
+        "there is no file 'c.tml': did you mean 'c.toml'?",
+    ),
+    "nearly a folder": (
+        lambda place: ((place / "runs/mine").mkdir(parents=True), ["resume", "runs/mime/"])[1],
+        "there is no run folder 'runs/mime/': did you mean 'runs/mine'?",
+    ),
+    "no option that is needed": (
+        command("export", "run"),
+        "unalike export needs --to, a format: torch, safetensors or onnx; see: unalike export",
+    ),
+    "no sites": (
+        command("serve", "c.toml"),
+        "unalike serve needs --sites, the names of all sites; see: unalike serve --help.",
+    ),
+    "no folder of keys": (
+        command("keys"),
+        "unalike keys needs FOLDER, the folder of the auth",
+    ),
+    "a setting as an option": (
+        command("run", "c.toml", "--rounds", "3"),
+        "unalike run has no option '--rounds'; settings are given as --set rounds=VALUE; "
+        "see: unalike run --help.",
+    ),
+    "nearly an option": (
+        command("resume", "run", "--trus"),
+        "unalike resume has no option '--trus', but '--trust'; see: unalike resume --help.",
+    ),
+    "no value": (command("run", "c.toml", "--engine"), "unalike run: --engine needs a value; see"),
     "compare a table": (data_file("compare"), "'a.csv' is a file of data"),
     "run a table": (
         data_file("run"),
@@ -321,7 +354,7 @@ def test_a_missing_file_is_said_to_be_missing_where(
     said = mistake(unalike, "run", str(path))
     assert f"no file or folder 'a.csv' in '{tmp_path / 'elsewhere'}', where the command" in said
     said = mistake(unalike, "run", str(path), "--set", f"data.path={tmp_path / 'a.csv'}")
-    assert said == f"error: there is no file or folder '{tmp_path / 'a.csv'}'.\n"
+    assert said == f"error: there is no file or folder '{tmp_path / 'a.csv'}'; check the path.\n"
     write_toml(path, {"model": {"name": "module", "file": "n.py"}})
     assert f"which does not exist in '{tmp_path / 'elsewhere'}'" in mistake(
         unalike, "run", str(path)
@@ -380,3 +413,17 @@ def test_the_same_in_a_process_of_its_own(name: str, place: Path):
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in app if not name.startswith("-")])
+def test_what_a_command_needs_is_described(name: str):
+    """Whichever command is called without its arguments: one sentence, and no KeyError."""
+    for argument in app[name].assemble_argument_collection():
+        error = MissingArgumentError(argument=argument, command_chain=(name,))
+        if argument.required:
+            assert sentence(app, error).startswith(f"unalike {name} needs {shown(argument)}, ")
+
+
+def shown(argument: Argument) -> str:
+    """As the help shows it: a word in capitals, or an option."""
+    return argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name

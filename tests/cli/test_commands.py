@@ -1,5 +1,6 @@
 """The command line for people: help, lists, skew, and what a run shows."""
 
+import inspect
 import os
 import pty
 import re
@@ -51,6 +52,13 @@ def assert_readable(text: str, columns: int) -> None:
 
 
 class TestHelp:
+    @pytest.mark.parametrize("name", [name for name in app if not name.startswith("-")])
+    def test_its_examples_can_be_copied(self, name: str):
+        """No line of a command or of TOML is broken by a terminal of 80 columns."""
+        text = inspect.getdoc(app[name].default_command) or ""
+        for block in re.findall(r"```\w+\n(.*?)```", text, re.DOTALL):
+            assert max(map(len, block.splitlines())) <= 78, block
+
     def test_it_is_quick_and_loads_nothing_heavy(self):
         code = (
             "import sys; sys.argv = ['unalike', '--help']\n"

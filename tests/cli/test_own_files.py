@@ -82,7 +82,7 @@ def test_a_table_and_a_network(place: Path, unalike: Unalike):
     code, out, _ = unalike("run", "c.toml", "--set", "method.name=fedavg")
     assert code == 0
     assert "fedavg on patients: 3 clients" in out
-    assert "\nread 300 examples, each 4 features, of 2 classes\n" in out
+    assert "\nread 300 examples, each with 4 features, of 2 classes\n" in out
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert summary["last"]["global"]["accuracy"]["mean"] > 0.85
     model = load_file(place / "out" / "model.safetensors")

@@ -63,7 +63,9 @@ def test_a_stranger_can_follow_it(tmp_path: Path) -> None:
     serving = shell(asked[6][0])
     time.sleep(1)
     joined = [shell(asked[n][0]) for n in (7, 8)]
-    for process in (serving, *joined):
+    said = done(serving)
+    assert re.search(r"round 3 of 3: 2 of 2 sites, accuracy \d+\.\d\d%$", said, re.MULTILINE)
+    for process in joined:
         said = done(process)
     (run,) = (tmp_path / "sites" / "south" / "runs").iterdir()
     assert f"unalike predict {run.relative_to(tmp_path)} NEW_ROWS --client south" in said

@@ -15,6 +15,7 @@ INDEX = (RESULTS / "index.md").read_text(encoding="utf-8")
 RUNS = [json.loads(x) for x in (RESULTS / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
 OWN = 10_000  # rows of the test set that MNIST, Fashion-MNIST and CIFAR-10 have
 TENTH, SEVENTH, FIFTH = 0.1 / 0.9, 0.1429 / 0.8571, 0.2 / 0.7  # tested rows for each that trains
+QUARTER = 0.2 / 0.8
 
 BERKA = ("berka", "authors' inputs")
 LATE = "lg-late", "{}, participation.others={}"
@@ -135,6 +136,16 @@ CASES = [  # claim, (file, condition, label, place), the other, ratio, rows, dig
             (FASHION, "20 phases", (0.0, 0, 1, False)),
         )
     ),
+    *(
+        (
+            "FedEP is ahead in recall and F1, too",
+            ("fedep-recall", f"{data} 5:5", "FedEP", f"global {metric}"),
+            ("fedep-recall", f"{data} 5:5", "FedAvg", f"global {metric}"),
+            (0.0, OWN, 1, True),
+        )
+        for data in (MNIST, FASHION)
+        for metric in ("recall", "f1")
+    ),
     (
         "FedAug gains 10 points on CIFAR-10",
         ("fedaug-cifar-full", "CIFAR-10, EMD 1.4", "FedAug 0.8"),
@@ -252,3 +263,68 @@ def test_the_doubly_robust_estimate_is_off_by_what_the_index_says() -> None:
     assert np.mean(estimates, 0) - r == pytest.approx((1 / m - 1 / K) * (others - r))
     assert abs(np.mean(estimates, 0) - r).max() > 0.1
     assert "(1/m − 1/K)" in verdict("The doubly robust estimate of unseen responses is unbiased")
+
+
+def ginis(file: str, label: str, metric: str) -> np.ndarray:
+    """By seed, times 100."""
+    some = [x for x in RUNS if (x["file"], x.get("label")) == (file, label)]
+    some.sort(key=lambda x: x["seed"])
+    return np.array([100 * x["last"]["local"][metric]["gini"] for x in some])
+
+
+@pytest.mark.parametrize(
+    ("file", "label", "metric"),
+    [("berka", "AAggFF-S", "auroc"), ("writers", "AAggFF-D", "accuracy")],
+)
+def test_the_gini_indices_are_those_of_the_records(file, label, metric) -> None:
+    """Nadeau and Bengio's interval, of the level of Holm's corrected p."""
+    base, found = ginis(file, "FedAvg", metric), {}
+    for name in {x["label"] for x in RUNS if x["file"] == file} - {"FedAvg"}:
+        d = ginis(file, name, metric) - base
+        error = d.std(ddof=1) * math.sqrt(1 / len(d) + QUARTER)
+        found[name] = d.mean(), error, 2 * stats.t.sf(abs(d.mean()) / error, len(d) - 1)
+    (mean, error, p), smaller = found[label], sorted(x[2] for x in found.values())
+    corrected = max(q * (len(found) - i) for i, q in enumerate(smaller) if q <= p)
+    half = stats.t.isf(0.025 / (corrected / p), len(base) - 1) * error
+    size, ends = written((mean, mean - half, mean + half), 2, flip=False)
+    told = verdict("The Gini index of the clients is smaller")
+    assert size in told
+    assert ends in told
+
+
+def test_the_points_of_the_line_are_those_of_the_records() -> None:
+    """At the client's own end against APFL there, and against the middle of its own line."""
+    at = {
+        label: {
+            x["seed"]: dict(zip(x["line"]["at"], x["line"]["accuracy"], strict=True))
+            for x in RUNS
+            if (x["file"], x.get("label")) == ("superfed-line-500", label)
+        }
+        for label in ("SuPerFed-MM", "APFL")
+    }
+    own, theirs = ({s: x[1.0] for s, x in at[label].items()} for label in at)
+    middle = {s: x[0.5] for s, x in at["SuPerFed-MM"].items()}
+    told = verdict("SuPerFed is as good at every λ")
+    for other, below in ((theirs, False), (middle, True)):
+        found = tuple(100 * x for x in interval(own, other, FIFTH))
+        assert all(part in told for part in written(found, 1, below))
+
+
+def test_the_sampled_regret_is_that_of_the_records() -> None:
+    """In bounds of 2 C sqrt(T log K)."""
+    lines = (RESULTS / "sampled-regret.jsonl").read_text(encoding="utf-8").splitlines()
+    found: dict[tuple[str, int, int, int], dict[int, float]] = {}
+    for x in map(json.loads, lines):
+        K, m = x["clients"], x["sampled"]
+        for T, regret in x["regret"].items():
+            bound = 2 * m / K * math.sqrt(int(T) * math.log(K))
+            found.setdefault((x["responses"], K, m, int(T)), {})[x["seed"]] = regret / bound
+    told = verdict("The regret bound holds in expectation for samples")
+    one = found["one", 100, 10, 3000]
+    size, ends = written(interval(one, dict.fromkeys(one, 0.0)), 1, flip=False)
+    assert f"{size} bounds {ends}" in told
+    assert len(one) == 5
+    full = np.mean([*found["two kinds", 10, 10, 30_000].values()])
+    assert f"{full:.1f} bounds" in verdict("Regret is sublinear and below its bound")
+    even = max(np.mean([*x.values()]) for key, x in found.items() if key[0] == "even")
+    assert f"at most {even:.2f} of" in told

@@ -12,6 +12,7 @@ import pytest
 
 from unalike.algorithms.table import METHODS
 from unalike.compare import presets
+from unalike.compare.specification.spec import loads
 from unalike.run.configuration.config import parse, tables
 from unalike.run.execute import start
 
@@ -76,6 +77,23 @@ def test_every_preset_has_an_entry() -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == presets.names()
     told = (DOCS / "how-to-compare-methods.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in told for name in presets.names() if name != "quickstart")
+
+
+def test_numbers_of_cells_are_those_of_the_presets() -> None:
+    text = (DOCS / "how-to-compare-methods.md").read_text(encoding="utf-8")
+    row = r"^\| (`[^|]+`) \| [^|]+ \| (\d+) \| [^|]+ \| [^|]+ \| (\d+) \|$"
+    told = {
+        name: (int(small), int(paper))
+        for first, small, paper in re.findall(row, text, re.MULTILINE)
+        for name in re.findall(r"`([\w-]+)`", first)
+    }
+    assert len(told) > 20
+    assert told == {
+        name: tuple(
+            len(loads(presets.text(name), name, scale).cells) for scale in ("small", "paper")
+        )
+        for name in told
+    }
 
 
 @pytest.mark.parametrize(

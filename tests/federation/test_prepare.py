@@ -11,12 +11,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from unalike.errors import DataError
 from unalike.federation.build import federate
+from unalike.federation.columns import NOTHING, Pending, Scale
 from unalike.federation.data import TEST, TRAIN, Federation
 from unalike.federation.partition.iid import Iid
 from unalike.federation.partition.natural import Natural
 from unalike.federation.prepare import prepared
 from unalike.federation.readers import from_arrays, from_frame
-from unalike.federation.readers.columns import NOTHING, Pending, Scale
 from unalike.federation.split import split
 
 

@@ -234,3 +234,20 @@ def test_rows_of_a_cell_are_ordered_by_lot(apart: float) -> None:
     cell = np.repeat([10**7, 3, 10**7 + 1], 4)
     lot = np.tile([0.5 + apart, 0.25, 0.5, 1 - 1e-16], 3)
     assert _by_cell(cell, lot).tolist() == np.lexsort((lot, cell)).tolist()
+
+
+def test_rows_that_are_not_stratified_are_any_of_a_clients_rows():
+    """Totals are the same; classes are in proportion on average only."""
+    labels, owner = np.tile([0, 1], 5_000), np.repeat(np.arange(100), 100)
+    even, free = (deal(labels, owner, stratified=each) for each in (True, False))
+    for part in (TRAIN, VALIDATION, TEST):
+        assert (even.sizes(part) == free.sizes(part)).all()
+    ones = [
+        np.bincount(made.owner[rows], labels[rows], minlength=100)
+        for made in (even, free)
+        for rows in [np.flatnonzero(made.part == TEST)]
+    ]
+    assert set(ones[0].tolist()) == {10.0}
+    # hypergeometric: 20 of 100 rows, half of them ones
+    assert np.var(ones[1]) == pytest.approx(20 * 0.25 * 80 / 99, rel=0.5)
+    assert ones[1].mean() == pytest.approx(10, abs=1)

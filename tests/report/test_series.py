@@ -8,6 +8,7 @@ import pytest
 from written_runs import config, write_run
 
 from unalike.report import series
+from unalike.report.plots.methods import shapes
 from unalike.report.records import Reader
 
 
@@ -136,3 +137,8 @@ def test_leaks_are_those_of_the_runs_that_measured_them(study):
     assert [(r["round"], r["leak"], r["without"]) for r in doors] == [(1, 0.8, 0.1), (2, 0.8, 0.1)]
     assert [(r["leak"], r["without"]) for r in members] == [(0.6, 0.5)] * 3
     assert series.backdoor(study, place.partition) == []
+
+
+def test_up_to_eight_methods_have_a_symbol_each():
+    """Not everybody can tell methods apart by their colours, and nobody can on grey paper."""
+    assert len(set(shapes(8))) == 8

@@ -31,6 +31,20 @@ def ended(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text())
 
 
+@pytest.mark.parametrize("states", ["memory", "disk"])
+def test_own_models_that_explode_are_noted(states: str, tmp_path: Path) -> None:
+    """The shared model is sound, so nothing is refused, and clients are tested with an old one."""
+    wild = {"name": "ditto", "pull": 1e30}
+    asked = {"engine": {"states": states}, "local": {"epochs": 5.0, "batch_size": 8}}
+    summary = ended(tmp_path, method=wild, **asked)
+    assert summary["rejected"] == 0
+    assert summary["noted"] == 8
+    records = read_lines(tmp_path / "run" / "rounds.jsonl")
+    assert "state of client 0 (and of 5 more) is no longer finite" in records[0]["notes"][0]
+    with_less = ended(tmp_path / "less", method={**wild, "pull": 1.0}, **asked)
+    assert with_less["noted"] == 0
+
+
 @pytest.mark.parametrize("method", ["fedavg", "norm_clip", "median", "scaffold"])
 @pytest.mark.parametrize("garbage", [0.3, 0.6])
 def test_a_majority_that_explodes(method: str, garbage: float, tmp_path: Path) -> None:

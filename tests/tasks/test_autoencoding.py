@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unalike import rng
 from unalike.batches import Batch
+from unalike.engine.transport import Opening
 from unalike.errors import ConfigError
 from unalike.federation.data import TEST, Examples
 from unalike.metrics import reconstruction
@@ -218,7 +219,7 @@ def test_evaluation_repeats():
     found = made.evaluator(state).clients
     assert made.evaluator(state).clients == found
     made.simulation.seed = 5
-    made.simulation.begin(made.recipe, made.w)
+    made.simulation.begin(Opening(made.recipe, made.w))
     assert made.evaluator(state).clients != found
 
 

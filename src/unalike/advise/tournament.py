@@ -145,7 +145,7 @@ def play(
         outcome.plan = rungs(clock.left, cost, _sizes(entrants), seeds, rounds)
         _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost], every))
     except TimeIsUp:
-        outcome.ended = TIME
+        outcome.ended = "" if _done(outcome, seeds) else TIME  # spare seeds are no loss
     except KeyboardInterrupt:
         outcome.ended = INTERRUPTED
     except UnalikeError as error:
@@ -153,6 +153,15 @@ def play(
             raise
         outcome.ended = str(error).rstrip(".")
     return outcome
+
+
+def _done(outcome: Outcome, seeds: int) -> bool:
+    """Whether all methods of the last rung have run all seeds that were asked for."""
+    last = len(outcome.plan) - 1
+    if last < 0 or len(outcome.alive) <= last:
+        return False
+    results, still = outcome.rung(last), set(outcome.alive[last]) - set(outcome.failed)
+    return all(sum(r.method == m for r in results) >= seeds for m in still)
 
 
 class Field(NamedTuple):

@@ -11,7 +11,7 @@ travels only in a stage before this one, where everything does.
 """
 
 from dataclasses import replace
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast, get_args
 
 from unalike.algorithms.draft import Before, Draft
 from unalike.algorithms.fedavg import Step
@@ -53,6 +53,7 @@ class LgFedAvg(Method):
         1.0,
         "weight of that loss; for an adversary, how strongly the representation hides",
         ge=0,
+        only={"local": get_args(Local)[1:]},
         source="our choice: the text gives none; the authors' code has 0.03 and 30 for adversaries",
     )
     step: Step = setting(
@@ -104,6 +105,8 @@ class LgFedAvg(Method):
             return "method 'lg_fedavg' shares no weights; change method.shared or use 'local_only'."
         if self.local != "plain" and (why := self._unfit(draft)):
             return f"method.local = '{self.local}' of 'lg_fedavg' cannot be used: {why}."
+        if self.step == "auxiliary" and self.local == "plain":
+            return "'lg_fedavg' has no auxiliary network to step on; set method.local to a loss."
         if self.weights == "uniform" and draft.weights is not None:
             return (
                 "method.weights = 'uniform' of 'lg_fedavg' is the plain mean, but another method "

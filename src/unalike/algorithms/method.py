@@ -228,6 +228,7 @@ def _refuse_no_draft(name: str, after: Any) -> None:
 
 _SAID: Mapping[Slot, str] = {
     "algorithm": "algorithm, each with its own way of training clients",
+    "private": "layers that stay on the client",
 }
 
 

@@ -12,7 +12,7 @@ from unalike.advise.pages import as_dict, no_advice, notes, page, tables
 from unalike.advise.tournament import play
 from unalike.advise.words import in_words, model_in_words
 from unalike.compare.statistics.reuse import Reuse
-from unalike.errors import ConfigError, DataError, RunError
+from unalike.errors import ConfigError, DataError, RunError, no_such
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.federation.feature_skew import measure_features
 from unalike.federation.skew import measure
@@ -114,7 +114,7 @@ def configuration(target: str, label: str | None, client: str | None, sets: list
 
 def _around(path: Path, label: str | None, client: str | None, parted: bool) -> dict[str, Any]:
     if not path.exists():
-        raise ConfigError(f"there is no file '{path}'; give a TOML file or a file of data.")
+        raise ConfigError(no_such("file", path, "give a TOML file or a file of data"))
     if client is not None and client == label:
         raise ConfigError(f"'{label}' cannot be both the label and the client; name two columns.")
     data: dict[str, Any] = {"name": "files", "path": str(path)}

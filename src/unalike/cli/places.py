@@ -2,13 +2,13 @@
 
 import os
 
-from unalike.errors import RunError
+from unalike.errors import RunError, no_such
 
 
 def is_comparison(folder: str) -> bool:
     """Whether it is a comparison; False for a run, one sentence for anything else."""
     if not os.path.isdir(folder):
-        raise RunError(f"there is no run folder '{folder}'.")
+        raise RunError(no_such("run folder", folder))
     if os.path.isfile(os.path.join(folder, "compare.json")):
         return True
     if not os.path.isfile(os.path.join(folder, "config.json")) and (inside := _runs_in(folder)):

@@ -145,7 +145,8 @@ def _read(examples: Examples) -> str:
     shape = examples.x.shape[1:]
     each = " x ".join(map(str, shape))
     if len(shape) == 1:
-        each = counted(shape[0], "feature" if examples.x.is_floating_point() else "symbol")
+        what = "feature" if examples.x.is_floating_point() else "symbol"
+        each = f"with {counted(shape[0], what)}"
     test = "" if examples.test_y is None else f" and {whole(len(examples.test_y))} for testing"
     many = whole(len(examples))
     if examples.ranges is None:

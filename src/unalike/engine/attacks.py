@@ -19,15 +19,14 @@ from torch.func import vmap
 
 from unalike import channel, rng, tree
 from unalike.channel import Channel, InPlace
-from unalike.engine.transport import Replies, Through, Transport
+from unalike.engine.transport import Opening, Replies, Through, Transport
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples
 from unalike.parts.participation.schedule import Plan
 from unalike.parts.privacy import noise
-from unalike.recipe import Recipe
 from unalike.rng import Key
 from unalike.settings import Settings
-from unalike.tree import Params, Tree
+from unalike.tree import Tree
 
 
 class Attack(Settings):
@@ -225,20 +224,13 @@ class AttackedTransport(Through):
         self.attack, self.attackers, self.key = attack, attackers, rng.stream(seed, "attack")
         self.forms: Channel = ()  # members of the channel that a forgery must go through
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
+    def begin(self, opening: Opening) -> None:
         """Lies travel in the form that the server expects, but unclipped and without noise."""
-        self.forms = tuple(c for c in recipe.channel if not isinstance(c, InPlace))
-        super().begin(recipe, w, stage, inherited, onward)
+        self.forms = tuple(c for c in opening.recipe.channel if not isinstance(c, InPlace))
+        super().begin(opening)
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
-        """The inner transport's answers, the attackers' forged."""
+        """The inner transport's answers, with the attackers' forged."""
         answering = plan.ids[plan.reply]
         liars = int(torch.isin(answering, self.attackers).sum())
         boost = torch.tensor(len(answering) / max(liars, 1))

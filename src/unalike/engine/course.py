@@ -16,7 +16,7 @@ from unalike.engine.loop import Loop, Round, State
 from unalike.engine.server.guard import Guard
 from unalike.engine.traffic.ledger import Traffic, opening
 from unalike.engine.traffic.messages import completed, left
-from unalike.engine.transport import Transport
+from unalike.engine.transport import Opening, Transport
 from unalike.errors import ConfigError
 from unalike.recipe import Program, Recipe
 from unalike.tree import Params
@@ -59,7 +59,7 @@ class Course:
         return next(s for s, span in enumerate(self.spans) if t in span)
 
     def recipe(self, stage: int, model: Params | None) -> Recipe:
-        """The recipe of a stage that comes after one which arrived at ``model``."""
+        """The recipe of a stage, after one that arrived at ``model``."""
         made = self.program[stage].recipe
         if model is None:
             return made
@@ -83,7 +83,7 @@ class Course:
         """
         self.loop = self.at(stage, model)
         w = completed(self.first(stage, model), self.w)
-        self.transport.begin(self.loop.recipe, w, stage, model, onward)
+        self.transport.begin(Opening(self.loop.recipe, w, stage, model, onward))
         return self.loop
 
     def begin(self) -> Progress:

@@ -42,7 +42,7 @@ class FaultyTransport(Through):
         self.trained: frozenset[int] = frozenset()  # in the last round
 
     def train(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Iterator[Replies]:
-        """The inner transport's answers, less those lost, plus nonsense."""
+        """The inner transport's answers without those that are lost, plus nonsense."""
         f, keys = self.faults, rng.client(self.key, t, plan.ids)
         chance = vmap(lambda k: rng.uniform(k, 4))(keys)
         lazy = chance[:, 1] < f.straggle

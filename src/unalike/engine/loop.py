@@ -10,12 +10,11 @@ from torch.func import vmap
 
 from unalike import rng, tree
 from unalike.cohort import Cohort
-from unalike.engine.graph.combine import exchanged
-from unalike.engine.graph.learners import circles, memory, weighed
-from unalike.engine.graph.neighbours import among, by_receiver, metropolis, proportional, table
+from unalike.engine.graph.learners import circles, memory
 from unalike.engine.server.gather import Gathered, Held, Running, Unseen
 from unalike.engine.server.guard import Guard, Longest, refuse_insane
-from unalike.engine.server.population import Population
+from unalike.engine.server.hearing import Hearing
+from unalike.engine.server.population import Answered, Population
 from unalike.engine.server.relay import Relayed
 from unalike.engine.server.single_client import adapted
 from unalike.engine.server.step import MEASURED, adapt, log
@@ -91,6 +90,7 @@ class Loop:
         self.n = transport.clients.n
         self.home, self.circles = recipe.topology.home(self.n), circles(recipe, self.n)
         self.all = Population(transport.clients, self.home)
+        self.hearing = Hearing(recipe, self.all, self.circles)
         self.cohorts, self.noise = rng.stream(seed, "cohort"), rng.stream(seed, "server")
         self.holds = bool(recipe.filters or recipe.needs & MEASURED.keys())
         self.asked = Traffic()
@@ -152,7 +152,7 @@ class Loop:
     def _played(
         self, state: State, t: int, plan: Plan, work: Plan, downs: Tree
     ) -> tuple[State, Round]:
-        """The round of those that were planned, of whom some are in time to do their work."""
+        """The round of the planned clients, some of which are in time to do their work."""
         scale = self.longest(state.stack.x)
         gathered = self._gathering(work, downs, scale)
         given = self.timing.versions(work, state.known, downs, self.home)
@@ -163,11 +163,11 @@ class Loop:
         got, stats = ids[usable], {k: v[usable] for k, v in stats.items()}
         topology, down = self.recipe.topology, self.down
         host = topology.host(t, self.n)
-        lost, usual = self.timing.in_vain(t, downs)  # who received a model and answered in vain
+        lost, usual = self.timing.in_vain(t, downs)  # who received a model, but answered too late
         invited, came = torch.cat([plan.ids, lost]), torch.cat([ids, lost])
         sizes = torch.cat([gathered.bytes, torch.full_like(lost, usual)])
         cost = traffic(topology, host, invited, came, down, sizes, len(stats))
-        nobody = -1 if host is None else host  # whose messages to itself are none
+        nobody = -1 if host is None else host  # its messages to itself do not count
         reached, back = (int((some != nobody).sum()) for some in (invited, came))
         those = reached * bool(cost.down), self.n - (host is not None), back
         self.counted = parameters(self.recipe.algorithm, downs, *those)
@@ -181,8 +181,9 @@ class Loop:
             self.transport.refuse(list(rejected))
         while len(got) >= least:
             try:
-                told = stats | self.timing.ages(work, got)
-                return self._adapted(state, t, got, told, rejected, cost, gathered)
+                known = stats | self.timing.ages(work, got)
+                told = Answered(t, got, known, state.survey, self.noise)
+                return self._adapted(state, told, rejected, cost, gathered)
             except Gone as gone:
                 left = ~torch.isin(got, torch.tensor(gone.ids))
                 self.transport.refuse(gone.ids)
@@ -244,21 +245,18 @@ class Loop:
     def _adapted(
         self,
         state: State,
-        t: int,
-        got: Tensor,
-        stats: dict[str, Tensor],
+        told: Answered,
         rejected: dict[int, str],
         cost: Traffic,
         gathered: Held | Running | Unseen,
     ) -> tuple[State, Round]:
         """Every server uses its own clients, then hears its neighbours."""
-        recipe, at = self.recipe, self.home[got]
+        recipe, t, got, at = self.recipe, told.t, told.ids, self.home[told.ids]
         several = len(state.mixing) > 1
         mixing, weights = list(state.mixing), torch.zeros(self.n)
         notes, logged = list[str](), dict[str, Any]()
         if isinstance(gathered, Held) and self._alone:
-            key = rng.fold_in(self.noise, t + 1)
-            everybody = Cohort(t, got, stats, state.survey, got, key)
+            everybody = Cohort(t, got, told.stats, told.survey, got, told.key)
             parts = gathered.usable(got)
             stack = adapted(recipe.algorithm, state.stack, self.home, parts, everybody)
             weights[got], at = 1.0, at[:0]
@@ -266,8 +264,8 @@ class Loop:
             uploads = gathered.uploads(got)
             stack = tree.map(lambda x: x.clone(), state.stack) if several else state.stack
         for j in at.unique().tolist():
-            whole = self.all.members(j)
-            part = self._cohort(state, t, got, stats, j, (at == j).nonzero()[:, 0], whole)
+            here, whole = (at == j).nonzero()[:, 0], self.all.members(j)
+            part = self.all.cohort(recipe, told, j, here, whole)
             own = tree.row(stack, j)
             found = adapt(recipe, own, mixing[j], uploads(part.ids), part)
             mixing[j] = found.memory
@@ -281,19 +279,20 @@ class Loop:
             weights[part.ids] = found.weights
         mixed, copies = dict[int, dict[int, float]](), state.copies
         if (edges := self.edges) is not None:
-            mid = state._replace(stack=stack, mixing=tuple(mixing))
-            stack, copies, sizes, mixed = self._combined(mid, t, edges, got, stats, notes, mixing)
-            along = self.said(edges, self.home[got])
+            heard = self.hearing.combined(stack, copies, mixing, edges, told)
+            stack, copies, mixing, sizes, more_notes, mixed = heard
+            notes += more_notes
+            along = self.hearing.said(edges, self.home[got])
             size = told_bytes(recipe, state.stack) if sizes is None else sizes[along[:, 1]]
             cost += (more := across(recipe.topology, along, size))
-            told = recipe.algorithm.tells(state.stack)
-            self.counted = between(self.counted, more.messages, told, len(mixing))
+            tells = recipe.algorithm.tells(state.stack)
+            self.counted = between(self.counted, more.messages, tells, len(mixing))
             self.sent += links.of_servers(recipe.topology, self.n, along, size)
         refuse_insane(t, self.longest(state.stack.x), self.longest(stack.x))
         said = tuple(dict.fromkeys(n for n in notes if n))
         worked = gathered.work.record
         seen = {k: v[got] if isinstance(v, Tensor) else v for k, v in logged.items()}
-        done = Round(got, weights[got], rejected, "", cost, worked, said, seen, stats, mixed)
+        done = Round(got, weights[got], rejected, "", cost, worked, said, seen, told.stats, mixed)
         return State(stack, tuple(mixing), state.survey, copies=copies), done
 
     @property
@@ -303,93 +302,8 @@ class Loop:
         plain = isinstance(recipe.mixing, Proportional) and recipe.algorithm.separable
         return recipe.topology.local and plain and not self.holds
 
-    def said(self, edges: Tensor, at: Tensor) -> Tensor:
-        """The edges that messages go along: copies are kept up by those that sit a round out."""
-        if self.recipe.copies is None:
-            return self.heard(edges, at)
-        return edges[torch.isin(edges[:, 1], at)]
-
-    def heard(self, edges: Tensor, at: Tensor) -> Tensor:
-        """The edges in use: a server whose clients all stayed silent says nothing."""
-        awake = torch.zeros(self.all.servers, dtype=torch.bool)
-        awake[at] = True
-        used = awake[edges[:, 1]]
-        if self.recipe.topology.local:
-            used = used & awake[edges[:, 0]]
-        return edges[used]
-
-    def _combined(
-        self,
-        state: State,
-        t: int,
-        edges: Tensor,
-        got: Tensor,
-        stats: dict[str, Tensor],
-        notes: list[str],
-        mixing: list[Any],
-    ) -> tuple[Any, Tree, Tensor | None, dict[int, dict[int, float]]]:
-        """Servers hear their neighbours, who count as much as the mixing rule says.
-
-        (servers, copies, the bytes of each message unless all are alike, who counts how much).
-        """
-        heard = self.heard(edges, self.home[got])
-        if not len(heard):
-            return state.stack, state.copies, None, {}
-        weights = self._heeded(state, t, edges, heard, got, stats, notes, mixing)
-        key, given = rng.fold_in(self.noise, t + 1), (state.stack, state.copies, heard, weights)
-        return *exchanged(self.recipe, *given, got, key), table(heard, weights)
-
-    def _heeded(
-        self,
-        state: State,
-        t: int,
-        edges: Tensor,
-        heard: Tensor,
-        got: Tensor,
-        stats: dict[str, Tensor],
-        notes: list[str],
-        memories: list[Any],
-    ) -> Tensor:
-        """[E] how much each server that is heard counts with the one that hears it."""
-        mixing, at, k = self.recipe.mixing, self.home[got], len(state.mixing)
-        if self.recipe.topology.weights == "metropolis":
-            return metropolis(heard, k)
-        if isinstance(mixing, Proportional):
-            u = mixing.proportion(stats)
-            return proportional(heard, torch.zeros(k, dtype=u.dtype).index_add(0, at, u))
-        linked, found = by_receiver(edges), list[Tensor]()
-        for j, senders in by_receiver(heard).items():
-            here, known = (among(some, k) for some in (senders, linked[j]))
-            clients = here[at].nonzero()[:, 0], known[self.home].nonzero()[:, 0]
-            part = self._cohort(state, t, got, stats, j, *clients)
-            p, memories[j], note, _ = weighed(mixing, memories[j], part, self.circles.get(j))
-            notes.append(note)
-            row = torch.zeros(k, dtype=p.dtype).index_add(0, self.home[part.ids], p)
-            found.append((row / row.sum())[senders])
-        return torch.cat(found)
-
-    def _cohort(
-        self,
-        state: State,
-        t: int,
-        got: Tensor,
-        stats: dict[str, Tensor],
-        j: int,
-        here: Tensor,
-        known: Tensor,
-    ) -> Cohort:
-        """Some of those that answered, as server ``j`` sees them."""
-        numbers = {k: v[here] for k, v in stats.items()}
-        host = self.recipe.topology.host(t, self.n)
-        own = self.all.members(j) if host is None else torch.tensor([host])
-        key = rng.fold_in(self.noise, t + 1)
-        ids = got[here]
-        standing = self.all.standing(self.recipe.mixing, state.survey, self.noise)
-        standing = None if standing is None else standing[ids]
-        return Cohort(t, ids, numbers, state.survey, known, key, own, standing)
-
     def moved(self, t: int, state: State) -> Traffic:
-        """The server's own state, where another client is the server than in the round before."""
+        """The server's state on its way, if the server was another client in the round before."""
         host = self.recipe.topology.host
         before, now = host(max(t - 1, 0), self.n), host(t, self.n)
         if before == now:

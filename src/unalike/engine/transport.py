@@ -19,6 +19,17 @@ class Clients(NamedTuple):
     sizes: Tensor  # [n] training examples, which every answer contains anyway
 
 
+class Opening(NamedTuple):
+    """What a stage begins with, on both sides of the border."""
+
+    recipe: Recipe
+    w: Params  # the weights that clients and server start from
+    stage: int = 0  # its number, for those who build the recipe elsewhere
+    inherited: Params | None = None  # the model of the stage before, which parts may inherit from
+    onward: bool = False  # each client starts with the model that it was judged by in the stage
+    # before, of which ``w`` has what was shared
+
+
 class Work(NamedTuple):
     """What clients did, which is not part of any message: it is counted, not sent."""
 
@@ -102,21 +113,8 @@ class Transport(Protocol):
         """What makes sums of uploads, if single ones are not to be seen."""
         ...
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
-        """A stage begins: clients forget what they kept and start with this recipe and model.
-
-        Whoever builds the recipe elsewhere needs the number of the stage, and the model of the
-        one before, which its parts inherit from. If clients go ``onward``, each starts with the
-        model that it was judged by at the end of the stage before, of which ``w`` has what was
-        shared.
-        """
+    def begin(self, opening: Opening) -> None:
+        """A stage begins: clients forget what they kept, unless they go onward."""
         ...
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
@@ -172,16 +170,9 @@ class Through:
         """As the inner transport."""
         return self.inner.sums
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
+    def begin(self, opening: Opening) -> None:
         """As the inner transport."""
-        self.inner.begin(recipe, w, stage, inherited, onward)
+        self.inner.begin(opening)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """As the inner transport."""

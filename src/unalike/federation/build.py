@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from unalike.errors import ConfigError, DataError
+from unalike.federation.anything import examples_of
 from unalike.federation.data import Federation
 from unalike.federation.goals import outcomes
 from unalike.federation.partition.base import UNUSED, Labels, Partitioner
 from unalike.federation.prepare import prepared
-from unalike.federation.readers.anything import examples_of
 from unalike.federation.shift.base import Shift
 from unalike.federation.split import split
 
@@ -31,12 +31,13 @@ def federate(
     test: float = 0.2,
     new_clients: int = 0,
     adapt: bool = False,
+    stratified: bool = True,
     seed: int = 0,
 ) -> Federation:
     """A federation made from data.
 
-    Partition, split and each shift draw from streams of their own, so that another test share
-    leaves the partition as it was, and one more shift leaves the others.
+    The partition, the split and each shift draw from separate streams, so changing the test share
+    does not change the partition, and adding a shift does not change the others.
 
     Args:
         data: Whatever ``examples_of`` takes: examples, a named dataset, arrays, frames.
@@ -46,6 +47,7 @@ def federate(
         test: Share of each client's examples.
         new_clients: How many clients are held out whole.
         adapt: Whether these have rows to learn from before they are tested.
+        stratified: Whether a client's test and validation rows hold its classes in proportion.
         seed: The same seed gives the same federation.
 
     Example:
@@ -75,6 +77,7 @@ def federate(
         test=test,
         new_clients=new_clients,
         adapt=adapt,
+        stratified=stratified,
         rng=stream(seed, SPLIT),
         names=names,
         marks=marks,

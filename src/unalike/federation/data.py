@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from unalike.errors import ConfigError, DataError, unknown
+from unalike.federation.columns import AS_ARRAYS, NOTHING, Pending, Reading
 from unalike.federation.features import UNTOUCHED, Features
 from unalike.federation.goals import Outcome
-from unalike.federation.readers.columns import AS_ARRAYS, NOTHING, Pending, Reading
 from unalike.kinds import AS_GIVEN, Kind, Unit
 
 TRAIN, VALIDATION, TEST, ADAPT = 0, 1, 2, 3  # ADAPT: what a new client may learn from

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unalike.federation.readers.columns import Column, Scale
+from unalike.federation.columns import Column, Scale
 
 
 @dataclass(frozen=True)

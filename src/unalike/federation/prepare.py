@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from unalike.errors import DataError
+from unalike.federation.columns import NOTHING, Column
 from unalike.federation.data import TRAIN, Federation
 from unalike.federation.features import Features
-from unalike.federation.readers.columns import NOTHING, Column
 from unalike.kinds import Unit
 
 CHUNK = 8192  # images whose moments are summed at once

@@ -9,7 +9,8 @@ The rule, for a client with n examples and shares s of training, validation and 
    validation total is divided in the same way among what is left. A class that would lose its last
    training example by that keeps it, as long as the client's other classes have more than one to
    give instead.
-3. Within a client and class, who goes where is drawn at random.
+3. Within a client and class, who goes where is drawn at random; without stratification within a
+   client, whatever the classes.
 
 So a client of two or three examples may have nothing to test on; it still trains. Where the data
 say what a row is for, or which rows go together, that comes first (``federation/given.py``).
@@ -32,6 +33,7 @@ def split(
     test: float = 0.2,
     new_clients: int = 0,
     adapt: bool = False,
+    stratified: bool = True,
     rng: np.random.Generator,
     names: tuple[str, ...] = (),
     marks: tuple[str, ...] = (),
@@ -48,6 +50,7 @@ def split(
             same clients and more.
         adapt: Whether the held-out clients keep what would be their training rows to learn from
             before they are tested on the others.
+        stratified: Whether a client's classes are divided in proportion.
         rng: One draw for each example, then one for each client, whatever the other arguments.
         names: What the clients are called.
         marks: What sets each client apart; empty words say nothing.
@@ -73,7 +76,8 @@ def split(
             f"new_clients must be 0 to {len(size) - 1} for {len(size)} clients, got {new_clients}."
         )
     lot = rng.random(len(owner))
-    part = _parts(examples, owner, (validation, test), lot)
+    strata = examples.strata if stratified else np.zeros(len(owner), np.int64)
+    part = _parts(examples, owner, strata, (validation, test), lot)
 
     order = rng.permutation(len(size))
     is_new = np.zeros(len(size), bool)
@@ -93,12 +97,16 @@ def split(
 
 
 def _parts(
-    examples: Examples, owner: np.ndarray, shares: tuple[float, float], lot: np.ndarray
+    examples: Examples,
+    owner: np.ndarray,
+    strata: np.ndarray,
+    shares: tuple[float, float],
+    lot: np.ndarray,
 ) -> np.ndarray:
     """What each row is for: as the data say, the rest by shares."""
     fixed = examples.part
     if fixed is None:
-        return _dealt(examples.strata, examples.units, owner, shares, lot)
+        return _dealt(strata, examples.units, owner, shares, lot)
     free, part = fixed == FREE, fixed.copy()
     if free.any():
         # Where the data bring validation or test rows, no more of them are taken.
@@ -106,7 +114,7 @@ def _parts(
         rest = [0.0 if here else share for here, share in zip(brought, shares, strict=True)]
         units = None if examples.units is None else examples.units[free]
         mine = np.unique(owner[free], return_inverse=True)[1]
-        part[free] = _dealt(examples.strata[free], units, mine, (rest[0], rest[1]), lot[free])
+        part[free] = _dealt(strata[free], units, mine, (rest[0], rest[1]), lot[free])
     return part
 
 

@@ -49,7 +49,7 @@ def per_client(
         per_batch: Batch size of the batch-averaged calibration errors; the whole client if None.
 
     Returns:
-        A vector over clients for each name; a client without rows has ``n`` 0 and else NaN.
+        A vector over clients for each name; a client without rows has ``n`` 0 and NaN for the rest.
 
         * ``accuracy``; ``top5`` with more than 5 classes (equal logits rank by class number);
         * ``loss``: mean cross-entropy, in nats;

@@ -11,7 +11,7 @@ def per_client(terms: Tensor, owner: Tensor, n_clients: int) -> dict[str, Tensor
 
     Returns:
         ``loss`` (their sum), ``reconstruction``, ``kl`` and the number of rows ``n``, each a vector
-        over clients; a client without rows has ``n`` 0 and else NaN.
+        over clients; a client without rows has ``n`` 0, the rest NaN.
     """
     reconstruction, divergence = terms.double().unbind(1)
     rows = {

@@ -16,7 +16,7 @@ def per_client(
 
     Returns:
         ``rmse``, ``mae``, ``r2`` and the number of rows ``n``, each a vector over clients; a client
-        without rows has ``n`` 0 and else NaN. ``r2`` is against the mean of the client's own rows,
+        without rows has ``n`` 0, the rest NaN. ``r2`` is against the mean of the client's own rows,
         and NaN where these are fewer than two or all the same.
     """
     f, y = predicted.double(), target.double()

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from unalike import tree
 from unalike.engine.evaluation.judging import outputs
 from unalike.errors import DataError, RunError
+from unalike.federation.columns import Csv, Reading
 from unalike.federation.data import number_of
 from unalike.federation.features import Features
-from unalike.federation.readers.columns import Csv, Reading
 from unalike.federation.readers.new_rows import NewRows, new_rows
 from unalike.kinds import AS_GIVEN, Unit
 from unalike.metrics.regression import per_client
@@ -23,6 +23,7 @@ from unalike.models.spectral import without_spectral_norm
 from unalike.predict.weights import Weights, Which, description, read_weights
 from unalike.run.configuration.config import Config, Named, parse
 from unalike.run.experiment.fit import fit
+from unalike.run.experiment.protected import hidden
 from unalike.run.experiment.shape import Shape
 from unalike.run.experiment.task import task as build_task
 from unalike.run.folder import manifest
@@ -252,8 +253,8 @@ def _config(folder: Path, trust: bool) -> Config:
 def _task(config: Config, shape: Shape, module: nn.Module | None) -> NetworkTask:
     blank = shape.blank()
     if module is not None:
-        track = config.run.buffers != "drop"
-        return fit(module, blank, f"the model {type(module).__name__}", track)
+        track, what = config.run.buffers != "drop", f"the model {type(module).__name__}"
+        return fit(hidden(module, blank, what), blank, what, track)
     made = build_task(config, blank)
     assert isinstance(made, NetworkTask)
     return made

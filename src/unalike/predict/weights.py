@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from unalike import tree
-from unalike.errors import RunError
+from unalike.errors import RunError, no_such
 from unalike.packed import owned
 from unalike.run.folder.records import by_what, read_json
 from unalike.run.saving.models import SELECTED, Models
@@ -58,7 +58,7 @@ class Weights:
 def description(folder: Path) -> dict[str, Any]:
     """The contents of features.json, if the run ended and this version can read it."""
     if not folder.is_dir():
-        raise RunError(f"there is no run folder '{folder}'.")
+        raise RunError(no_such("run folder", folder))
     if (folder / "compare.json").is_file():
         raise RunError(f"'{folder}' is a comparison; name the folder of one of its runs in cells/.")
     read_json(folder / "config.json")

@@ -12,7 +12,7 @@ from unalike.compare.analysis.results import FAILED, reasons
 from unalike.compare.execution import folder as comparison
 from unalike.compare.labels import combined, labels
 from unalike.compare.specification.spec import Comparison
-from unalike.errors import RunError, UnalikeError
+from unalike.errors import RunError, UnalikeError, no_such
 from unalike.metrics.catalogue import main_metric
 from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.folder.location import data_name
@@ -144,7 +144,7 @@ class Reader:
     def read(self) -> Study:
         """The study as it now stands."""
         if not self.folder.is_dir():
-            raise RunError(f"there is no folder '{self.folder}'.")
+            raise RunError(no_such("folder", self.folder))
         if comparison.is_comparison(self.folder):
             return self._comparison()
         if (self.folder / "config.json").exists():

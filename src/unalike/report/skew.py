@@ -29,7 +29,7 @@ MEASURES = {
     "hellinger": Measure("Hellinger", "Hellinger distance from pooled, 0 to 1"),
     "entropy": Measure("entropy", "entropy of the labels of a client, nats"),
     "gini": Measure("Gini", "Gini coefficient of the sizes, 0 is equal"),
-    "mmd": Measure("MMD", "features from other clients' at equal labels, to 1.41"),
+    "mmd": Measure("MMD", "a client's features to others', equal labels, 0 to 1.41"),
     "apart": Measure("apart", "clients whose features differ beyond chance", counts=True),
     "smallest": Measure("smallest", "examples of the smallest client", counts=True),
     "largest": Measure("largest", "examples of the largest client", counts=True),

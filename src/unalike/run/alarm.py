@@ -1,5 +1,9 @@
-"""Losses that no sensible training produces, reported when they occur and again in the summary."""
+"""Losses that no sensible training produces, reported when they occur and again in the summary.
 
+So are clients whose own state is not finite, though what they sent could be used.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 TIMES = 1000  # as high as the loss of a model that knows nothing
@@ -20,6 +24,17 @@ def alarm(judged: dict[str, Any], ignorance: float) -> str:
                 "untrained guess; lower the learning rate"
             )
     return ""
+
+
+def kept_back(unsound: Iterable[int]) -> str:
+    """What to say of clients whose new states were not taken; empty if there are none."""
+    if not (clients := sorted(unsound)):
+        return ""
+    more = f" (and of {len(clients) - 1} more)" if clients[1:] else ""
+    return (
+        f"the own state of client {clients[0]}{more} is no longer finite, so the one before stays "
+        "in use; lower the learning rate"
+    )
 
 
 def first_said(records: list[dict[str, Any]]) -> int | None:

@@ -13,7 +13,7 @@ from unalike.engine.traffic.links import Sent, per_link
 from unalike.errors import RunError
 from unalike.generator import refuse_draws, states
 from unalike.own_code import blamed
-from unalike.run.alarm import alarm
+from unalike.run.alarm import alarm, kept_back
 from unalike.run.experiment.live import Experiment
 from unalike.run.folder.origins import named
 from unalike.run.folder.products import frame
@@ -74,6 +74,8 @@ def rounds(made: Experiment, progress: Progress | None = None, done: int = 0) ->
                 if picture := frame(arrays, (t + 1) / course.rounds):
                     clients[name] = picture
         record = _record(report, judged, before) | _links(course.loop.sent)
+        note = kept_back(made.simulation.states.unsound - report.rejected.keys())
+        record["notes"] += [note] if note else []
         if judged is not None:
             task, e = made.recipe.algorithm.task, made.federation.examples
             note = alarm(judged.spread, task.ignorance(e.classes, e.x[0].numel()))

@@ -80,6 +80,34 @@ def test_the_best_round_on_test_rows_is_a_column_of_its_own():
     assert lines[0].beside["best_on_test"] == pytest.approx(0.804)
 
 
+def test_the_best_point_on_test_rows_is_that_column_where_points_were_tested():
+    """The point between two models that each client's test rows would choose, beside ours."""
+    made = comparison(
+        {
+            "evaluation": {"line": 11},
+            "compare": {
+                "methods": [{"name": "fedavg", "label": m} for m in VALUES],
+                "seeds": 5,
+                "best_on_test": True,
+            },
+        }
+    )
+    some = records(made, VALUES)
+    for record in some:
+        best = {"accuracy": {"mean": record["value"] + 0.01}}
+        record["metrics"]["oracle"] = best
+        record["curve"] = {"round": [1], "value": [1.0], "bytes": [1]}
+    found = analyse(made, some)
+    table = scores(made, found, "dirichlet")
+    assert table.columns[1:3] == ["accuracy %", "best on test §"]
+    assert [row[2].shown for row in table.rows] == ["81.40", "92.00", "81.60"]
+    [note] = [note for note in table.notes if note.startswith("§ Best on test: ")]
+    assert "each client's best point" in note
+    assert "no verdict" in note
+    plain, ours = example()
+    assert [line.versus for line in found.lines] == [line.versus for line in ours.lines]
+
+
 def test_pivot_is_methods_by_conditions_with_a_tally():
     made, found = example(partitions=["iid", "dirichlet"])
     table = pivot(made, found)

@@ -45,6 +45,19 @@ def test_who_never_reached_it_is_not_equal_to_another_who_did_not():
     assert speeds(spent, np.ones_like(spent, bool), 0).outcome[0, 1] == "equal"
 
 
+def test_a_hundredth_more_is_as_good_as_nothing():
+    """FedProx sends its mu: 20 bytes in 100,000, under every seed, so the signs are sure."""
+    spent = np.full((1, 3, 10), 100_000.0)
+    spent[0, 1] += 20
+    spent[0, 2] *= 1.02
+    found = speeds(spent, np.ones_like(spent, bool), 0)
+    assert found.outcome.tolist() == [["", "equal", "loss"]]
+    assert found.ratio[0, 1] == pytest.approx(1.0002)
+    missed = np.ones_like(spent, bool)
+    missed[0, 1, 0] = False
+    assert speeds(spent, missed, 0).outcome[0, 1] == "open"
+
+
 def test_over_several_conditions_the_target_must_be_reached_on_all():
     spent, reached = np.concatenate([FAST, 1.1 * FAST]), np.concatenate([ALL, ALL])
     reached[1, 1, 0] = False

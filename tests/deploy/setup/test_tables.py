@@ -28,10 +28,10 @@ from unalike.deploy.wire.connection import Line
 from unalike.deploy.wire.messages import message
 from unalike.errors import DataError, RunError
 from unalike.federation.build import federate
+from unalike.federation.columns import Column, Pending
 from unalike.federation.datasets.own import Files
 from unalike.federation.partition.natural import Natural
 from unalike.federation.readers import from_arrays
-from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.targets import read_measured
 from unalike.run.configuration.config import parse
 from unalike.run.experiment.build import assemble

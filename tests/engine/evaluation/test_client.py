@@ -22,6 +22,7 @@ from unalike.engine.evaluation import judging
 from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.judging import at_once, merged, outputs, side_by_side
 from unalike.engine.evaluation.server import Evaluator
+from unalike.engine.transport import Opening
 from unalike.federation.data import TEST, TRAIN, VALIDATION
 from unalike.metrics.calibration import Reliability
 from unalike.network import Network
@@ -262,7 +263,7 @@ def test_models_without_anything_kept_are_judged_client_by_client(engine: str) -
     state = made.loop.begin(made.w)
     plain = made.evaluator(state).clients["local"]["loss"][0]
     algorithm = Scaled(made.recipe.algorithm.task)
-    made.simulation.begin(replace(made.recipe, algorithm=algorithm), made.w)
+    made.simulation.begin(Opening(replace(made.recipe, algorithm=algorithm), made.w))
     found = evaluator(algorithm, made.simulation, None)(state)
     # Rows (0, 0) and (1, 1) of client 0, right with logits (2, 0, 0).
     right = float(torch.log(torch.tensor(2.0).exp() + 2)) - 2

@@ -9,6 +9,7 @@ from federations import keep
 from torch import Tensor
 from unit_vectors import EYE, SWAP, Two, built, federation, linear
 
+import unalike
 from unalike import tree
 from unalike.engine.evaluation.newcomers import passes
 from unalike.errors import ConfigError
@@ -143,6 +144,18 @@ def test_passes() -> None:
 def test_steps_must_grow() -> None:
     with pytest.raises(ConfigError, match="growing"):
         parse({"evaluation": {"new_client_steps": [5, 1]}})
+
+
+def test_steps_of_nobody_are_refused() -> None:
+    """Without new clients, or without rows for them, nothing would be measured."""
+    asked: dict[str, Any] = {"rounds": 1, "evaluation": {"new_client_steps": [2]}}
+    with pytest.raises(ConfigError, match="no client is held out"):
+        experiment(parse({"data": {"name": "digits"}, **asked}))
+    plain = unalike.federate("digits", "iid", new_clients=2)
+    with pytest.raises(ConfigError, match="adapt = True"):
+        unalike.train(plain, "logistic", **asked)
+    keeping = unalike.federate("digits", "iid", new_clients=2, adapt=True)
+    assert "adapted" in unalike.train(keeping, "logistic", **asked).summary["last"]
 
 
 def test_the_swap_is_learned() -> None:

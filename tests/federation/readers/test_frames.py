@@ -7,8 +7,8 @@ import pytest
 
 from unalike import errors
 from unalike.errors import DataError, RunWarning
+from unalike.federation.columns import Column
 from unalike.federation.readers import from_frame, read_table
-from unalike.federation.readers.columns import Column
 
 TABLE = {
     "age": [30, 40, 50, 60],

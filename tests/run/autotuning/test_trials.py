@@ -175,7 +175,7 @@ def test_what_was_learned_is_kept(
     config = settled(*parts())
     assert (config.engine.kind, config.engine.traced) == ("sequential", True)
     assert config.engine.because == (
-        "measured: in groups 200 ms, one by one 100 ms, one by one, untraced 400 ms"
+        "measured: in groups 200 ms, one by one 100 ms, one by one, untraced 400 ms for a round"
     )
     again = settled(*parts(seed=7))
     assert again.engine.kind == "sequential"

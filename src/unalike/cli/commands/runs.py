@@ -17,7 +17,7 @@ def run(
     engine: str | None = None,
     distributed: Flag = False,
 ) -> None:
-    """Train what a TOML file describes and write a run folder.
+    r"""Train what a TOML file describes and write a run folder.
 
     A file may be as short as this; `unalike list settings` shows all settings. Tests of
     the model take about a fifth of the work, unless `evaluation.every` sets their number.
@@ -40,7 +40,8 @@ def run(
     unalike run first.toml --set method.name=scaffold seed=1
     unalike run first.toml --set 'plus=["fedadam"]' plus.0.lr=0.01
     unalike run first.toml --engine sequential
-    torchrun --nproc-per-node 2 -m unalike run first.toml --distributed --set run.folder=runs/two
+    torchrun --nproc-per-node 2 -m unalike run first.toml --distributed \
+        --set run.folder=runs/two
     ```
 
     Parameters

@@ -23,8 +23,8 @@ def keys(
     ```sh
     unalike keys consortium server --host fl.example.org
     unalike keys consortium north south west
-    unalike keys consortium north south west --peers     # for a run without a coordinator
-    unalike keys consortium                              # which are there, and are they valid
+    unalike keys consortium north south west --peers   # without a coordinator
+    unalike keys consortium                            # are they valid?
     ```
 
     The first call makes the authority, whose key never leaves the folder. Give each site
@@ -59,11 +59,12 @@ def serve(
     set_: Overrides = None,
     seconds: float = 600.0,
 ) -> None:
-    """Coordinate a run of real sites; the same command continues one that was stopped.
+    r"""Coordinate a run of real sites; the same command continues one that was stopped.
 
     ```sh
-    unalike serve winner.toml --sites north south west --at 0.0.0.0:9432 --keys consortium
-    unalike serve winner.toml --sites north south      # a trial on this machine, nothing encrypted
+    unalike serve winner.toml --sites north south west \
+        --at 0.0.0.0:9432 --keys consortium
+    unalike serve winner.toml --sites north south   # a trial, unencrypted
     ```
 
     The file is one that `unalike run` reads; what it says about data and partition is ignored.
@@ -102,11 +103,13 @@ def join(
     dry_run: str | None = None,
     set_: Overrides = None,
 ) -> None:
-    """Take part in a run with data that stay here.
+    r"""Take part in a run with data that stay here.
 
     ```sh
-    unalike join north --data north.csv --label outcome --at fl.example.org:9432 --keys north-keys
-    unalike join north --data north.csv --label outcome --set missing=impute normalise=pooled
+    unalike join north --data north.csv --label outcome \
+        --at fl.example.org:9432 --keys north-keys
+    unalike join north --data north.csv --label outcome \
+        --set missing=impute normalise=pooled
     unalike join north --data north.npz --dry-run winner.toml
     ```
 
@@ -130,6 +133,8 @@ def join(
         Where this site keeps its state and its audit log; by default sites/NAME.
     dry_run
         A recipe: show what it would send, without connecting.
+    set_
+        How the file is read, such as missing=impute, as key=value; several may follow.
     """
     from unalike.cli.deploying import join as take_part
 
@@ -152,11 +157,13 @@ def peer(
     dry_run: bool = False,
     set_: Overrides = None,
 ) -> None:
-    """Take part in a run without a coordinator: peers exchange directly.
+    r"""Take part in a run without a coordinator: peers exchange directly.
 
     ```sh
-    unalike peer north ring.toml --data north.csv --label outcome --peers peers.toml --keys keys
-    unalike peer north ring.toml --data north.csv --label outcome --peers peers.toml --dry-run
+    unalike peer north ring.toml --data north.csv --label outcome \
+        --peers peers.toml --keys keys
+    unalike peer north ring.toml --data north.csv --label outcome \
+        --peers peers.toml --dry-run
     ```
 
     The recipe's topology says who hears whom; the recipe and the list of peers must be the same
@@ -187,7 +194,7 @@ def peer(
     dry_run
         Show what would be sent, without connecting.
     set_
-        Changes to how the file is read, such as missing=impute.
+        How the file is read, such as missing=impute, as key=value; several may follow.
     """
     from unalike.cli.deploying import peer as take_part
 

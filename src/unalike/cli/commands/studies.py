@@ -33,7 +33,10 @@ def compare(
     ```toml
     [compare]
     methods = ["fedavg", { name = "fedprox", mu = 0.1 }]
-    partitions = [{ name = "dirichlet", alpha = 0.1 }, { name = "dirichlet", alpha = 1.0 }]
+    partitions = [
+      { name = "dirichlet", alpha = 0.1 },
+      { name = "dirichlet", alpha = 1.0 },
+    ]
     seeds = 5
     ```
 
@@ -119,7 +122,9 @@ def tune(file: str, *, set_: Overrides = None, folder: str | None = None) -> Non
     ```toml
     [tune]
     trials = 20
-    search = { "local.lr" = [0.001, 1.0, "log"], "local.batch_size" = [16, 32, 64] }
+    [tune.search]
+    "local.lr" = [0.001, 1.0, "log"]
+    "local.batch_size" = [16, 32, 64]
     ```
 
     ```sh

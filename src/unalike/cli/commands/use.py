@@ -24,7 +24,7 @@ def predict(
 
     ```sh
     unalike predict runs/mine new.csv
-    unalike predict runs/mine new.csv --client north --probabilities --out predictions.csv
+    unalike predict runs/mine new.csv --client north --out predictions.csv
     unalike predict runs/mine photos/
     ```
 
@@ -107,6 +107,8 @@ def check(file: str, name: str | None = None, *, set_: Overrides = None) -> None
         The Python file.
     name
         Its class; by default every method that the file defines.
+    set_
+        Settings of the method, as key=value; several may follow.
     """
     from unalike.cli.checking import check as check_method
 

@@ -32,6 +32,7 @@ from unalike.compare.statistics.summary import summarise
 from unalike.metrics.catalogue import POOLED, higher, metric
 
 Record = dict[str, Any]
+LINE = ("local", "common")  # tests of clients' own rows, which may have points between models
 
 
 def analyse(made: Comparison, records: Iterable[Record]) -> Analysis:
@@ -263,13 +264,18 @@ def _beside(records: Sequence[Record], judging: Judging) -> dict[str, float | No
         "gini": uses.mean(m["gini"] for m in own) if spread else None,
         "ece": uses.mean(s["ece"]["mean"] for s in sections if "ece" in s),
         "round": uses.mean(r["round"] for r in records),
-        "best_on_test": uses.mean(_best(r.get("curve", {}), judging) for r in records),
+        "best_on_test": uses.mean(_best(r, judging) for r in records),
     }
 
 
-def _best(curve: dict[str, list[Any]], judging: Judging) -> float | None:
-    """The best evaluated round by test rows, if requested."""
-    found = [v for v in curve.get("value", ()) if v is not None] if judging.best_on_test else []
+def _best(record: Record, judging: Judging) -> float | None:
+    """If requested, what test rows say is best: a point between two models, or else a round."""
+    if not judging.best_on_test:
+        return None
+    point = record["metrics"].get("oracle", {}).get(judging.metric)
+    if judging.section in LINE and point is not None:
+        return cast(float | None, point[judging.statistic])
+    found = [v for v in record.get("curve", {}).get("value", ()) if v is not None]
     return (max if higher(judging.metric) else min)(found, default=None)
 
 

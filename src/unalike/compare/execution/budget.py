@@ -119,7 +119,9 @@ class Forecast:
         cost = traffic(topology, host, invited, came, down, up, trial.statistics)
         if edges is not None:
             cost += across(
-                topology, loop.said(edges, loop.home[ids]), told_bytes(loop.recipe, blank.stack)
+                topology,
+                loop.hearing.said(edges, loop.home[ids]),
+                told_bytes(loop.recipe, blank.stack),
             )
         cost += loop.moved(t, blank)
         if t == start:

@@ -20,7 +20,7 @@ from typing import Any
 from unalike.compare.analysis.results import begun
 from unalike.compare.specification.settings import Budget, Judging
 from unalike.compare.specification.spec import Cell, Comparison
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, RunError, no_such
 from unalike.files import new_folder
 from unalike.run.configuration.config import Config, parse
 from unalike.run.configuration.explain import check
@@ -82,7 +82,7 @@ def read(folder: str | Path) -> Comparison:
     """The comparison a folder was made for."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise RunError(f"there is no folder '{folder}'.")
+        raise RunError(no_such("folder", folder))
     raw = read_json(folder / FILE)
     if not isinstance(raw, dict) or raw.get("format") not in READ:
         raise RunError(f"'{folder / FILE}' was written by another version of unalike.")

@@ -87,7 +87,7 @@ def scores(made: Comparison, analysis: Analysis, condition: str) -> Table:
     said = [wording.told(v, made, analysis) for v in analysis.verdicts if v.condition == condition]
     said += [wording.gamma(g) for g in analysis.gammas if g.condition == condition]
     notes = [where + sentence for sentence in said]
-    notes += [f"{SECTION} {wording.BEST_ON_TEST}"] if made.judging.best_on_test else []
+    notes += [f"{SECTION} {wording.best_on_test(made)}"] if made.judging.best_on_test else []
     notes += [*_legend(made), *wording.notes(made, analysis), *_used(made, lines)]
     spread = [head(name, "worst10"), head(name, "gini"), *([head("ece")] if calibrated else [])]
     peeked = [f"best on test {SECTION}"] if made.judging.best_on_test else []

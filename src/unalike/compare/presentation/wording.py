@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from unalike.compare.analysis.claims import asked
+from unalike.compare.analysis.claims import LINE, asked
 from unalike.compare.analysis.heterogeneity import ALONE, TOGETHER, Gamma
 from unalike.compare.analysis.lines import Analysis, Line, Verdict
 from unalike.compare.analysis.uses import MORE, Use
@@ -13,23 +13,19 @@ from unalike.compare.statistics.claims import share
 from unalike.compare.statistics.differences import least_p
 from unalike.compare.statistics.known import ALPHA
 from unalike.compare.statistics.ranks import Ranks
-from unalike.compare.statistics.speed import SHARE
+from unalike.compare.statistics.speed import SAME, SHARE
 from unalike.metrics.catalogue import POOLED, STATISTICS, TESTS, metric
 from unalike.run.experiment.cadence import within
 from unalike.tables.format import count, decimal, p_value, size, whole, with_unit
 
-BEST_ON_TEST = (
-    "Best on test: the mean over seeds of every run's best evaluated round, chosen on the test "
-    "rows themselves, as the source reports it. It is too good by chance; it is shown for "
-    "comparison with published numbers, and no test and no verdict uses it."
-)
 NAMED, TOLD = 3, 8  # of many things or methods in a sentence; the others are counted
 PROCEDURES = {
     "moderated": "a paired t-test with moderated variances",
     "t": "a paired t-test",
-    "hall": "a paired t-test corrected for skewness",
-    "wilcoxon": "Wilcoxon's signed-rank test",
+    "hall": "a paired t-test and the same corrected for skewness",
+    "wilcoxon": "Wilcoxon's signed-rank test and a paired t-test",
 }
+LARGER = ("hall", "wilcoxon")  # of whose two p-values the larger one counts
 
 
 def sentence(verdict: Verdict) -> str:
@@ -70,6 +66,21 @@ def told(verdict: Verdict, made: Comparison, analysis: Analysis) -> str:
     said += [f"worse: {listed(worse, TOLD)}"] if worse else []
     against = f" Against {made.baseline}, {'; '.join(said)}." if said else ""
     return sentence(verdict) + against
+
+
+def best_on_test(made: Comparison) -> str:
+    """What the marked column is."""
+    points = any(cell.config.evaluation.line for cell in made.cells)
+    what = (
+        "each client's best point between the shared model and its own"
+        if points and made.judging.section in LINE
+        else "every run's best evaluated round"
+    )
+    return (
+        f"Best on test: the mean over seeds of {what}, chosen on the test rows themselves, as the "
+        "source reports it. It is too good by chance; it is shown for comparison with published "
+        "numbers, and no test and no verdict uses it."
+    )
 
 
 def gamma(found: Gamma) -> str:
@@ -167,17 +178,19 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
     if not lines:
         return []
     judging, n = made.judging, max(line.summary.n for line in lines)
+    if not n:
+        return ["No run has a value of the metric."]
     if n < 2:
         return ["One seed: no spread, no interval and no test; raise compare.seeds."]
     spread = f"Mean ± standard deviation over {n} seeds"
     if not any(line.versus for line in lines):
-        begun = any(line.label == made.baseline for line in lines)
-        why = "there is no other method" if begun else f"nothing of {made.baseline} is finished"
-        return [f"{spread}; no test, because {why}.", *_shared(made, analysis)]
+        return [f"{spread}; no test, because {_untested(made, lines)}.", *_shared(made, analysis)]
     over = "methods" if len(made.conditions) == 1 else "methods and conditions"
     out = [
         f"{spread}. Differences from {made.baseline} under the same seed are tested by "
-        f"{PROCEDURES[judging.test]}; their p-values and intervals are Holm-corrected over "
+        f"{PROCEDURES[judging.test]}"
+        f"{', of which the larger p counts' if judging.test in LARGER else ''}; their p-values "
+        "and intervals are Holm-corrected over "
         f"{over} ({analysis.tests}){_beside(made)}.",
         *_shared(made, analysis),
         _results(made),
@@ -192,6 +205,18 @@ def _tests(made: Comparison, analysis: Analysis) -> list[str]:
             f"{2 + math.floor(math.log2(times / ALPHA))} seeds."
         )
     return out
+
+
+def _untested(made: Comparison, lines: Sequence[Line]) -> str:
+    """Why no difference from the baseline is known."""
+    own = [line for line in lines if line.label == made.baseline]
+    if not own:
+        return f"nothing of {made.baseline} is finished"
+    if not any(line.summary.n for line in own):
+        return f"{made.baseline} has no value of the metric"
+    if len(made.labels) == 1:
+        return "there is no other method"
+    return f"no other method has a value under a seed of {made.baseline}"
 
 
 def _beside(made: Comparison) -> str:
@@ -256,7 +281,8 @@ def speed(made: Comparison) -> str:
         f"Target: {goal(made)}. Ratios to {made.baseline} are geometric means over seeds; less "
         "is faster. A run that missed the target counts with all that it spent, so that a ratio is "
         "a bound (≥; ≤ where the baseline missed it; ≈ where both did) and its interval open on "
-        "that side; a method that missed it under any seed is never called faster. Speeds are "
+        "that side; a method that missed it under any seed is never called faster. Equal: within "
+        f"{100 * (SAME - 1):.0f} %. Speeds are "
         "corrected over methods and conditions, separately from scores."
     )
 
@@ -288,7 +314,9 @@ def _left_out(made: Comparison, lines: Sequence[Line]) -> list[str]:
 
 
 def _a(name: str) -> str:
-    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+    """With its article: letters that are read one by one begin with their names."""
+    vowels = "aeiou" if name[0].islower() else "AEFHILMNORSX"
+    return f"an {name}" if name[0] in vowels else f"a {name}"
 
 
 def _missing(made: Comparison, lines: Sequence[Line]) -> list[str]:

@@ -44,8 +44,8 @@ class Judging(Settings):
     best_on_test: bool = Field(
         default=False,
         description="one more column: every run's best evaluated round on the test rows "
-        "themselves, as many papers report it; too good by chance, so no test and no "
-        "verdict uses it",
+        "themselves (with evaluation.line each client's best point), as many papers report it; "
+        "too good by chance, so no test and no verdict uses it",
     )
     test: Literal["moderated", "t", "hall", "wilcoxon"] = Field(
         default="moderated",

@@ -32,7 +32,7 @@ from unalike.compare.specification.variants import (
     partitions,
     swept,
 )
-from unalike.errors import ConfigError, unknown
+from unalike.errors import ConfigError, no_such, unknown
 from unalike.metrics.catalogue import METRICS
 from unalike.run.configuration.config import Config, parse, refuse_data
 from unalike.run.configuration.dotted import flat
@@ -131,10 +131,8 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError(
-            f"there is no file '{path}'; give the path of a TOML file, or see the presets: "
-            "unalike compare --list."
-        ) from None
+        presets = "give the path of a TOML file, or see the presets: unalike compare --list"
+        raise ConfigError(no_such("file", path, presets)) from None
     except IsADirectoryError:
         raise ConfigError(
             f"'{path}' is a folder without compare.json; give a TOML file, a preset or the folder "

@@ -17,11 +17,10 @@ from unalike.deploy.privacy.masked_sums import Sums
 from unalike.deploy.wire.exchange import AGAIN, Exchange
 from unalike.deploy.wire.messages import Message, MessageError, fitted, message, numbers
 from unalike.engine.traffic.messages import messages_of
-from unalike.engine.transport import Clients, Replies, Work
+from unalike.engine.transport import Clients, Opening, Replies, Work
 from unalike.errors import RunError
 from unalike.parts.mixing.questions import Question
 from unalike.parts.participation.schedule import Plan, Sampled
-from unalike.recipe import Recipe
 from unalike.tasks import Judged
 from unalike.tree import Params, Tree
 
@@ -62,22 +61,16 @@ class Remote:
         self.round, self.trained = -1, torch.zeros(0, dtype=torch.long)
         self.judging = {"round": 1, "selected": 0}  # what sites receive besides a model to test
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
+    def begin(self, opening: Opening) -> None:
         """Sites are informed with their next question.
 
         They continue from a stage once they have been informed of it, even if they took no part in
         it.
         """
-        if onward:
+        if opening.onward:
             self._introduce([i for i in self._all if not self._knows(i)])
-        self.recipe, self.w, self.stage, self.inherited = recipe, w, stage, inherited
+        self.recipe, self.w, self.stage, self.inherited, _ = opening
+        recipe, w = opening.recipe, opening.w
         self.like = messages_of(recipe, w, rng.stream(self.seed, "server"))
         first = recipe.algorithm.client_init(w, rng.key(0))
         largest = max(map(tree.size_bytes, (self.like.wire, self.like.up, w)))

@@ -36,6 +36,7 @@ from unalike.errors import ConfigError, RunError
 from unalike.federation.data import TRAIN, Examples, Federation
 from unalike.files import write
 from unalike.kinds import measured
+from unalike.metrics.catalogue import METRICS
 from unalike.parts.privacy.accountant import Accountant
 from unalike.run.configuration.config import Config
 from unalike.run.experiment.cadence import as_set
@@ -344,4 +345,7 @@ def _line(record: dict[str, Any], made: Experiment) -> str:
     said = f"round {record['round']} of {made.course.rounds}: {answers}"
     metric = made.recipe.algorithm.task.headline
     spread = (record["metrics"] or {}).get("local", {}).get(metric)
-    return said if spread is None else f"{said}, {metric} {spread['mean']:.4f}"
+    if spread is None:
+        return said
+    share = metric in METRICS and METRICS[metric].share
+    return f"{said}, {metric} " + (f"{spread['mean']:.2%}" if share else f"{spread['mean']:.4g}")

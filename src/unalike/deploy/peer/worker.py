@@ -14,6 +14,7 @@ from unalike.deploy.peer.peer import Peer
 from unalike.deploy.peer.shelf import Item
 from unalike.deploy.peer.turns import Turns
 from unalike.deploy.wire.messages import MessageError, fitted, message
+from unalike.engine.transport import Opening
 from unalike.errors import ConfigError, RunError
 from unalike.run.experiment.cadence import as_set
 from unalike.run.experiment.program import guard_of
@@ -70,7 +71,7 @@ def _remote(peer: Peer) -> Remote:
         heard=lambda name, what: peer.say(f"peer '{name}': {what}"),
     )
     assert peer.site is not None, "it has met the others"
-    remote.begin(peer.recipe, peer.site.w)
+    remote.begin(Opening(peer.recipe, peer.site.w))
     return remote
 
 

@@ -12,8 +12,8 @@ from unalike.deploy.wire.messages import Message, MessageError, digest, message
 from unalike.deploy.wire.release import release
 from unalike.errors import RunError
 from unalike.federation.build import PARTITION, stream
+from unalike.federation.columns import Column, Pending, Reading, Scale
 from unalike.federation.partition.base import numbered
-from unalike.federation.readers.columns import Column, Pending, Reading, Scale
 from unalike.kinds import Kind
 from unalike.run.configuration.config import Config
 from unalike.run.experiment.shape import Shape

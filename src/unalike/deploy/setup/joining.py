@@ -15,8 +15,8 @@ from unalike.deploy.wire.messages import Message, MessageError, digest
 from unalike.deploy.wire.release import release
 from unalike.errors import ConfigError, DataError
 from unalike.federation.build import SPLIT, stream
+from unalike.federation.columns import Column
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Examples, Federation
-from unalike.federation.readers.columns import Column
 from unalike.federation.split import split
 from unalike.kinds import CLASSES, Kind, of_classes
 from unalike.run.configuration.config import Config, parse
@@ -142,6 +142,7 @@ def join(examples: Examples, welcome: Message) -> Joined:
             # Where files bring validation or test rows, at any site, no more of them are taken.
             validation=0.0 if validation else config.split.validation,
             test=0.0 if test else config.split.test,
+            stratified=config.split.stratified,
             rng=lots,  # type: ignore[arg-type]
             names=(str(note["name"]),),
         )

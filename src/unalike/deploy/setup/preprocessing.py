@@ -18,8 +18,8 @@ from torch import Tensor
 
 from unalike.deploy.wire.messages import MessageError, fitted
 from unalike.errors import RunError
+from unalike.federation.columns import Column, Pending
 from unalike.federation.features import Features
-from unalike.federation.readers.columns import Column, Pending
 from unalike.tree import Tree
 
 Ask = Callable[[Tree, Tree], list[Tree]]  # (what is sent, the form of answers) -> sites' answers

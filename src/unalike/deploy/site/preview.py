@@ -26,7 +26,7 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         yield f"  {name}: {value}"
     d = shape.features[0]
     if examples.pending.columns:
-        yield f"for filling gaps, once: how often {d} levels and numbers occur in training rows,"
+        yield f"for filling gaps, once: how many training rows have each of {d} levels and numbers,"
         yield "  and if a number is missing anywhere, 33 times how many values are below a bound"
     if examples.pending.scale != "none":
         yield f"for scaling, once: {d} sums and {d} sums of squares over training rows"
@@ -66,7 +66,8 @@ def preview(config: Config, examples: Examples, policy: Policy, sites: int = 2) 
         yield "never: rows, labels, personal models, what this peer keeps between rounds"
         return
     metrics = ", ".join(getattr(type(made), "metrics", ("metrics",)))
-    every = f"every {as_set(config).every} rounds, on this site's rows"
+    often = as_set(config).every
+    every = f"every {f'{often} rounds' if often > 1 else 'round'}, on this site's rows"
     yield f"test results, {every}: n, {metrics}"
     yield "never: rows, labels, personal models, what this site keeps between rounds"
 

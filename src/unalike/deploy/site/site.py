@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,12 +26,13 @@ from unalike.deploy.site.state import KeptState
 from unalike.deploy.wire.messages import Message, MessageError, fitted, message, under
 from unalike.engine.client.beginning import judged_by
 from unalike.engine.client.round import Call, Keys, Own, round_of
+from unalike.engine.client.rows import extended
 from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.judging import Exam
 from unalike.engine.traffic.messages import completed, left_like, messages_of
 from unalike.errors import UnalikeError
+from unalike.federation.columns import NOTHING
 from unalike.federation.data import TRAIN
-from unalike.federation.readers.columns import NOTHING
 from unalike.parts.mixing.questions import Own as Asked
 from unalike.parts.mixing.questions import Question
 from unalike.recipe import Kept, Program, Recipe
@@ -199,14 +199,9 @@ class Site:
 
     def _rows(self, recipe: Recipe) -> Own:
         """The training rows, followed by those that the recipe's transform repeats."""
-        e, mine = self.federation.examples, self.federation.rows(TRAIN).order.numpy()
-        again = np.zeros(0, dtype=np.int64)
-        if recipe.transform is not None:
-            key = rng.fold_in(rng.stream(self.config.seed, "batches"), self.joined.number)
-            again = recipe.transform.repeats(e.strata[mine], e.classes, key)
-        order = np.concatenate([mine, mine[again]])
-        altered = torch.arange(len(order)) >= len(mine)
-        return Own(self.joined.number, e.x, e.y, torch.from_numpy(order), altered, len(mine))
+        e, mine, number = self.federation.examples, self.federation.rows(TRAIN), self.joined.number
+        order, _, altered = extended(recipe, e, mine, range(number, number + 1), self.config.seed)
+        return Own(number, e.x, e.y, order, altered, len(mine.order))
 
     def _examiner(self, recipe: Recipe) -> Examiner:
         e, judging = self.federation.examples, self.config.evaluation

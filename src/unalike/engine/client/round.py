@@ -186,7 +186,7 @@ def look_size(recipe: Recipe, largest: int) -> int:
     """Rows of a minibatch where the received model is measured.
 
     Noise belongs to a place in a minibatch: with noise everybody needs minibatches of one size.
-    Else a power of two, so that cohorts of many sizes have few shapes.
+    Otherwise the size is a power of two, so that cohorts of many sizes have few shapes.
     """
     noisy = recipe.algorithm.task.draws or recipe.mixing.gauges
     return LOOK if noisy else min(LOOK, 1 << (largest - 1).bit_length())

@@ -46,6 +46,8 @@ class States(Protocol):
         """The states of some clients, stacked."""
         ...
 
+    unsound: set[int]  # the clients whose new state was not taken since the last ``settle``
+
     def put(self, ids: Tensor, kept: Tree) -> None:
         """New states of some clients; one that is not finite is not taken."""
         ...
@@ -118,6 +120,7 @@ class InMemory:
         self.old: dict[int, int] = {}  # client -> its row before the last round; -1: none
         self.ever: set[int] = set()
         self.unsaved: set[int] = set()
+        self.unsound = set[int]()
         if self.shards is not None:
             self.shards.clear()
 
@@ -163,6 +166,7 @@ class InMemory:
         if not tree.leaves(kept):
             return
         fine = sound(kept)
+        self.unsound.update(ids.cpu()[~fine].tolist())
         who = ids.cpu()[fine].numpy()
         before = dict(zip(who.tolist(), self.at[who].tolist(), strict=True))
         self._write(who, kept if bool(fine.all()) else tree.row(kept, fine))
@@ -194,7 +198,7 @@ class InMemory:
     def settle(self) -> None:
         """Rows before the last round are free."""
         self.free.extend(row for row in self.old.values() if row >= 0)
-        self.old = {}
+        self.old, self.unsound = {}, set()
 
     def roll_back(self, ids: Iterable[int]) -> None:
         """Back to the rows before the last round."""
@@ -243,6 +247,7 @@ class OnDisk:
         self.like: Tree | None = None
         self.shards.clear()
         self.old: dict[int, Place | None] = {}
+        self.unsound = set[int]()
 
     def renew(self, init: Init, change: Change, groups: Sequence[Tensor]) -> None:
         """A file of each group."""
@@ -283,6 +288,7 @@ class OnDisk:
         if not tree.leaves(kept):
             return
         fine = sound(kept)
+        self.unsound.update(ids.cpu()[~fine].tolist())
         who = ids.cpu()[fine].tolist()
         if who:
             for i in who:
@@ -291,7 +297,7 @@ class OnDisk:
 
     def settle(self) -> None:
         """The last round is final."""
-        self.old = {}
+        self.old, self.unsound = {}, set()
         if self.shards.folder == self._temporary:  # no checkpoint will ask for old ones
             self.shards.sweep(before=False)
 

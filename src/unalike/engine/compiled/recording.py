@@ -28,7 +28,7 @@ class _Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch would load its compiler only to leave the next method out of it."""
+        """Without this PyTorch would load its compiler, only to leave the next method out."""
         return False
 
     def __torch_dispatch__(

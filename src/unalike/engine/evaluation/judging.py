@@ -31,7 +31,7 @@ USUAL = Exam()
 
 
 def judging(clients: int, most: int) -> int:
-    """How many clients judge: the first so many, which are any, since numbers are drawn.
+    """How many clients judge: the first ones, which are as good as any, since numbers are drawn.
 
     >>> judging(100, 0), judging(100, 30)
     (100, 30)

@@ -56,7 +56,7 @@ class Gap:
 
 
 def spectral_gap(mixed: Mapping[int, Mapping[int, float]], k: int) -> float | None:
-    """1 less the modulus of the second largest eigenvalue; None for too many servers.
+    """1 minus the modulus of the second largest eigenvalue; None for too many servers.
 
     >>> pair = {0: {0: 0.75, 1: 0.25}, 1: {0: 0.25, 1: 0.75}}
     >>> round(spectral_gap(pair, 2), 6)

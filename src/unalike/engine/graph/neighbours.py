@@ -34,7 +34,7 @@ def proportional(edges: Tensor, u: Tensor) -> Tensor:
 
 
 def metropolis(edges: Tensor, n: int) -> Tensor:
-    """[E] Metropolis weights of the edges among ``n`` servers, each of whom hears himself too.
+    """[E] Metropolis weights of the edges among ``n`` servers, each of which also hears itself.
 
     >>> path = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [2, 1], [2, 2]])
     >>> metropolis(path, 3)[:4]

@@ -56,7 +56,7 @@ class Guard:
 
 
 def refuse_insane(t: int, before: float, after: float) -> None:
-    """Stop before a model is kept that no training could have led to; both are its lengths."""
+    """Stop before keeping a model that no training could have led to, judging by its lengths."""
     old = max(before, 1.0)
     if not after <= min(INSANE * old, ENORMOUS):  # also if it is not a number
         raise RunError(
@@ -74,7 +74,7 @@ class Longest:
         self._found = 0.0
 
     def __call__(self, x: Tree) -> float:
-        """The length, leaves seen as one vector."""
+        """The length, with all leaves as one vector."""
         if self._of is not x:
             self._of, self._found = x, self._measured(x)
         return self._found

@@ -44,7 +44,7 @@ class Relayed(Held):
         return self.group[torch.searchsorted(self.plan.ids, ids)]
 
     def legs(self, downs: Tree, home: Tensor) -> Iterator[tuple[Plan, Tree, Tensor]]:
-        """(who trains next, the downloads, whose of them each gets), once the last were taken."""
+        """(who trains next, the downloads, which of them each gets), once the last were taken."""
         yield self._those(0), downs, home
         down = tree.map(lambda v: v.expand(self.count, *v.shape[1:]), downs)
         for turn in range(1, int(self.turn.max()) + 1):

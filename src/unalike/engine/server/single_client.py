@@ -58,7 +58,7 @@ def adapted(
 
 
 class _Lone:
-    """The upload of the one client of a server, who counts one."""
+    """The upload of a server's only client, which counts as one."""
 
     def __init__(self, up: Tree) -> None:
         self.up = up

@@ -34,7 +34,7 @@ def most(model: int, batch: int, device: torch.device) -> int:
 
 
 def chunks(steps: np.ndarray, largest: int, overhead: float) -> Iterator[Tensor]:
-    """Groups of positions, by falling number of steps, that minimise the estimated time.
+    """Groups of positions, in descending order of their steps, that minimise the estimated time.
 
     A call over n clients of at most T steps costs T (overhead + n): one step has a fixed price,
     counted in clients, and every client of the call takes part in it. Sorted by size the best cut

@@ -19,7 +19,7 @@ from unalike.engine.server.summable import needs_more
 from unalike.engine.simulation.ranks import Ranks
 from unalike.engine.simulation.simulate import Simulation
 from unalike.engine.traffic.messages import messages_of
-from unalike.engine.transport import Replies, Sums, Through, Work
+from unalike.engine.transport import Opening, Replies, Sums, Through, Work
 from unalike.errors import RunError
 from unalike.packed import owned
 from unalike.parts.mixing.base import Proportional
@@ -36,7 +36,7 @@ class Distributed(Through):
     inner: Simulation
 
     def __init__(self, inner: Simulation, ranks: Ranks, sums: bool = True) -> None:
-        """``sums`` are not to be made where something between changes single uploads."""
+        """``sums`` may be made unless something in between changes single uploads."""
         super().__init__(inner)
         self.ranks, self.may_sum = ranks, sums
         self._sums = self._summed(inner.recipe, inner.w)
@@ -46,17 +46,10 @@ class Distributed(Through):
         """What adds uploads up where they are, if that is enough."""
         return self._sums
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
+    def begin(self, opening: Opening) -> None:
         """As the inner transport."""
-        self.inner.begin(recipe, w, stage, inherited, onward)
-        self._sums = self._summed(recipe, w)
+        self.inner.begin(opening)
+        self._sums = self._summed(opening.recipe, opening.w)
 
     def _summed(self, recipe: Recipe, w: Params) -> "Reduced | None":
         home, key = recipe.topology.home(self.clients.n), rng.key(0)

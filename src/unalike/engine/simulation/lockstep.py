@@ -104,7 +104,7 @@ class Lockstep:
         drawn: Turns,
         ahead: Ahead | None = None,
     ) -> Answers:
-        """As ``together``, in round ``t``; nothing is summed ahead, for a sum is of one run."""
+        """As ``together``, in round ``t``; nothing is summed ahead: a sum belongs to one run."""
         mine = _Asked(t, sim, plan, downs, home, kept, drawn)
         with self._turn:
             self._waiting.append(mine)

@@ -15,16 +15,8 @@ from torch import Tensor
 from unalike import rng, tree
 from unalike.engine import threads
 from unalike.engine.client.beginning import Beginning, begun
-from unalike.engine.client.round import (
-    Keys,
-    Lists,
-    Own,
-    Reply,
-    Turns,
-    answer,
-    apart,
-    turns,
-)
+from unalike.engine.client.round import Keys, Lists, Own, Turns, turns
+from unalike.engine.client.rows import extended
 from unalike.engine.client.states import InMemory, States
 from unalike.engine.compiled.calls import Calls
 from unalike.engine.compiled.capture import Capture
@@ -36,9 +28,10 @@ from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.judging import USUAL, Exam
 from unalike.engine.evaluation.newcomers import Newcomers
 from unalike.engine.simulation.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
+from unalike.engine.simulation.one_by_one import one_by_one
 from unalike.engine.simulation.prefetch import Foresight, Prepared
 from unalike.engine.simulation.vmapped import Answers, one_server, together
-from unalike.engine.transport import Ahead, Clients, Replies, Work
+from unalike.engine.transport import Ahead, Clients, Opening, Replies, Work
 from unalike.errors import ConfigError
 from unalike.federation.data import Examples, Federation, Rows
 from unalike.generator import refuse_draws, states
@@ -102,27 +95,22 @@ class Simulation:
             self.calls = Calls(Capture(device), device, room // 4)
         self.traced = Traced(native=native) if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-        self.begin(recipe, w)
+        self.begin(Opening(recipe, w))
 
-    def begin(
-        self,
-        recipe: Recipe,
-        w: Params,
-        stage: int = 0,
-        inherited: Params | None = None,
-        onward: bool = False,
-    ) -> None:
-        """Clients start with this recipe and model; their lists grow where it repeats rows."""
+    def begin(self, opening: Opening) -> None:
+        """Clients start with its recipe and model; their lists grow where it repeats rows."""
+        recipe = opening.recipe
         if why := recipe.misfit(self.x):
             raise ConfigError(why)
-        before = self.recipe.algorithm if onward else None
-        self.recipe, self.w = recipe, tree.to(w, self.device)
+        before = self.recipe.algorithm if opening.onward else None
+        self.recipe, self.w = recipe, tree.to(opening.w, self.device)
         self.lazy: dict[bool, bool] = {}  # for clients of one server, and of several: whether steps
         # may be delayed until it is known what is needed
         for recordings in (self.repeat, self.calls):
             if recordings is not None:
                 recordings.clear()
-        order, start, altered = self._extended()
+        everybody = range(self.clients.n)
+        order, start, altered = extended(recipe, self.examples, self.rows, everybody, self.seed)
         self.order, self.altered = order.to(self.device), altered.to(self.device)
         self.start = start
         self.starts, self.lengths = torch.from_numpy(start[:-1]), torch.from_numpy(np.diff(start))
@@ -183,22 +171,6 @@ class Simulation:
     def in_flight(self) -> dict[int, Params]:
         """Server -> the mean of the models its clients keep after this round."""
         return self.examiner.in_flight(self.states.trained)
-
-    def _extended(self) -> tuple[Tensor, np.ndarray, Tensor]:
-        """Each client's rows followed by those its transform repeats; which ones are repeats."""
-        transform, strata = self.recipe.transform, self.examples.strata
-        if transform is None:
-            nothing = torch.zeros(len(self.rows.order), dtype=torch.bool)
-            return self.rows.order, self.rows.start, nothing
-        keys, parts, marks = rng.stream(self.seed, "batches"), [], []
-        for k in range(self.clients.n):
-            own = self.rows.of(k).numpy()
-            again = transform.repeats(strata[own], self.examples.classes, rng.fold_in(keys, k))
-            parts.append(np.concatenate([own, own[again]]))
-            marks.append(np.arange(len(parts[-1])) >= len(own))
-        start = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
-        order, altered = np.concatenate(parts), np.concatenate(marks)
-        return torch.from_numpy(order), start, torch.from_numpy(altered)
 
     def survey(self, questions: tuple[Question, ...]) -> dict[str, Tensor]:
         """Every client's answers about its training examples, stacked."""
@@ -300,18 +272,18 @@ class Simulation:
         crew: Crew | None,
     ) -> Callable[[], Answers]:
         """Some clients at work, or about to be."""
-        if self.engine == "sequential":
-            return self._each(t, plan, downs, home)
         given, i = (plan, downs, home), plan.ids
-        if not self.shared_out:
+        if self.engine == "vectorized" and not self.shared_out:
             call = together if self.beside is None else partial(self.beside, t)
             return lambda: call(self, *given, self.states.get(i), self._next(t, plan), ahead)
         kept, drawn, before = self.states.get(i), self._turns(t, plan), states()
-        if crew is not None:
+        if self.engine == "sequential":
+            found = one_by_one(self, self._pool, downs, home, kept, drawn)
+        elif crew is not None:
             found = partial(together, self, *given, kept, drawn, ahead, crew)
-            return self._watched(t, found, before)
-        begun = self._pool.submit(together, self, *given, kept, drawn, ahead)
-        return self._watched(t, begun.result, before)
+        else:
+            found = self._pool.submit(together, self, *given, kept, drawn, ahead).result
+        return self._watched(t, found, before)
 
     @property
     def shared_out(self) -> bool:
@@ -356,27 +328,6 @@ class Simulation:
         starts, lengths, sizes = self.starts[i], self.lengths[i], self.sizes[i]
         lists = Lists(i, self.order, self.altered, starts, lengths, sizes)
         return turns(self.recipe, t, lists, plan, self.keys, self.batch_size)
-
-    def _each(self, t: int, plan: Plan, downs: Tree, home: Tensor) -> Callable[[], Answers]:
-        """Begin at once, each client by itself."""
-        kept, todo = self.states.get(plan.ids), apart(self._turns(t, plan))
-        stateless, servers = not tree.leaves(kept), tree.leaves(downs)
-        several = bool(servers) and len(servers[0]) > 1
-        down, homes = None if several else tree.row(downs, 0), home.tolist()
-
-        def one(j: int) -> Reply:
-            received = tree.row(downs, homes[j]) if several else down
-            mine = kept if stateless else tree.row(kept, j)
-            return answer(self.recipe, self.x, self.y, todo[j], received, mine, self.traced)
-
-        before = states()
-        replies = self._pool.map(one, range(len(todo)))
-
-        def answers() -> Answers:
-            wire, stats, after = (tree.stack(list(p)) for p in zip(*replies, strict=True))
-            return Answers(wire, stats, after, sum(turn.work.real.numel() for turn in todo))
-
-        return self._watched(t, answers, before)
 
     def _watched(
         self, t: int, answers: Callable[[], Answers], before: dict[str, Any]

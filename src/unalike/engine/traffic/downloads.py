@@ -45,7 +45,7 @@ def blank(recipe: Recipe, downs: Tree, n: int) -> Heard:
 def told(
     recipe: Recipe, heard: Heard, downs: Tree, key: Key, ids: Tensor, home: Tensor
 ) -> tuple[Tree, Heard, int | Tensor]:
-    """(the downloads as clients get them, what was told by now, the bytes that took).
+    """(the downloads as clients get them, what has been told so far, the bytes it took).
 
     They go to the clients ``ids``; bytes are the same for everybody, or of each.
     """
@@ -75,7 +75,7 @@ def _device(downs: Tree) -> torch.device:
 
 
 def usual(recipe: Recipe, down: Tree, gap: float | None) -> int:
-    """About what a download takes who takes part every ``gap`` rounds; None: for the first time."""
+    """About what a client downloads that takes part every ``gap`` rounds, or for the first time."""
     whole = tree.size_bytes(down)
     if not recipe.download or gap is None:
         return whole

@@ -69,7 +69,7 @@ def of_servers(topology: Topology, n: int, heard: Tensor, size: int | Tensor) ->
 
 
 def handed_on(topology: Topology, t: int, n: int, size: int) -> list[Sent]:
-    """The server's state, where another client is the server than in the round before."""
+    """The server's state on its way, if the server was another client in the round before."""
     before, now = topology.host(max(t - 1, 0), n), topology.host(t, n)
     if before is None or now is None:
         return []

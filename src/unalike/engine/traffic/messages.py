@@ -10,7 +10,7 @@ from unalike.tree import Params, Tree
 
 
 class Messages(NamedTuple):
-    """To count bytes and to decode them before anybody trained."""
+    """Used to count bytes, and to decode them before anybody has trained."""
 
     down: Tree
     up: Tree  # as a server uses it
@@ -27,7 +27,7 @@ def messages_of(recipe: Recipe, w: Params, key: Key) -> Messages:
 
 
 def left(algorithm: Algorithm, server: Any, key: Key, start: Start) -> Params | None:
-    """What a server leaves to a stage that starts so: the model, or as much of it as is shared."""
+    """What a server leaves to a stage that starts this way: the model, or what is shared of it."""
     x: Params | None = server.x if start == "own" else algorithm.leaves(server, key)
     return x
 

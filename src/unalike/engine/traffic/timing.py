@@ -121,7 +121,7 @@ class Timing:
         edges: Tensor,
         stack: Any,
     ) -> tuple[Tensor, float]:
-        """(the edges in time, when all is heard), where nodes or servers tell one another."""
+        """(the edges in time, when everything is heard), if nodes or servers tell one another."""
         topology, clock, n = self.recipe.topology, self.recipe.clock, self.clients.n
         assert clock is not None
         home, k = topology.home(n), len(tree.leaves(stack)[0])

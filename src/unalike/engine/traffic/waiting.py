@@ -73,7 +73,7 @@ def by_host(
     lines: Devices,
     latency: float,
 ) -> Tensor:
-    """[n] how long each client takes whose server is the client ``host``, with the ``work`` given.
+    """[n] how long each client of the server ``host`` takes, given its ``work``.
 
     ``lines`` are of all clients. The host's line carries all downloads at once, then all answers;
     its own model goes nowhere.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from unalike.errors import DataError, UnalikeError
-from unalike.federation.readers.columns import Learn, Normalise, Scale
+from unalike.federation.columns import Learn, Normalise, Scale
 from unalike.federation.readers.hub import load_splits
 from unalike.settings import Settings
 

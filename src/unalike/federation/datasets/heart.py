@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from unalike.errors import DataError
+from unalike.federation.columns import Column, Pending
 from unalike.federation.datasets.base import StoredDataset, TableDataset
 from unalike.federation.readers.arrays import from_arrays
-from unalike.federation.readers.columns import Column, Pending
 from unalike.federation.readers.table_file import table_file
 
 if TYPE_CHECKING:

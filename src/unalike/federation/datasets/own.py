@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from unalike.errors import ConfigError, DataError
+from unalike.errors import ConfigError, DataError, no_such
+from unalike.federation.columns import Csv, Learn
 from unalike.federation.datasets.base import LEARN, InferredDataset
 from unalike.federation.readers import read_images, read_npz
 from unalike.federation.readers.arrays import Layout
-from unalike.federation.readers.columns import Csv, Learn
 from unalike.federation.readers.frames import Missing, read_table
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Files(InferredDataset):
     def _place(self, path: str) -> Path:
         place = Path(path).expanduser()
         if not place.exists():
-            raise DataError(f"there is no file or folder '{place}'{_looked_in(place)}.")
+            raise DataError(_absent(place))
         return place
 
     def _refuse_unused(self, kind: str, path: Path) -> None:
@@ -106,7 +106,8 @@ class Files(InferredDataset):
             raise ConfigError(f"'{min(unused)}' means nothing for '{path}' ({kind}); remove it.")
 
 
-def _looked_in(place: Path) -> str:
+def _absent(place: Path) -> str:
     if place.is_absolute():
-        return ""
-    return f" in '{Path.cwd()}', where the command was started; relative paths start there"
+        return no_such("file or folder", place)
+    here = f" in '{Path.cwd()}', where the command was started"
+    return no_such("file or folder", place, "relative paths start there", here)

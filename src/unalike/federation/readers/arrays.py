@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.federation.readers.columns import NOTHING, Normalise, Pending, Reading, Scale
+from unalike.federation.columns import NOTHING, Normalise, Pending, Reading, Scale
 from unalike.federation.readers.labels import code_clients, code_labels, recode
 from unalike.federation.readers.targets import looks_measured, numbers, read_measured
 from unalike.kinds import of_classes

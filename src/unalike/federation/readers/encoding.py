@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unalike.errors import DataError
-from unalike.federation.readers.columns import Column
+from unalike.federation.columns import Column
 from unalike.federation.readers.rows import RowError
 
 if TYPE_CHECKING:

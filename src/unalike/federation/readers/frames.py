@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unalike.errors import DataError
+from unalike.federation.columns import Csv, Normalise, Pending
 from unalike.federation.readers.arrays import from_arrays
-from unalike.federation.readers.columns import Csv, Normalise, Pending
 from unalike.federation.readers.encoding import attribute, encoded, expect, refuse_gaps
 from unalike.federation.readers.labels import code_clients
 from unalike.federation.readers.lines import line_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unalike.errors import DataError
+from unalike.errors import DataError, no_such
 from unalike.federation.readers.arrays import from_arrays
 from unalike.federation.readers.extras import require
 
@@ -27,7 +27,7 @@ def read_images(folder: str | Path, *, size: int = 0) -> "Examples":
     """
     root = Path(folder)
     if not root.is_dir():
-        raise DataError(f"there is no folder '{root}'.")
+        raise DataError(no_such("folder", root))
     inside = {path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "."}
     has_test = inside == {"train", "test"}
     train = _image_files(root / "train" if has_test else root)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from unalike.federation.readers.columns import Csv
+from unalike.federation.columns import Csv
 
 _OTHERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas", " ": "spaces"}
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unalike.errors import DataError, warn_once
+from unalike.federation.columns import Column, Reading
 from unalike.federation.features import Features
 from unalike.federation.readers.arrays import Layout, features
-from unalike.federation.readers.columns import Column, Reading
 from unalike.federation.readers.encoding import MISSING, expect
 from unalike.federation.readers.extras import require
 from unalike.federation.readers.frames import as_polars

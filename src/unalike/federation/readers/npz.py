@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unalike.errors import DataError
+from unalike.errors import DataError, no_such
 from unalike.federation.readers.arrays import Layout, from_arrays
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _clients_of(arrays: dict[str, np.ndarray], key: str, path: str | Path) -> np
 def load_npz(path: str | Path) -> dict[str, np.ndarray]:
     """All arrays of the file."""
     if not Path(path).is_file():
-        raise DataError(f"there is no file '{path}'.")
+        raise DataError(no_such("file", path))
     try:
         with open(path, "rb") as file:  # NumPy leaves a damaged file open
             archive = np.load(file, allow_pickle=False)

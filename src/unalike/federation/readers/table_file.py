@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unalike.errors import DataError
-from unalike.federation.readers.columns import Csv
+from unalike.errors import DataError, no_such
+from unalike.federation.columns import Csv
 from unalike.federation.readers.foreign import foreign
 from unalike.federation.readers.lines import complaint
 
@@ -29,7 +29,7 @@ def table_file(
 
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no file '{path}'.")
+        raise DataError(no_such("file", path))
     if not path.name.lower().endswith(SUFFIXES):
         raise DataError(f"'{path}' is not a table; its name must end in {', '.join(SUFFIXES)}.")
     if path.suffix.lower() == ".parquet":

@@ -4,7 +4,8 @@ regret = sum_t l_t(p_t) - min_p sum_t l_t(p),    l_t(p) = -log(1 + <p, r_t>)
 
 AAggFF-S:          at most 2 L K (1 + log(1 + T / 16K)),   L = C2 / (1 + C1), responses in [C1, C2]
 AAggFF-D:          at most 2 L sqrt(T log K);   L = C + 2 for its linearised losses <g_t, p>, which
-                   no client outside the cohort is needed for; L = C2 / (1 + C1) for l_t if C = 1
+                   no client outside the cohort is needed for; L = C2 / (1 + C1) for l_t if C = 1,
+                   which is proven for exact gradients and not for linearised ones
 """
 
 import math

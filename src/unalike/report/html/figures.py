@@ -127,7 +127,7 @@ def result_figures(study: Study, partition: str, number: int) -> list[Figure]:
             "Fairness frontier",
             f"Average client against the worst tenth, in {which}; {better} is better."
             + (" Faint points are single seeds." if seeds > 1 else "")
-            + " The dashed line joins methods that no other beats in both.",
+            + " A dashed line joins the methods that no other beats in both, if there are several.",
             lambda: plots.fairness_frontier(points, metric),
         )
         if several

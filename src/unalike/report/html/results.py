@@ -23,13 +23,13 @@ from unalike.tables.model import Cell, Table
 
 NO_RESULT = "No run has a result yet."  # though rounds were evaluated
 NOTES = 5  # different ones of a method
-RARE = (
-    "across",
-    "simulated s",
-    "refused",
-    "skipped",
-    "noted",
-)  # columns left out where there is nothing in them
+RARE = {  # columns left out where there is nothing in them, and what they count
+    "across": "bytes between servers",
+    "simulated s": "simulated seconds",
+    "refused": "refused answers",
+    "skipped": "skipped rounds",
+    "noted": "notes",
+}
 SENT = ("sent", "down", "up", "across", "peak")  # columns of bytes
 
 
@@ -203,8 +203,8 @@ def ledger(study: Study) -> Table:
         ]
         for (method, partition), mean in means.items()
     ]
-    absent = [name for name in RARE if name not in (*shown, "simulated s")]
-    notes = [f"Means over runs. Nothing to report for: {', '.join(absent)}."] if absent else []
+    absent = [what for name, what in RARE.items() if name not in (*shown, "simulated s")]
+    notes = ["Means over runs. There were no " + " and no ".join(absent) + "."] if absent else []
     notes.append("Peak: bytes of the busiest round.")
     notes += [note for (method, _), runs in groups.items() for note in _noted(method, runs)]
     return Table("What every method used", ["method", "partition", "runs", *shown], rows, notes)

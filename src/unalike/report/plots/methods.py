@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
 NARROW = 300  # pixels in which a legend must fit
 SHOWN = "shown"  # the parameter that holds the names of the methods to draw
 

@@ -114,7 +114,7 @@ def decide(
         cache.remember(key, seconds)
     best = fastest(seconds)
     told = ", ".join(f"{name} {1000 * s:.3g} ms" for name, s in seconds.items())
-    why = f"{source}{told}"
+    why = f"{source}{told} for a round"
     return Decided({**ways[best], "because": why}, seconds)
 
 

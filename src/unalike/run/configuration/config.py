@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from unalike.errors import ConfigError, unknown
+from unalike.errors import ConfigError, no_such, unknown
 from unalike.federation.readers.table_file import SUFFIXES
 from unalike.run.configuration.evaluation import EvaluationSettings
 from unalike.run.configuration.explain import check, shown
@@ -171,7 +171,7 @@ def read(path: Path) -> dict[str, Any]:
             raise ConfigError(f"'{path}' is larger than any configuration; give a TOML file.")
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ConfigError(f"there is no file '{path}'; give the path of a TOML file.") from None
+        raise ConfigError(no_such("file", path, "give the path of a TOML file")) from None
     except IsADirectoryError:
         raise ConfigError(
             f"'{path}' is a folder; give a TOML file, or use 'unalike resume {path}'."

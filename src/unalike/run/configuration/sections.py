@@ -14,6 +14,11 @@ class Split(Settings):
     validation: float = Field(default=0.1, ge=0, lt=1, description="share of each client's rows")
     test: float = Field(default=0.2, ge=0, lt=1, description="share of each client's rows")
     new_clients: int = Field(default=0, ge=0, description="whole clients held out of training")
+    stratified: bool = Field(
+        default=True,
+        description="test and validation rows hold a client's classes in proportion; else any of "
+        "its rows are drawn",
+    )
 
     @model_validator(mode="after")
     def _something_trains(self) -> Self:

@@ -68,7 +68,7 @@ def _kind(config: Config, made: Task, data: Federation, on: torch.device) -> Cho
             "vectorized", "many clients fill a GPU", compiled=_compiled(config, made.network, data)
         )
     if not untraced:
-        return Choice("vectorized", "its steps are traced and need no Python on a CPU", True)
+        return Choice("vectorized", "local steps are traced and run without Python", True)
     if made.network.dense:
         return Choice("vectorized", _but("matrix products batch well", untraced))
     convolutions = "convolutions and recurrent layers are faster this way on a CPU"

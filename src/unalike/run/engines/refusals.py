@@ -59,13 +59,21 @@ def refusal_of_vmap(made: Task, examples: Examples) -> str:
         layer = made.network.drawing(lambda: training_step(made, w, examples.x[:2], examples.y[:2]))
         return f"{layer} draws from {TORCH}, as F.dropout does and nn.Dropout would not"
     x, y = (torch.stack([t[:2], t[:2]]) for t in (examples.x, examples.y))
-    step = partial(training_step, made)
+    step, own = partial(training_step, made), tree.stack([w, w])
     try:  # as in a run: rows of each client, with weights that all have first, then with their own
         vmap(step, in_dims=(None, 0, 0))(w, x, y)
-        vmap(step)(tree.stack([w, w]), x, y)
+        vmap(step)(own, x, y)
+        with torch.no_grad():  # where layers may compute in another way
+            vmap(partial(_tested, made))(own, x)
     except Exception as error:
         return f"{_layer(error)}{reason(error)}"
     return ""
+
+
+def _tested(made: Task, w: Params, x: Tensor) -> Tensor:
+    """The scores of two examples."""
+    real = torch.ones(2, dtype=torch.bool, device=x.device)
+    return made.outputs(w, x, torch.zeros(2, made.draws, device=x.device), real)
 
 
 def _layer(error: Exception) -> str:

@@ -19,7 +19,7 @@ from unalike.engine.simulation.simulate import Simulation
 from unalike.engine.transport import Transport
 from unalike.errors import ConfigError, warn_once
 from unalike.federation.build import federate
-from unalike.federation.data import TRAIN, Federation
+from unalike.federation.data import ADAPT, TRAIN, Federation
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.partition.base import Partitioner
 from unalike.federation.shift.base import Shift
@@ -52,6 +52,7 @@ def federation(config: Config) -> Federation:
         test=config.split.test,
         new_clients=config.split.new_clients,
         adapt=bool(config.evaluation.new_client_steps),
+        stratified=config.split.stratified,
         seed=config.seed,
     )
 
@@ -105,6 +106,8 @@ def assemble(
         raise ConfigError(
             "participation.extra needs to know who is late; set clock.kind = 'simulated'."
         )
+    if judging.new_client_steps:
+        _refuse_nobody(data)
     stages, draft = program(config, made, Shape.of(data))
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     made = cast(NetworkTask, draft.task)  # with what a method adds to it
@@ -149,6 +152,20 @@ def assemble(
         _noted(last, data.counts.sum(0)[None] if draft.pooled else data.counts),
         cadence(config, work(config, data, draft, last, simulation.w), course.rounds),
     )
+
+
+def _refuse_nobody(data: Federation) -> None:
+    """Steps of new clients need such clients, and rows for them to take steps on."""
+    asked = "evaluation.new_client_steps are local steps of new clients"
+    if not data.n_new:
+        raise ConfigError(
+            f"{asked}, and no client is held out; set split.new_clients or leave them out."
+        )
+    if not data.sizes(ADAPT).any():
+        raise ConfigError(
+            f"{asked}, and those of this federation have no rows to train on; make it with "
+            "adapt = True or leave them out."
+        )
 
 
 def _transport(

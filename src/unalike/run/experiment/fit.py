@@ -99,7 +99,9 @@ def _refuse_unmade(module: nn.Module, what: str) -> None:
 
 def misfit(what: str, examples: Examples, error: BaseException) -> ConfigError:
     """The error for a model that fails on the data."""
+    (first, *rest), unseen = examples.x.shape[1:], examples.protected
+    seen = f"{(first - len(unseen), *rest)}" + (f", without {', '.join(unseen)}" if unseen else "")
     return ConfigError(
-        f"{what} cannot be used on '{examples.name}' (examples of shape "
-        f"{tuple(examples.x.shape[1:])}, {outputs(examples)} outputs): {reason(error)}."
+        f"{what} cannot be used on '{examples.name}' (examples of shape {seen}, "
+        f"{outputs(examples)} outputs): {reason(error)}."
     )

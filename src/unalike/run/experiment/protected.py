@@ -1,11 +1,14 @@
 """Hides protected attributes from networks; only adversaries see them."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from unalike.federation.data import Examples
 from unalike.models.base import Model
+from unalike.run.experiment.fit import misfit
 
 
 @dataclass(frozen=True)
@@ -29,3 +32,15 @@ def blind(
     module = model.build((shape[0] - len(protected), *shape[1:]), outputs)
     module.register_forward_pre_hook(Blinkers(len(protected)))
     return module
+
+
+def hidden(module: nn.Module, examples: Examples, what: str) -> nn.Module:
+    """The same for a module that was given: a copy, if there is something to hide from it."""
+    if not examples.protected:
+        return module
+    try:
+        own = copy.deepcopy(module)
+    except Exception as error:  # the module is the user's
+        raise misfit(what, examples, error) from error
+    own.register_forward_pre_hook(Blinkers(len(examples.protected)))
+    return own

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 from shutil import rmtree
 from typing import Any
 
-from unalike.errors import ConfigError, RunError
+from unalike.errors import ConfigError, RunError, no_such
 from unalike.files import new_folder, sync_folder
 from unalike.run.configuration.config import Config, parse
 from unalike.run.folder.records import read_json
@@ -106,7 +106,7 @@ def configured(folder: str | Path) -> Config:
     """The configuration of a run folder."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise RunError(f"there is no run folder '{folder}'.")
+        raise RunError(no_such("run folder", folder))
     raw = read_json(folder / "config.json")
     if not isinstance(raw, dict):
         raise RunError(f"'{folder}/config.json' is not a configuration; restore it from a copy.")

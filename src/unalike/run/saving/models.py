@@ -150,7 +150,7 @@ def copies(
     found = examiner.personal(downs)
     own = None if found is None else _copied(found)
     if own is not None and servers is not None and _same(own, servers):
-        own = None
+        own, notes["personal_models"] = None, False  # nothing is lost
     return Models(t, servers, own, notes, frozen)
 
 

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import unalike
 from unalike.errors import ConfigError, DataError, unknown
-from unalike.federation.readers.anything import examples_of
+from unalike.federation.anything import examples_of
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(10, 5, size=(60, 2)), np.arange(60) % 2

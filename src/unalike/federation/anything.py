@@ -7,10 +7,10 @@ from typing import Any, get_args
 import numpy as np
 
 from unalike.errors import ConfigError, DataError, unknown
+from unalike.federation.columns import Learn
 from unalike.federation.data import Examples
 from unalike.federation.datasets.base import Dataset
 from unalike.federation.readers.arrays import from_arrays
-from unalike.federation.readers.columns import Learn
 from unalike.federation.readers.frames import from_frame
 from unalike.federation.readers.hub import from_hub
 from unalike.kinds import Kind
