@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import TABLE, Unalike, mistake
-from cyclopts import Argument, MissingArgumentError
 from interrupted import SMALL, write_toml
-
-from unalike.cli.main import app
-from unalike.cli.mistakes import sentence
 
 Case = tuple[Callable[[Path], list[str]], str]
 
@@ -343,24 +339,6 @@ def test_a_mistake_is_named_and_leaves_nothing_behind(
     assert left == before
 
 
-def test_a_missing_file_is_said_to_be_missing_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unalike: Unalike
-):
-    """Relative paths count from the working directory, wherever the TOML file is."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    path = tmp_path / "c.toml"
-    write_toml(path, {"data": {"name": "files", "path": "a.csv"}})
-    said = mistake(unalike, "run", str(path))
-    assert f"no file or folder 'a.csv' in '{tmp_path / 'elsewhere'}', where the command" in said
-    said = mistake(unalike, "run", str(path), "--set", f"data.path={tmp_path / 'a.csv'}")
-    assert said == f"error: there is no file or folder '{tmp_path / 'a.csv'}'; check the path.\n"
-    write_toml(path, {"model": {"name": "module", "file": "n.py"}})
-    assert f"which does not exist in '{tmp_path / 'elsewhere'}'" in mistake(
-        unalike, "run", str(path)
-    )
-
-
 @pytest.mark.parametrize("plot", ["p.gif", "/proc/nowhere/p.svg"])
 def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_printed(
     plot: str, unalike: Unalike
@@ -413,17 +391,3 @@ def test_the_same_in_a_process_of_its_own(name: str, place: Path):
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert named in done.stderr
-
-
-@pytest.mark.parametrize("name", [name for name in app if not name.startswith("-")])
-def test_what_a_command_needs_is_described(name: str):
-    """Whichever command is called without its arguments: one sentence, and no KeyError."""
-    for argument in app[name].assemble_argument_collection():
-        error = MissingArgumentError(argument=argument, command_chain=(name,))
-        if argument.required:
-            assert sentence(app, error).startswith(f"unalike {name} needs {shown(argument)}, ")
-
-
-def shown(argument: Argument) -> str:
-    """As the help shows it: a word in capitals, or an option."""
-    return argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name
