@@ -52,6 +52,7 @@ def settings(chosen: argparse.Namespace, seed: int, method: dict) -> Config:
                 "optimizer": "adam",
                 "lr": chosen.lr,
             },
+            "evaluation": {"every": 1},
             "engine": {"kind": chosen.engine, "device": chosen.device, "tf32": chosen.tf32},
         }
     )

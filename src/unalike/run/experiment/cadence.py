@@ -13,14 +13,17 @@ from typing import NamedTuple
 from unalike.run.configuration.config import Config
 
 AUTO = "auto"
+# Measured, see 0095. What is done to a row beside products is worth the products of so many
+# weights when it is TRAINED or TESTED, its metrics included. Calls are worth so many products in
+# a ROUND, an EVALUATION, and for each CLIENT in it, however few rows there are.
 PASSES = 3  # forward passes that a step on a row costs: one, and a backward pass worth two
-# How many forward passes of a compiled step testing a row costs, its metrics included: LARGE where
-# products are all there is, and what else is done to a row is worth the products of so many weights
-# when it is TESTED or TRAINED. Measured, see 0091.
-LARGE, TESTED, TRAINED = 1.4, 110_000, 56_000
+TRAINED, TESTED = 56_000, 110_000
+ROUND, EVALUATION, CLIENT = 60_000_000, 100_000_000, 10_000_000
+LARGE = 1.4  # forward passes of a compiled step that testing a row of a large model costs
+SLOWER = 1.5  # times as much a step costs that is not compiled
 SHARE = 4  # times as much as on evaluation is spent on training: a fifth of both
-FEWEST = 5  # evaluations of a run that has so many rounds
-SPARE = 0.1  # evaluations beyond what is paid for
+FEWEST = 2  # evaluations of a run of two rounds or more, so that there is a course and a choice
+SPARE = 0.05  # evaluations beyond what is paid for
 
 
 class Cadence(NamedTuple):
@@ -39,34 +42,32 @@ class Work(NamedTuple):
     trained: float  # rows of a round, as often as its epochs go over them
     tested: float  # rows that go through a model, as often as they do
     weights: int = 0  # of a model
-
-    @property
-    def cost(self) -> float:
-        """How many forward passes of training a tested row is worth; more for small models."""
-        return LARGE * (self.weights + TESTED) / (self.weights + TRAINED)
+    clients: int = 1  # that are tested
+    compiled: bool = True  # whether steps are, where there is a compiler
 
     @property
     def every(self) -> int:
         """Rounds that pay for an evaluation, however few a run has."""
-        due = SHARE * self.cost * self.tested / max(PASSES * self.trained, 1.0)
-        return max(1, math.ceil(due - 1e-9))
+        judged = LARGE * (self.weights + TESTED) * self.tested
+        judged += EVALUATION + CLIENT * self.clients
+        played = PASSES * (self.weights + TRAINED) * self.trained
+        played = ROUND + (played if self.compiled else SLOWER * played)
+        return max(1, math.ceil(SHARE * judged / played - 1e-9))
 
 
 def within(every: int, rounds: int) -> int:
-    """As often, but so that a run of so many rounds has five evaluations.
+    """As often in a run of so many rounds, but twice at least, if it has two.
 
-    The one after the last round comes beside the others. Where these are few, so that it would be
-    more than a tenth beyond what is paid for, there is one less, and they are spread evenly.
+    The one after the last round comes beside the others. If it exceeds what is paid for by more
+    than a twentieth there is one less, and they are spread evenly.
 
     >>> within(9, 100), within(16, 100), within(16, 41), within(9, 8)
-    (9, 17, 9, 1)
+    (10, 17, 21, 4)
     """
-    sparsest = max(1, (rounds - 1) // (FEWEST - 1))
-    every = min(every, sparsest)
     judged = math.ceil(rounds / every)
-    if judged * every <= (1 + SPARE) * rounds:
-        return every
-    return min(math.ceil(rounds / max(judged - 1, FEWEST)), sparsest)
+    if judged * every > (1 + SPARE) * rounds:
+        judged -= 1
+    return math.ceil(rounds / max(judged, min(FEWEST, rounds)))
 
 
 def spaced(config: Config, every: int) -> Config:

@@ -7,21 +7,26 @@ from unalike.engine.traffic.messages import messages_of
 from unalike.federation.data import TEST, TRAIN, VALIDATION, Federation
 from unalike.recipe import Recipe
 from unalike.run.configuration.config import Config
+from unalike.run.engines.choice import MANY, total
 from unalike.run.experiment.cadence import PASSES, Work
 from unalike.tree import Params
 
 
 def work(config: Config, data: Federation, draft: Draft, last: Recipe, w: Params) -> Work:
     """Of a round and of an evaluation of the last stage, by counts alone."""
-    n = draft.n_clients
+    n, task = draft.n_clients, last.algorithm.task
     every = float(data.sizes(TRAIN)[: data.n_clients].sum())
     trained = every * draft.epochs * draft.participation.invited(n) / n
-    weights = sum(x.numel() for x in tree.leaves(last.algorithm.task.weights(w)))
-    return Work(trained, _tested(config, data, draft, last, w), weights)
+    tested, clients = _tested(config, data, draft, last, w)
+    weights = sum(x.numel() for x in tree.leaves(task.weights(w)))
+    compiled = task.network.dense and total(config, data) >= MANY
+    return Work(trained, tested, weights, clients, compiled)
 
 
-def _tested(config: Config, data: Federation, draft: Draft, last: Recipe, w: Params) -> float:
-    """Rows that an evaluation puts through a model, counted once for each model."""
+def _tested(
+    config: Config, data: Federation, draft: Draft, last: Recipe, w: Params
+) -> tuple[float, int]:
+    """(rows that an evaluation puts through a model, once for each model; clients it tests)."""
     asked, algorithm = config.evaluation, last.algorithm
     some = judging(data.n_clients, 0 if config.participation.late else asked.clients)
     train, validation, test = (
@@ -39,7 +44,8 @@ def _tested(config: Config, data: Federation, draft: Draft, last: Recipe, w: Par
         rows += models * test
     new = float(data.sizes(TEST)[data.n_clients :].sum())
     steps = PASSES * config.local.batch_size * max(asked.new_client_steps, default=0) * data.n_new
-    return rows + new * (models + len(asked.new_client_steps)) + steps
+    rows += new * (models + len(asked.new_client_steps)) + steps
+    return rows, some + data.n_new
 
 
 def _in_parts(last: Recipe, w: Params) -> bool:
