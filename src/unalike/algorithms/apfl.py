@@ -18,13 +18,13 @@ from torch import Tensor
 
 from unalike import tree
 from unalike.algorithm import Ctx
-from unalike.algorithms.beside import Beside
+from unalike.algorithms.beside import Beside, at_rest
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import AVERAGING, Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.gradient import gradient
-from unalike.parts.descent import Objective
+from unalike.parts.descent import Loss, Objective, descend
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Optimizer
 from unalike.rng import Key
@@ -117,6 +117,8 @@ class Apfl(Beside):
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend on both; send the shared one."""
         own, state = self.base.kept(mine)
+        if self.adapt == "never" and self.alpha == 1:
+            return self._apart(down, mine, data, ctx, start)
         w, buffers = self.task.split(down.x if start is None else start)
         objective, more = self.base.objective(down, {})
         step = Step(self.task, objective, self.base.opt, self.adapt, self.against)
@@ -124,6 +126,18 @@ class Apfl(Beside):
         end = data.fold(step, first, Given(ctx.rate, self.task.weights(down.x), more))
         up = Up(tree.sub({**end.w, **end.buffers}, down.x))
         return up, {}, self.base.keep(end.own, end.opt)
+
+    def _apart(
+        self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None
+    ) -> tuple[Up, dict[str, Tensor], Any]:
+        """u = v, and neither model has anything to do with the other."""
+        own, state = self.base.kept(mine)
+        one, two = self._begin(own.v) if state is None else state
+        up, _, opt = self.as_fedavg(down, (one,), data, ctx, start)
+        given = own.v, own.buffers, data, ctx.rate
+        end = descend(Loss(self.task), self.base.opt, *given, state=(two,))
+        after = Own(end.theta, end.buffers, own.alpha)
+        return up, {}, self.base.keep(after, (*opt, *end.opt))
 
     def personal(self, down: Down, mine: Any) -> Params:
         """The mixture of the shared model and the client's own, statistics as well."""
@@ -172,4 +186,6 @@ class ApflMethod(Method):
             return Apfl(fedavg(d), self.alpha, self.adapt, self.against)
 
         draft = replace(draft, base=base)
+        if self.adapt == "never" and self.alpha == 0:
+            draft = at_rest(draft)
         return replace(draft, mean=Uniform()) if self.averaging == "uniform" else draft

@@ -19,7 +19,7 @@ from unalike.algorithms.draft import Draft
 from unalike.algorithms.fedprox import Proximal
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batches
-from unalike.parts.descent import Penalised, descend
+from unalike.parts.descent import descend, penalised
 from unalike.parts.optim import Optimizer, Sgd, at_rate
 from unalike.rng import Key
 from unalike.settings import setting
@@ -59,8 +59,9 @@ class Ditto(Wrapper):
         assert received is not None, "methods that send no model are refused"
         up, stats, base = self.base.client(down, mine.base, data, ctx, start)
         some = data if self.epochs is None else data.epochs(0, self.epochs)
-        objective = Penalised(self.task, Proximal(self.pull))
-        given = torch.full_like(ctx.rate, self.pull), self.task.weights(received)
+        pull = torch.full_like(ctx.rate, self.pull)
+        near = self.task.weights(received)
+        objective, given = penalised(self.task, Proximal(self.pull), pull, near)
         end = descend(objective, self.opt, *self.task.split(mine.v), some, ctx.rate, given)
         return up, stats, Mine({**end.theta, **end.buffers}, base)
 

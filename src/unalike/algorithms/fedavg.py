@@ -17,7 +17,7 @@ from unalike import tree
 from unalike.algorithm import Ctx, Stateless
 from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
-from unalike.parts.descent import Descent, Loss, Objective, Penalised, begin, descend
+from unalike.parts.descent import Descent, Objective, begin, descend, penalised
 from unalike.parts.objective import Nothing, Term
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.representation.cut import LOCAL
@@ -196,10 +196,8 @@ class FedAvg(Stateless):
 
     def objective(self, down: Down, own: Params) -> tuple[Objective, Any]:
         """What a client minimises, and what that reads of the round."""
-        if isinstance(self.term, Nothing):
-            return Loss(self.task), ()
         received = self.task.weights({**down.x, **own})
-        return Penalised(self.task, self.term), (down.coefficient, received)
+        return penalised(self.task, self.term, down.coefficient, received)
 
     def upload_like(self, down: Down) -> Up:
         """The shared leaves."""

@@ -21,7 +21,7 @@ from unalike.algorithms.method import NO_MODEL_SENT, Method, Slot, headless
 from unalike.batches import Batch, Batches
 from unalike.cohort import Cohort
 from unalike.network import Network
-from unalike.parts.descent import descend
+from unalike.parts.descent import Loss, Objective, descend
 from unalike.parts.mixing.examples import Uniform
 from unalike.parts.optim import Optimizer, Sgd
 from unalike.parts.representation.cut import first_layer, inner, tapped, width
@@ -100,7 +100,9 @@ class FedProto(Stateless):
         self, down: Prototypes, mine: Params, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Params]:
         """Train the own model near the prototypes; send the ones that it makes then."""
-        objective = Pulled(self.task, self.tap, self.strength, self.pull)
+        objective: Objective = Loss(self.task)
+        if self.strength:
+            objective = Pulled(self.task, self.tap, self.strength, self.pull)
         end = descend(objective, self.opt, *self.task.split(mine), data, ctx.rate, down)
         own = {**end.theta, **end.buffers}
         x, count = made(self.tap, own, data, down)

@@ -86,9 +86,10 @@ class Moon(Beside):
         last, state = self.base.kept(mine)
         w = self.task.split(down.x if start is None else start)
         objective, more = self.base.objective(down, {})
-        contrast = Contrast(objective, self.tap, self.mu, self.temperature)
-        given = down.x, last, more
-        end = descend(contrast, self.base.opt, *w, data, ctx.rate, given, state=state)
+        if self.mu:
+            objective = Contrast(objective, self.tap, self.mu, self.temperature)
+            more = down.x, last, more
+        end = descend(objective, self.base.opt, *w, data, ctx.rate, more, state=state)
         own = {**end.theta, **end.buffers}
         return Up(tree.sub(own, down.x)), {}, self.base.keep(own, end.opt)
 

@@ -58,11 +58,13 @@ class Meta:
     def __call__(self, at: Descent, batch: Any, given: Given) -> Descent:
         """Statistics are those of the adapted model."""
         some = batch if isinstance(batch[0], Batch) else (batch,)  # one for all, or one for each
-        w, buffers = at.theta, at.buffers
-        own, _ = self.slope(w, buffers, some[0])
-        u = tree.map(lambda w, g: w - self.alpha * g, w, own)
+        u = w = at.theta
+        buffers = at.buffers
+        if self.alpha:
+            own, _ = self.slope(w, buffers, some[0])
+            u = tree.map(lambda w, g: w - self.alpha * g, w, own)
         g, moved = self.slope(u, buffers, some[1 % len(some)])
-        if self.kind == "hessian_free":
+        if self.alpha and self.kind == "hessian_free":
             up, down = (tree.map(lambda w, g, d=d: w + d * g, w, g) for d in self._apart())
             above, _ = self.slope(up, buffers, some[2 % len(some)])
             below, _ = self.slope(down, buffers, some[2 % len(some)])

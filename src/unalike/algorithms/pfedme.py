@@ -74,12 +74,16 @@ class PFedMe(Beside):
     pull: float = 15.0
     steps: int = 5
     lr: float = 0.005
+    whole: bool = False  # one step, and the centre goes all the way: there is never a pull
 
     def client(
         self, down: Down, mine: Any, data: Batches, ctx: Ctx, start: Params | None = None
     ) -> tuple[Up, dict[str, Tensor], Any]:
         """Descend on the envelope; send the centre, keep the personal model."""
         state, opt = self.base.kept(mine).opt, self.base.opt
+        if self.whole:
+            up, own, after = self.as_fedavg(down, state, data, ctx, start)
+            return up, {}, self.base.keep(own, after)
         w, buffers = self.task.split(down.x if start is None else start)
         theta = Descent(w, buffers, begin(opt, w) if state is None else state)
         step = Step(self.task, opt, self.lr, self.pull, self.steps)
@@ -129,7 +133,8 @@ class PFedMeMethod(Method):
         """Wrap FedAvg; the server's step only if it is not the whole one."""
 
         def base(d: Draft) -> PFedMe:
-            return PFedMe(fedavg(d), self.pull, self.steps, self.lr)
+            whole = self.steps == 1 and self.lr * self.pull == 1 and d.decay.kind == "constant"
+            return PFedMe(fedavg(d), self.pull, self.steps, self.lr, whole)
 
         draft = replace(draft, base=base)
         if self.beta != 1:

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from unalike import rng, tree
 from unalike.algorithm import Ctx
-from unalike.algorithms.beside import Beside
+from unalike.algorithms.beside import Beside, at_rest
 from unalike.algorithms.draft import Draft, fedavg
 from unalike.algorithms.fedavg import Down, FedAvg, Up
 from unalike.algorithms.method import Method, Slot
 from unalike.batches import Batch, Batches
 from unalike.parts.descent import descend
 from unalike.parts.representation.cut import layers
-from unalike.rng import Key, Stream
 from unalike.settings import setting
 from unalike.traits import Trait
 from unalike.tree import Params
@@ -49,7 +48,7 @@ class SuPerFed(Beside):
     by_layer: bool = False  # whether every layer has its own lambda
     pull: Literal["square", "lengths"] = "square"  # of w_f - x; lengths of all leaves are summed
 
-    def client_init(self, w: Params, key: Key) -> Any:
+    def client_init(self, w: Params, key: rng.Key) -> Any:
         """A model of its own, independent of the global one: equal ends would be a dead point."""
         own = self.task.weights(self.task.init(key))
         return self.base.first(own, Ends(self.task.weights(w), own))
@@ -63,13 +62,13 @@ class SuPerFed(Beside):
     ) -> tuple[Tensor, Params]:
         """Equation 3 at a random point of the line, or at its federated end."""
         away, mixing = tree.sub(ends.f, given[0]), given[1]
-        lam = self.mixed(rng.fold_in(batch.key, Stream.METHOD), ends.f)
+        lam = self.mixed(rng.fold_in(batch.key, rng.Stream.METHOD), ends.f)
         w = tree.map(lambda f, l, u: tree.lerp(f, l, mixing * u), ends.f, ends.l, lam)
         loss, buffers = self.task.loss({**w, **buffers}, batch)
         near = tree.sqnorm(away) / 2 if self.pull == "square" else tree.norms(away)
         return loss + self.mu * near + mixing * self.nu * tree.cos2(ends.f, ends.l), buffers
 
-    def mixed(self, key: Key, like: Params) -> Params:
+    def mixed(self, key: rng.Key, like: Params) -> Params:
         """lambda for every leaf: the same everywhere, or the same within a layer."""
         places = layers(like) if self.by_layer else dict.fromkeys(like, 0)
         u = rng.uniform(key, len(set(places.values())))
@@ -144,7 +143,8 @@ class SuPerFedMM(Method):
         """Wrap FedAvg."""
         plain = int(self.start * draft.rounds + 1e-9)  # rounds without mixing
         rest = self.among(SuPerFed, "start") | {"by_layer": self.by_layer}
-        return replace(draft, base=lambda d: SuPerFed(fedavg(d), d.first + plain, **rest))
+        draft = replace(draft, base=lambda d: SuPerFed(fedavg(d), d.first + plain, **rest))
+        return at_rest(draft) if plain == draft.rounds and not self.mu else draft
 
     def objection(self, draft: Draft) -> str:
         """Statistics of models in between belong to neither end."""

@@ -59,6 +59,16 @@ class Penalised(Loss):
         return loss + self.term(given[0], theta, given[1]), buffers
 
 
+def penalised(task: Task, term: Term, coefficient: Any, received: Params) -> tuple[Objective, Any]:
+    """The task's loss with a term, and what that reads; the loss itself if the term never acts.
+
+    Zeros that are added to a gradient change how a traced step rounds it.
+    """
+    if term.pull == 0:
+        return Loss(task), ()
+    return Penalised(task, term), (coefficient, received)
+
+
 class Descent(NamedTuple):
     """Where local training is, or ended."""
 

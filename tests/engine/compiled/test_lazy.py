@@ -128,6 +128,22 @@ def test_a_sum_is_what_holding_gives(method: str, taken: list[Replies], never: A
     assert torch.equal(before.weights, after.weights)
 
 
+@pytest.mark.parametrize("method", ["moon", "apfl", "pfedme", "ditto"])
+def test_a_client_that_keeps_its_model_is_in_a_sum_too(
+    method: str, taken: list[Replies], never: Any
+) -> None:
+    """Its upload counts in the same order as that of a client that keeps nothing."""
+    task, data = network_task("dense", torch.float64)
+    recipe = composed(task, data, method, **sampled(1.0))
+    summed = play(recipe, data, 3, chunk=2, **FAST)
+    assert taken
+    assert all(part.totals for part in taken)
+    plain = never(recipe, data, 3, chunk=2)
+    assert distance(summed.states[-1].stack, plain.states[-1].stack) < 1e-13
+    for i, mine in plain.kept[-1].items():
+        assert distance(mine, summed.kept[-1][i]) < 1e-13
+
+
 def test_a_sum_does_not_depend_on_the_workers(taken: list[Replies]) -> None:
     task, data = network_task("dense")
     recipe = composed(task, data, "fedavg", **sampled(1.0))
@@ -207,6 +223,21 @@ def test_a_broken_client_is_in_no_sum(times: float, taken: list[Replies], never:
     assert [r.rejected for r in found.rounds] == [r.rejected for r in plain.rounds]
     assert any(3 in r.rejected for r in found.rounds) or times == 1e3
     assert distance(found.states[-1].stack, plain.states[-1].stack) < 1e-12
+
+
+def test_a_group_that_is_computed_again_keeps_its_models(
+    taken: list[Replies], never: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum is given up at the first upload that is too long; those behind it keep theirs too."""
+    monkeypatch.setattr(chunks, "GROUPS", 1)
+    task, data = network_task("dense", torch.float64)
+    begin, end = data.rows.start[3:5]
+    data.examples.x[begin:end] *= 1e3
+    recipe = composed(task, data, "moon", **sampled(1.0))
+    found, plain = play(recipe, data, 2, chunk=6, **FAST), never(recipe, data, 2, chunk=6)
+    assert any(not part.totals for part in taken)
+    for i, mine in plain.kept[-1].items():
+        assert distance(mine, found.kept[-1][i]) < 1e-12
 
 
 @dataclass(frozen=True)

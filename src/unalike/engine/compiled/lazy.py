@@ -1,7 +1,7 @@
 """Local steps that run only once it is known which results are needed.
 
 Most clients send the difference between the model they end with and the one they received, and keep
-nothing. So where a compiled program computes the steps, a fold first returns placeholders. The
+nothing else. So where a compiled program computes the steps, a fold first returns placeholders. The
 program runs only when the client half has returned, and outputs the differences themselves, their
 lengths, or their sum over some clients, while each client's weights are still in a cache. A client
 half that does anything else with its weights is computed as if this file did not exist.
@@ -125,16 +125,16 @@ class Lazy:
             return wire, *more
         fold, ways = standing[0].fold, _ways(standing)
         plain = all(isinstance(x, Pending) and x.start is not None for x in sent)
-        ready, kept = fold.ready, any(isinstance(x, Pending) for x in rest)
-        run = ready.native.left
-        summing = self.summing if plain and not kept else None
+        apart = any(isinstance(x, Pending) and x.start is not None for x in rest)
+        ready, run = fold.ready, fold.ready.native.left
+        summing = self.summing if plain and not apart else None
         with mapped.outside():
             left = run(*ready.given, ways, summing, self.crew)
             if plain and sent:
                 self.lengths = left.lengths
             if summing is not None:
                 self.parts = list(self._sums(left, summing, sent, form, ways))
-                return (), *more
+                sent, form = tree.flatten(())
 
         def number(x: Any) -> Any:
             if not isinstance(x, Pending):
@@ -160,6 +160,9 @@ class Lazy:
             some = [w if w.start is None else w._replace(start=w.start[piece]) for w in ways]
             again = ready.native.left(*ready.of(piece), some, None, self.crew)
             left.lengths[piece] = again.lengths
+            for held, new in zip(left.carry, again.carry, strict=True):
+                if held is not None and new is not None:
+                    held[piece] = new
             yield Part(piece, tree.unflatten([again.ways[x.leaf] for x in sent], form), [])
             summed, start = [], piece.stop
         if summed:
