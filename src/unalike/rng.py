@@ -150,6 +150,8 @@ def sample(k: Key, n: int, m: int) -> Tensor:
     The first of a permutation; of very many they are drawn one by one until ``m`` differ, which
     costs what the sample costs.
     """
+    if m == n:
+        return torch.arange(n, device=k.device)
     if n < SCARCE * max(m, 1000):
         return permutation(k, n)[:m].sort().values
     drawn, first = np.unique(_shift(bits(k, 2 * m), 1).numpy() % n, return_index=True)

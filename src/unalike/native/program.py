@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -11,8 +11,19 @@ ALIGNED = 64  # bytes
 STEP = 64 << 10  # bytes of weights that take as long as what a step has to do beside them
 ALONE = 16 << 20  # bytes of weights over all steps, below which waking others takes longer,
 LONG = 4 << 30  # and above which whoever asked does not compute but waits, and can be interrupted
-Crew = Callable[[Callable[[], int], bool], list[int]]  # a function by everyone who computes, with
-# or without the thread that asks
+
+
+class Crew(Protocol):
+    """Everyone who computes."""
+
+    @property
+    def many(self) -> int:
+        """How many they are."""
+        ...
+
+    def __call__(self, f: Callable[[], int], here: bool) -> list[int]:
+        """``f`` by each of them; the thread that asks is one of them if it is done ``here``."""
+        ...
 
 
 class Ways(NamedTuple):
@@ -49,10 +60,16 @@ class Native(NamedTuple):
     carried: int  # and for one client's carry
 
     def __call__(
-        self, times: list[int], carry: list[Tensor], fixed: list[Tensor], now: list[Tensor]
+        self,
+        times: list[int],
+        carry: list[Tensor],
+        fixed: list[Tensor],
+        now: list[Tensor],
+        crew: Crew | None = None,
     ) -> list[Tensor]:
         """The carries after so many steps of each client; clients are a leading axis of all."""
-        whole = self.left(times, carry, fixed, now, [Ways(itself=True)] * len(carry))
+        ways = [Ways(itself=True)] * len(carry)
+        whole = self.left(times, carry, fixed, now, ways, None, crew)
         return [x for x in whole.carry if x is not None]
 
     def left(

@@ -14,7 +14,7 @@ from unalike.engine import loop as loops
 from unalike.engine.compiled import lazy
 from unalike.engine.compiled.scripted import Scripted
 from unalike.engine.server.gather import Running
-from unalike.engine.simulation import chunks
+from unalike.engine.simulation import chunks, simulate
 from unalike.engine.transport import Replies
 from unalike.native import build, program
 from unalike.native.program import Native
@@ -78,6 +78,7 @@ def test_steps_that_are_not_compiled_are_shared_out_as_before(
         threads.append(threading.current_thread().name)
         return run(self, *args)
 
+    monkeypatch.setattr(simulate, "LITTLE_BYTES", 0)
     task, data = network_task("conv")
     recipe = composed(task, data, method, **sampled(1.0))
     plain = {"traced": True, "workers": 2}

@@ -1,5 +1,7 @@
 """Traced steps: Python is out of the loop after the first round, and nothing else changes."""
 
+import threading
+import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +13,10 @@ from unalike import rng
 from unalike.batches import Batch, Batches
 from unalike.draws import alone, draw
 from unalike.engine.compiled import scripted, traced
+from unalike.engine.compiled.placing import Place
+from unalike.engine.compiled.scripted import Scripted
 from unalike.engine.compiled.traced import Traced
+from unalike.engine.simulation import simulate as simulating
 from unalike.engine.simulation import vmapped as calling
 from unalike.errors import RunWarning, warn_once
 from unalike.network import Network
@@ -115,7 +120,7 @@ def test_no_python_after_the_first_round(method: str, monkeypatch: pytest.Monkey
 
 
 def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once for each client: a round of eight on two workers is two calls, each of one loop."""
+    """Not once for each client, nor for each worker: they share the loop of one call."""
     calls, loops = [0], [0]
     program = scripted.Scripted.__call__
 
@@ -134,8 +139,54 @@ def test_python_runs_once_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripted.Scripted, "__call__", looped)
     rounds = 3
     play(recipe, data, rounds, batch_size=2, traced=True, workers=2)
-    assert calls[0] == loops[0] == 2 * rounds
+    assert calls[0] == loops[0] == rounds
     assert data.n_clients > 2
+    monkeypatch.setattr(simulating, "LITTLE_BYTES", 0)  # larger models: a call for each worker
+    play(recipe, data, rounds, batch_size=2, traced=True, workers=2)
+    assert calls[0] == loops[0] == 3 * rounds
+
+
+@pytest.mark.parametrize("network", ["dense", "conv"])
+def test_whoever_computes(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call is looped over by all workers, or by one where waking others takes longer."""
+    task, data = network_task(network)
+    recipe, threads = composed(task, data, "fedavg", **sampled(1.0)), list[set[str]]()
+    taken = Place.taken
+
+    def seen(place: Place) -> Tensor:
+        threads[-1].add(threading.current_thread().name)
+        time.sleep(1e-3)  # or one may be done before the other is awake
+        return taken(place)
+
+    monkeypatch.setattr(Place, "taken", seen)
+    states = []
+    for seconds, little in ((1e9, 1 << 30), (0.0, 1 << 30), (0.0, 0)):
+        threads.append(set())
+        monkeypatch.setattr(scripted, "ALONE", seconds)
+        monkeypatch.setattr(simulating, "LITTLE_BYTES", little)
+        states.append(play(recipe, data, 2, traced=True, workers=2).states[-1])
+    own = {threading.current_thread().name}
+    assert threads[0] == own
+    assert own < threads[1]
+    assert not own & threads[2]
+    assert all(same(states[0], other) for other in states[1:])
+
+
+def test_what_a_step_costs_is_known_beforehand() -> None:
+    """About: a loop over few small steps is not worth waking anybody for, one over many is."""
+    costs = []
+    for hidden in (8, 512):
+        network = nn.Sequential(nn.Flatten(), nn.Linear(16, hidden), nn.Linear(hidden, CLASSES))
+        data = federation(sizes=[12] * 2)
+        with pytest.MonkeyPatch.context() as patch:
+            made = traced.Programs()
+            patch.setattr(traced, "PROGRAMS", made)
+            recipe = composed(MultiClass(Network(network)), data, "fedavg")
+            play(recipe, data, 1, traced=True)
+        costs += [p.run.cost for p in made._found.values() if isinstance(p.run, Scripted)]  # type: ignore[union-attr]
+    small, large = costs
+    assert 5e-6 < small < 5e-5
+    assert large > small + 1e-5
 
 
 def test_programs_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

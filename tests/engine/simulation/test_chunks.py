@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from unalike.engine.server.gather import Gathered
 from unalike.engine.simulation import chunks as chunking
+from unalike.engine.simulation import simulate as simulating
 from unalike.engine.simulation import vmapped as calling
 from unalike.engine.simulation.chunks import chunks, most, shares
 
@@ -81,6 +82,7 @@ def test_pieces_of_a_call_are_answers_of_their_own(
 
     def played(call: int, workers: int) -> tuple[Any, int, int]:
         monkeypatch.setattr(chunking, "FEW_BYTES", 0)
+        monkeypatch.setattr(simulating, "LITTLE_BYTES", 0)
         monkeypatch.setattr(chunking, "CALL_BYTES", call)
         calls, pieces, clients = [0], [0], calling.client
         taken = Gathered.take

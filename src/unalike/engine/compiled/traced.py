@@ -7,6 +7,7 @@ in machine code or in TorchScript's interpreter (``tracing.py``), neither of whi
 lock: two threads use two cores.
 """
 
+import copy
 import threading
 import warnings
 from collections import OrderedDict
@@ -21,7 +22,7 @@ from unalike.batches import Batches
 from unalike.engine.compiled.tracing import Program, Untraceable, trace
 from unalike.errors import warn_once
 from unalike.gradient import counted
-from unalike.native.program import Native
+from unalike.native.program import Crew, Native
 
 MOST = 64  # programs that are kept, and that one simulation may ask for
 
@@ -69,8 +70,15 @@ class Traced:
         One that cannot be compiled is traced alone.
         """
         self.said, self.native = said, native
+        self.crew: Crew | None = None  # computes several clients at the same time
         self.kinds: set[Hashable] = set()  # of steps that were asked for
         self.refusals: list[str] = []
+
+    def by(self, crew: Crew | None) -> "Traced":
+        """The same, computed by a crew."""
+        other = copy.copy(self)
+        other.crew = crew
+        return other
 
     def __call__(
         self, data: Batches, step: Callable[..., Any], carry: Any, given: Any, batches: int
@@ -87,7 +95,7 @@ class Traced:
         with mapped.outside():
             found = None
             if ready.program is not None:
-                found = ready.program.run(*ready.given), ready.program.passes
+                found = ready.program.run(*ready.given, self.crew), ready.program.passes
             elif several:
                 found = _by_python(ready)
         if found is None:

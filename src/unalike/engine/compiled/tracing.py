@@ -68,7 +68,8 @@ def trace(
         first = [x[0] for x in now]
 
         def right(run: Run) -> bool:
-            found = run([times], *([x[None] for x in xs] for xs in (carry, fixed, now)))
+            stacked = ([x[None] for x in xs] for xs in (carry, fixed, now))
+            found = run([times], *stacked)  # type: ignore[arg-type]  # three, and no crew
             return _near(carry, wanted, [x[0] for x in found])
 
         def made(turned: list[bool]) -> Program:

@@ -15,6 +15,7 @@ ROW = 1.5e-11  # and of a row of a minibatch for each byte of weights
 AT_ONCE = 64  # the most clients whose answers wait for one another,
 AT_ONCE_BYTES = 16 << 20  # and their size, beyond which they leave the caches
 FEW_BYTES = 32 << 20  # of models that are held until all are there, so that groups do not matter;
+LITTLE_BYTES = 4 << 20  # of models over which a pass takes less time than Python for a second call;
 GROUPS = 8  # of more, a multiple of that, since sums differ by how they are grouped;
 CALL_BYTES = 64 << 20  # of models that one call computes;
 CALL_ROWS = 1 << 21  # of minibatches, where workers share one call

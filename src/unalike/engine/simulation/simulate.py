@@ -27,7 +27,16 @@ from unalike.engine.compiled.traced import Traced
 from unalike.engine.evaluation.client import Examiner
 from unalike.engine.evaluation.judging import USUAL, Exam
 from unalike.engine.evaluation.newcomers import Newcomers
-from unalike.engine.simulation.chunks import AT_ONCE, AT_ONCE_BYTES, FEW_BYTES, calls, chunks, most
+from unalike.engine.simulation.chunks import (
+    AT_ONCE,
+    AT_ONCE_BYTES,
+    FEW_BYTES,
+    LITTLE_BYTES,
+    calls,
+    chunks,
+    most,
+)
+from unalike.engine.simulation.crew import Workers
 from unalike.engine.simulation.one_by_one import one_by_one
 from unalike.engine.simulation.prefetch import Foresight, Prepared
 from unalike.engine.simulation.vmapped import Answers, one_server, together
@@ -95,6 +104,7 @@ class Simulation:
             self.calls = Calls(Capture(device), device, room // 4)
         self.traced = Traced(native=native) if traced and device.type == "cpu" else None
         self._pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        self._crew = Workers(self._pool, workers)
         self.begin(Opening(recipe, w))
 
     def begin(self, opening: Opening) -> None:
@@ -250,17 +260,16 @@ class Simulation:
     def _whole(self, plan: Plan, downs: Tree, ahead: Ahead | None) -> bool:
         """Whether workers share the clients of one call, and not the calls.
 
-        That takes the Python of one call. It is so where steps wait and what is left is small.
+        That takes the Python of one call. It is so where steps wait and what is left is small, and
+        where they do not wait, but all that is left is less work than the Python of another call.
         """
-        if not self.shared_out or not self.lazy.get(one_server(downs)):
+        if not self.shared_out:
             return False
-        few = tree.size_bytes(self.w) * len(plan.ids) <= FEW_BYTES
-        return few or (ahead is not None and not tree.leaves(self.states.get(plan.ids[:1])))
-
-    def _crew(self, f: Callable[[], int], here: bool) -> list[int]:
-        """``f`` by as many threads as there are workers; this may be one of them."""
-        others = [self._pool.submit(f) for _ in range(self.workers - here)]
-        return [*([f()] if here else []), *(other.result() for other in others)]
+        size = tree.size_bytes(self.w) * len(plan.ids)
+        if not self.lazy.get(one_server(downs)):
+            return size <= LITTLE_BYTES
+        nothing_kept = ahead is not None and not tree.leaves(self.states.get(plan.ids[:1]))
+        return size <= FEW_BYTES or nothing_kept
 
     def _begun(
         self,

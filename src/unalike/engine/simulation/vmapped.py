@@ -127,7 +127,7 @@ def together(
             ahead = None
         found, long, parts = _late(sim, clients, args, shared, ahead, crew)
     if found is None:
-        found = clients(sim.repeat or sim.traced)(*args)
+        found = clients(sim.repeat or (sim.traced and sim.traced.by(crew)))(*args)
     wire, stats, after = found
     if sim.shared_out and not sim.recipe.channel and not parts:  # here all cores do it
         known = long is not None and bool(torch.isfinite(long).all())

@@ -20,14 +20,15 @@ from unalike.parts.participation.schedule import Plan
 from unalike.run.autotuning import cache
 from unalike.run.autotuning.cache import Seconds
 from unalike.run.configuration.config import Config
-from unalike.run.engines.choice import ENOUGH, MANY, steps, total
+from unalike.run.engines.choice import MANY, steps, total
 from unalike.run.engines.refusals import refusal_of_tracing, refusal_of_vmap, refused
 from unalike.run.experiment.build import assemble
 from unalike.run.experiment.device import device
 from unalike.run.folder.environment import cores
 from unalike.tasks import Task
 
-HEAVY = 3e12  # operations of a run that is worth a measurement with fewer steps, too
+HEAVY = 3e12  # operations of a run that is worth a measurement with fewer steps, too,
+SEVERAL = 200  # if it has so many
 PATIENCE = 1.0  # seconds of a measurement, after each way has had its first turn
 TURN = 0.15  # seconds of one turn
 SLOW = 0.6  # seconds of a turn; where none is shorter, ways hardly differ
@@ -89,7 +90,7 @@ def _long(config: Config, data: Federation, made: Task) -> bool:
     taken = total(config, data)
     weights = sum(p.numel() for p in made.network.given().values())
     each = 6 * weights * config.local.batch_size  # at the least: convolutions use theirs often
-    return taken >= MANY or (taken >= ENOUGH and taken * each >= HEAVY)
+    return taken >= MANY or (taken >= SEVERAL and taken * each >= HEAVY)
 
 
 def decide(

@@ -15,7 +15,7 @@ from unalike.run.configuration.config import Config
 from unalike.run.engines.refusals import refusal_of_tracing, refusal_of_vmap, refused
 from unalike.tasks import Task
 
-ENOUGH = 200  # local steps of a run; tracing one takes as long as two hundred,
+ENOUGH = 20  # local steps of a run; with all that it loads, tracing one takes as long as twenty,
 MANY = 20_000  # and compiling one on a CPU as long as is saved by ten to twenty thousand
 LONG = 30_000  # steps of a run, of all clients at once; on a GPU compiling takes as long as 30,000
 NORMED = 20  # a step with normalisation counts for as many: its passes over activations merge
