@@ -137,6 +137,21 @@ class LatentDisco(Method):
                 f"method 'latent_disco' with refresh = \"{self.refresh}\" needs one server that "
                 'remembers distances: set topology.name = "star", or use refresh = "two_stage".'
             )
+        return self._too_rare(draft.rounds)
+
+    def _too_rare(self, rounds: int) -> str:
+        """Why distances would not be measured as often as asked for; empty if they are."""
+        if self.refresh == "after_warmup" and self.warmup >= rounds:
+            return (
+                f"method.warmup of 'latent_disco' is {self.warmup} of {rounds} rounds, which "
+                "leaves none with weights by distance; lower it or raise rounds."
+            )
+        if self.refresh == "every" and self.every >= rounds > 1:
+            return (
+                f"method.every of 'latent_disco' is {self.every} of {rounds} rounds, so distances "
+                "would be measured once; lower it, raise rounds, or set method.refresh = "
+                '"after_warmup" with warmup = 0.'
+            )
         return ""
 
     def _misfit(self, draft: Draft) -> str:

@@ -29,11 +29,25 @@ class PowerOfChoiceMethod(SelectionMethod):
         source="text: d = 2m is the first above m in the experiments",
     )
 
+    def objection(self, draft: Draft) -> str:
+        """There must be more candidates than places."""
+        m = draft.participation.count(draft.n_clients)
+        if self.candidates > 1 and m == self._candidates(m, draft) < draft.n_clients:
+            return (
+                f"candidates = {self.candidates:g} of 'power_of_choice' makes {m} candidates for "
+                f"{m} places, so losses would decide nothing; raise it, or set it to 1 for "
+                "sampling by size."
+            )
+        return super().objection(draft)
+
     def change(self, draft: Draft) -> Draft:
         """Choose by losses; all clients count the same."""
         return replace(draft, mean=Uniform(), schedule=self._schedule)
 
     def _schedule(self, draft: Draft) -> Schedule:
         m = draft.participation.count(draft.n_clients)
-        rule = PowerOfChoice(min(draft.n_clients, round(self.candidates * m)))
+        rule = PowerOfChoice(self._candidates(m, draft))
         return Selected(draft.participation, draft.epochs, selection=rule)
+
+    def _candidates(self, m: int, draft: Draft) -> int:
+        return min(draft.n_clients, round(self.candidates * m))

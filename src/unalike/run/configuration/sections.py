@@ -189,6 +189,19 @@ class FaultSettings(Settings):
         default="skip", description="a round with fewer changes nothing, or ends the run"
     )
 
+    @model_validator(mode="after")
+    def _somebody_fails(self) -> Self:
+        if not self.straggle and self.least_work != 0.1:
+            raise ValueError("least_work belongs to stragglers; set straggle, or leave it out")
+        if self.straggle and self.least_work == 1:
+            raise ValueError(
+                "least_work = 1 lets stragglers do all of their work; lower it, or leave straggle "
+                "out"
+            )
+        if not self.garbage and self.kind != "nan":
+            raise ValueError("kind belongs to garbage; set garbage, or leave it out")
+        return self
+
 
 class EngineSettings(Settings):
     """How clients are computed; never what they compute."""

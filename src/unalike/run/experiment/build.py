@@ -30,6 +30,7 @@ from unalike.run.engines.choice import engine
 from unalike.run.experiment.cadence import cadence
 from unalike.run.experiment.counting import work
 from unalike.run.experiment.device import device, prepare
+from unalike.run.experiment.idle import note_idle
 from unalike.run.experiment.live import Experiment
 from unalike.run.experiment.program import guard_of, program, releases
 from unalike.run.experiment.reference import weights_of
@@ -109,6 +110,7 @@ def assemble(
     if judging.new_client_steps:
         _refuse_nobody(data)
     stages, draft = program(config, made, Shape.of(data))
+    note_idle(config)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     made = cast(NetworkTask, draft.task)  # with what a method adds to it
     w = made.network.given() if config.run.init == "given" else made.init(key)

@@ -22,6 +22,7 @@ from unalike.recipe import Program, Recipe
 from unalike.run.configuration.config import Config, Named, chosen
 from unalike.run.configuration.explain import check
 from unalike.run.configuration.topologies import TopologySettings
+from unalike.run.experiment.idle import refuse_idle
 from unalike.run.experiment.late_clients import joining, refuse_late
 from unalike.run.experiment.local import clock, decay, optimizer
 from unalike.run.experiment.one_way import refuse_gaps
@@ -64,6 +65,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     refuse_late(draft)
     refuse_gaps(draft, config)
     stages, n, t = draft.program(), draft.n_clients, 0
+    refuse_idle(draft, stages)
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
         plan = stage.recipe.schedule.plan(span.start, span, n, rng.key(0))
