@@ -1,5 +1,6 @@
 """What every test runs under."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,20 @@ from unalike.cli.main import main
 # A fixed set of examples: a test that fails must fail again.
 settings.register_profile("unalike", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("unalike")
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not look at fifteen thousand tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Some milliseconds for each file; what a power cut leaves is simulated (breaking/power.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # a descriptor must be open still
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
