@@ -5,6 +5,10 @@ import os
 import sys
 from collections.abc import Iterator
 
+# Before NumPy or PyTorch load a library that reads it: two threads of a product of small matrices
+# wait for one another on a core that the other test process needs.
+os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 from command_line import Unalike
@@ -40,7 +44,6 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def _quiet_and_single() -> Iterator[None]:
     """One thread, so that parallel test processes do not fight, and the default precision."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
     dtype = torch.get_default_dtype()
     yield
