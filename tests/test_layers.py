@@ -6,6 +6,7 @@ count, those for type checkers and those within functions too: what a module kno
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -34,6 +35,7 @@ def _layers() -> dict[str, int]:
 LAYERS = _layers()
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The modules of the package that a file imports, wherever in it and for whatever reason."""
     found = set()
@@ -47,7 +49,10 @@ def imported(path: Path) -> set[str]:
     return found & MODULES.keys()
 
 
-GRAPH = nx.DiGraph((a, b) for a, path in MODULES.items() if a for b in imported(path) if b)
+@pytest.fixture(scope="module")
+def graph() -> nx.DiGraph:
+    """Who imports whom."""
+    return nx.DiGraph((a, b) for a, path in MODULES.items() if a for b in imported(path) if b)
 
 
 def test_every_package_has_a_layer() -> None:
@@ -64,16 +69,16 @@ def test_no_module_imports_from_above(name: str) -> None:
         assert theirs <= mine, f"unalike.{name} imports unalike.{other}, which is above it"
 
 
-def test_no_modules_import_each_other() -> None:
-    assert list(nx.simple_cycles(GRAPH, 6)) == []
-    assert nx.is_directed_acyclic_graph(GRAPH)
+def test_no_modules_import_each_other(graph: nx.DiGraph) -> None:
+    assert list(nx.simple_cycles(graph, 6)) == []
+    assert nx.is_directed_acyclic_graph(graph)
 
 
-def test_no_packages_import_each_other() -> None:
+def test_no_packages_import_each_other(graph: nx.DiGraph) -> None:
     """Also not within one layer."""
     packages = nx.DiGraph(
         (a.split(".")[0], b.split(".")[0])
-        for a, b in GRAPH.edges
+        for a, b in graph.edges
         if a.split(".")[0] != b.split(".")[0]
     )
     assert list(nx.simple_cycles(packages, 6)) == []
@@ -81,9 +86,9 @@ def test_no_packages_import_each_other() -> None:
 
 
 @pytest.mark.parametrize("package", ["parts", "federation", "engine", "run", "deploy", "compare"])
-def test_the_folders_of_a_package_have_an_order(package: str) -> None:
+def test_the_folders_of_a_package_have_an_order(package: str, graph: nx.DiGraph) -> None:
     """A module at its top counts as a folder of its own; the page lists folders in that order."""
-    inside = [(a, b) for a, b in GRAPH.edges if a.split(".")[0] == b.split(".")[0] == package]
+    inside = [(a, b) for a, b in graph.edges if a.split(".")[0] == b.split(".")[0] == package]
     steps = {(a.split(".")[1], b.split(".")[1]) for a, b in inside if "." in a and "." in b}
     folders = nx.DiGraph((a, b) for a, b in steps if a != b)
     assert list(nx.simple_cycles(folders, 6)) == []

@@ -248,8 +248,31 @@ def test_refused_in_either_order_in_one_sentence(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_each_part_is_in_the_recipe(a: str, b: str) -> None:
+    """A pair is neither of its parts, and the order is of no account."""
+    both = recipes(strong(a), strong(b))
+    for missing, left in ((a, b), (b, a)):
+        if missing != "pooled":  # which may change nothing but whose the rows are
+            same = recipes(strong(left)) == both
+            assert same == (missing == "fedavg" and left not in BY_IDENTITY), missing
+    if not BY_IDENTITY & {a, b}:
+        assert both == recipes(strong(b), strong(a))
+
+
+# Beside one of each sort in the default tier, beside all the others in the slow one.
+OFTEN = {"scaffold", "fedadam", "feddisco", "aaggff_s", "superfed_mm", "lg_fedavg", "ditto"}
+OFTEN |= {"phase_shift", "fedaug", "median", "topk"}
+
+
+def _later(often: bool) -> list[Any]:
+    return [] if often else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [pytest.param(*p, marks=_later(bool({*OFTEN, "pooled"} & {*p}))) for p in PAIRS]
+)
 def test_each_part_acts(a: str, b: str) -> None:
-    """Whatever is left out of a pair, the result is another one; the order is of no account."""
+    """Whatever is left out of a pair, the result is another one."""
     both = numbers(run(strong(a), strong(b)))
     assert all(np.isfinite(x).all() for x in both.values())
     for missing, left in ((a, b), (b, a)):
@@ -258,13 +281,6 @@ def test_each_part_acts(a: str, b: str) -> None:
             assert gap == 0
         else:
             assert gap > 1e-9, f"'{missing}' does nothing beside '{left}'"
-    if not BY_IDENTITY & {a, b}:
-        assert recipes(strong(a), strong(b)) == recipes(strong(b), strong(a))
-
-
-# Beside one of each sort in the default tier, beside all the others in the slow one.
-OFTEN = {"scaffold", "fedadam", "feddisco", "aaggff_s", "superfed_mm", "lg_fedavg", "ditto"}
-OFTEN |= {"phase_shift", "fedaug", "median", "topk"}
 
 
 def _idle() -> Iterator[Any]:
@@ -274,8 +290,7 @@ def _idle() -> Iterator[Any]:
             if (idle, beside) == ("fednova", "phase_shift"):
                 continue
             if idle in NEUTRAL and beside != "fedavg":
-                later = [] if beside in OFTEN else [pytest.mark.slow]
-                yield pytest.param(idle, beside, marks=later)
+                yield pytest.param(idle, beside, marks=_later(beside in OFTEN))
 
 
 @pytest.mark.parametrize(("idle", "beside"), list(_idle()))

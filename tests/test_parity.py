@@ -36,6 +36,7 @@ from unalike.tasks import Autoencoding, Task
 ENGINES: tuple[Engine, ...] = ("sequential", "vectorized")
 HALF = sampled(0.5, 1.5)
 EVERYBODY = sampled(1.0, 1.5)
+ROUNDS = 3  # in which half of the clients have met what they kept before
 MOMENTUM = {"opt": Sgd(0.05, 0.9, 1e-3, nesterov=True)}
 
 # What differs from half of the clients with plain SGD: settings and parts of the draft.
@@ -111,12 +112,13 @@ def both(task: Task, data: Data, *methods: Named, traced: bool = True, **parts: 
     names = {m if isinstance(m, str) else m[0] for m in methods}
     if "pooled" in names:
         data = Data(data.examples, type(data.rows)(data.rows.order, data.rows.start[[0, -1]]))
-    plain = play(recipe, data, engine="sequential", batch_size=16)
-    others = [play(recipe, data, engine="vectorized", batch_size=16)]
+    plain = play(recipe, data, ROUNDS, engine="sequential", batch_size=16)
+    others = [play(recipe, data, ROUNDS, engine="vectorized", batch_size=16)]
     assert moved(plain) or "local_only" in names
     if traced:
         for engine in ENGINES:  # the second finds the programs of the first
-            fast = play(recipe, data, engine=engine, traced=True, batch_size=16, workers=2)
+            how: dict[str, Any] = {"engine": engine, "traced": True, "workers": 2}
+            fast = play(recipe, data, ROUNDS, batch_size=16, **how)
             assert fast.simulation.traced is not None
             assert fast.simulation.traced.kinds
             assert not fast.simulation.traced.refusals

@@ -41,8 +41,9 @@ RAW = {
 
 @pytest.fixture
 def few(monkeypatch):
-    """Three methods only, and no seeds beyond those asked for and one more."""
+    """Three methods only, one other rate, and no seeds beyond those asked for and one more."""
     monkeypatch.setattr(tournament, "MOST", 3)
+    monkeypatch.setattr("unalike.advise.rates.TRIES", 1)
     monkeypatch.setattr("unalike.advise.entrants.SHARED", ("fedavg", "fedadam"))
     monkeypatch.setattr("unalike.advise.entrants.PERSONAL", ("local_only",))
 

@@ -62,7 +62,7 @@ def test_it_learns_what_classes_look_like() -> None:
     task, _ = network_task("dense")
     data = blobs()
     recipe = composed(task, data, ("fedcvae", {"latent": 2, "per_class": 20}), epochs=10.0)
-    played = play(recipe, data, 20)
+    played = play(recipe, data, 6)
     made = recipe.algorithm.synthetic(played.server)  # type: ignore[attr-defined]
     for c in range(3):
         mean = made.x[made.y == c].mean(0)[0]

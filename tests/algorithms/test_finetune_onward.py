@@ -1,7 +1,7 @@
 """Fine-tuning goes on with the model that each client has: private leaves, or all of its own."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ from unalike.parts.optim import Sgd
 from unalike.parts.representation.private import Private
 from unalike.recipe import Program
 from unalike.tasks import MultiClass
-from unalike.tree import Params
+from unalike.tree import Params, Tree
 
 LR, STEPS, ROUNDS, TUNING = 0.3, 2, 3, 2
 
@@ -131,37 +131,39 @@ def made(name: str, rounds: int = 4) -> tuple[Draft, Any]:
     return drafted(task, data, *OWN[name], more, rounds=rounds, **sampled(0.67, 1.5)), data
 
 
-def first_states(
-    program: Program, data: Any, **options: Any
-) -> tuple[Played, Params, list[Params]]:
-    """(the rounds before fine-tuning, the first weights, what all have before a step of it)."""
+class Entered(NamedTuple):
+    """A run up to the first round of fine-tuning."""
+
+    played: Played
+    w: Params  # the first weights
+    kept: list[Tree]  # by every client before fine-tuning
+    found: list[Params]  # what every client has before a step of it
+
+
+def entered(program: Program, data: Any, disk: bool = False, **options: Any) -> Entered:
+    """Everything around the moment at which fine-tuning begins."""
     w = program[0].recipe.algorithm.task.init(rng.key(7))
     rounds = sum(stage.rounds for stage in program[:-1])
-    disk = options.pop("disk", False)
-    before = walk(program, data, rounds, w, **options, **({"states": OnDisk()} if disk else {}))
-    found = list[Params]()
+    kept, found = list[Tree](), list[Params]()
 
     def watched(simulation: Simulation) -> Simulation:
         begin = simulation.begin
 
         def begun(opening: Opening) -> None:
+            last = opening.stage == len(program) - 1
+            if last:
+                kept.extend(state_of(simulation, i) for i in range(data.n_clients))
             begin(opening)
-            if opening.stage == len(program) - 1:
+            if last:
                 found.extend(state_of(simulation, i) for i in range(data.n_clients))
 
         simulation.begin = begun  # type: ignore[method-assign]
         return simulation
 
-    walk(
-        program,
-        data,
-        rounds + 1,
-        w,
-        around=watched,
-        **options,
-        **({"states": OnDisk()} if disk else {}),
-    )
-    return before, w, found
+    if disk:
+        options["states"] = OnDisk()
+    played = walk(program, data, rounds + 1, w, around=watched, **options)
+    return Entered(played, w, kept, found)
 
 
 @pytest.mark.parametrize(
@@ -171,14 +173,15 @@ def first_states(
 def test_no_step_leaves_what_clients_were_judged_by(name: str, options: Any) -> None:
     """Bit for bit, statistics too; also for those that never took part."""
     draft, data = made(name)
-    before, w, found = first_states(draft.program(), data, **options)
-    algorithm = before.loop.recipe.algorithm
+    program = draft.program()
+    run = entered(program, data, **options)
+    algorithm = program[-2].recipe.algorithm
     assert algorithm.personal_models
-    down = algorithm.broadcast(before.server)
-    assert len(found) == data.n_clients
-    for i, own in enumerate(found):
-        judged = algorithm.personal(down, state_of(before.simulation, i))
-        assert set(own) == set(w)
+    down = algorithm.broadcast(run.played.states[-2].servers[0])
+    assert len(run.kept) == len(run.found) == data.n_clients
+    for kept, own in zip(run.kept, run.found, strict=True):
+        judged = algorithm.personal(down, kept)
+        assert set(own) == set(run.w)
         assert same(own, {k: judged[k] for k in own})  # type: ignore[index]
 
 
@@ -208,10 +211,10 @@ def test_every_engine(name: str) -> None:
 def test_private_leaves_are_not_the_first_ones() -> None:
     """Fine-tuning that forgot them would begin where FedPer's clients began."""
     draft, data = made("fedper")
-    before, w, found = first_states(draft.program(), data)
-    trained = {i for r in before.rounds for i in r.ids.tolist()}
-    for i, own in enumerate(found):
-        assert torch.equal(own["6.weight"], w["6.weight"]) == (i not in trained)
+    run = entered(draft.program(), data)
+    trained = {i for r in run.played.rounds[:-1] for i in r.ids.tolist()}
+    for i, own in enumerate(run.found):
+        assert torch.equal(own["6.weight"], run.w["6.weight"]) == (i not in trained)
 
 
 def test_only_what_is_shared_is_sent_once_more() -> None:

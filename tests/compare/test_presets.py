@@ -1,6 +1,7 @@
 """Every preset, at both scales: its file, its cells, and that each kind of cell can be built."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ SHAPES = {  # what a published dataset looks like: shape, classes, natural clien
 }
 
 
+@cache
 def preset(name: str, scale: str) -> Comparison:
     return loads(text(name), name, scale)
 

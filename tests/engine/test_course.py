@@ -217,8 +217,11 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
     return ask
 
 
-@pytest.mark.parametrize("states", ["memory", "disk"])
-@pytest.mark.parametrize("rounds", [2, 4, 5])
+MOMENTS = [(2, "memory"), (4, "memory"), (5, "memory"), (4, "disk")]
+LATER = [pytest.param(rounds, "disk", marks=pytest.mark.slow) for rounds in (2, 5)]
+
+
+@pytest.mark.parametrize(("rounds", "states"), [*MOMENTS, *LATER])
 @pytest.mark.parametrize("name", STAGED)
 def test_a_run_killed_in_either_stage_ends_the_same(
     name: str, rounds: int, states: str, reference: Callable[[str, str], Path], tmp_path: Path

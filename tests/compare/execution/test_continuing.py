@@ -332,17 +332,19 @@ def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, compare, par
     assert not (folder / "cells").exists()
 
 
-def test_preflight_builds_each_kind_once(monkeypatch):
-    built = []
+def test_preflight_builds_each_kind_once(monkeypatch, tmp_path):
+    """One federation, and a task for each model."""
     from unalike.compare.execution import conduct as module
 
-    real = module.federation
-    monkeypatch.setattr(module, "federation", lambda c: built.append(c.seed) or real(c))
-    preflight(
-        tiny('methods = ["fedavg", "fedprox"]\npartitions = ["iid"]\nseeds = 3').cells,
-        Budget("rounds"),
-    )
+    built, learned = [], []
+    federation, task = module.federation, module.task
+    monkeypatch.setattr(module, "federation", lambda c: built.append(c.seed) or federation(c))
+    monkeypatch.setattr(module, "task", lambda c, x: learned.append(c.model.name) or task(c, x))
+    wide = '{ name = "fedavg", set = { model = { hidden = [9] } }, label = "wide" }'
+    some = tiny(f'methods = ["fedavg", "fedprox", {wide}]\npartitions = ["iid"]\nseeds = 3')
+    preflight(place.create(some, tmp_path / "a", "").cells, Budget("rounds"))
     assert built == [0]
+    assert len(learned) == 2
 
 
 def test_a_metric_that_a_run_does_not_have_is_said(tmp_path):

@@ -60,7 +60,7 @@ SCRIPT = """
 import unalike
 
 print("begun")
-made = unalike.compare("digits", "logistic", ["fedavg", "fedprox"], seeds=1, rounds=1, processes=2)
+made = unalike.compare("digits", "logistic", ["fedavg", "fedprox"], seeds=1, rounds=1, processes=1)
 assert len(made.made.cells) == 2
 """
 

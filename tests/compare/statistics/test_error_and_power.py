@@ -68,9 +68,11 @@ def printed(part, line):
 @pytest.mark.parametrize(
     ("part", "number"),
     [
-        ("nemenyi", 0),
+        ("nemenyi", 1),
         ("few_methods", 12),
-        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("two_best", 0), ("powers", 3))),
+        pytest.param("nemenyi", 0, marks=pytest.mark.slow),
+        pytest.param("two_best", 0, marks=pytest.mark.slow),
+        pytest.param("powers", 3, marks=pytest.mark.slow),
     ],
 )
 def test_published_tables_are_what_the_program_prints(part, number):

@@ -70,8 +70,9 @@ def test_every_run_is_as_it_is_alone(method, monkeypatch):
         lambda sim, plan, *a: calls.append(len(plan.ids)) or one(sim, plan, *a),
     )
     chosen = {"method": {"name": method, **METHODS[method]}}
-    several = side_by_side([made(seed, **chosen) for seed in range(3)], played)
-    assert max(calls) >= 12, "clients of three runs share a call"
+    seeds = 3 if method == "fedavg" else 2
+    several = side_by_side([made(seed, **chosen) for seed in range(seeds)], played)
+    assert max(calls) >= 4 * seeds, "clients of all runs share a call"
     for seed, (server, records) in enumerate(several):
         alone, written = played(made(seed, **chosen))
         assert distance(server, alone) < CLOSE

@@ -173,14 +173,16 @@ def preflight(
     every: dict[str, int] = {}
     engines: dict[str, dict[str, dict[str, Any]]] = {}
     seen: set[tuple[str, str]] = set()
-    key, data = "", None
+    key, data, tasks = "", None, dict[str, Task]()
     for cell in sorted(cells, key=lambda c: c.condition):
         if (cell.label, cell.condition) in seen:
             continue
         seen.add((cell.label, cell.condition))
         try:
-            key, data = _federation(cell, key, data)
-            made = task(cell.config, data.examples)
+            before, (key, data) = key, _federation(cell, key, data)
+            if key != before:
+                tasks.clear()
+            made = _task(cell.config, data, tasks)
             due = _build(cell.config, data, budget, made)
             if cell.config.evaluation.every == AUTO:
                 every[cell.condition] = max(due, every.get(cell.condition, 1))
@@ -226,6 +228,15 @@ def _federation(cell: Cell, key: str, data: Federation | None) -> tuple[str, Fed
     if data is None or mine != key:
         data = federation(cell.config)
     return mine, data
+
+
+def _task(config: Config, data: Federation, known: dict[str, Task]) -> Task:
+    """What is learned; methods that train one model on one federation share it."""
+    resolved, how = config.resolved(), (config.run.buffers, config.run.init)
+    key = dumps([resolved[name] for name in ("model", "engine", "seed")] + [*how])
+    if key not in known:
+        known[key] = task(config, data.examples)
+    return known[key]
 
 
 def _run(
