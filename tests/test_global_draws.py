@@ -125,7 +125,7 @@ def test_auto_trains_them_one_by_one() -> None:
 def test_draws_that_happen_only_sometimes_are_noticed() -> None:
     Sometimes.calls = 0
     with pytest.raises(RunError, match="drew from PyTorch's global generator in round 1"):
-        trained(Sometimes, 1, kind="sequential")
+        trained(Sometimes, 1, kind="sequential", traced=False)
 
 
 def test_noise_of_evaluation_repeats_or_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
