@@ -68,6 +68,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table verdicts": claims.verdicts,
     "table vae": results.vae,
     "table vae glorot": results.vae_glorot,
+    "table vae paired": results.vae_paired,
     "table vae variance": results.vae_variance,
     "table lg mnist": lg.mnist,
     "table lg cifar": lg.cifar,

@@ -83,10 +83,10 @@ def phase_shift() -> str:
 
 def fedaug() -> str:
     """FedAug and phase-shift on CIFAR-10."""
-    rows, printed = [], {"FedAug 0.8": "+10", "2P-FedAug 0.8": "+13"}
+    rows, printed = [], {"FedProx": "−1", "FedAug 0.8": "+10", "2P-FedAug 0.8": "+13"}
     for file, name in (("fedaug-cifar-full", "108"), ("fedaug-cifar", "27")):
         base = runs(file, label="FedAvg")
-        for label in ("FedAvg", "FedAug 0.8", "2P", "2P-FedAug 0.8"):
+        for label in ("FedAvg", "FedProx", "FedAug 0.8", "2P", "2P-FedAug 0.8"):
             if some := runs(file, label=label):
                 leads = both(some, base) if label != "FedAvg" else ["–", "–"]
                 told = [spread([ACCURACY(x) for x in some]), *leads, printed.get(label, "–")]
