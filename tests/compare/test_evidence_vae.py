@@ -19,7 +19,6 @@ def small_vae(monkeypatch):
         "split": {"validation": 0.0, "test": 0.2},
         "model": {"name": "vae", "hidden": [16]},
         "local": {"epochs": 0.2, "lr": 0.001},
-        "evaluation": {"every": 1},
     }
     monkeypatch.setattr(
         vae,

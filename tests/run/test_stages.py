@@ -16,7 +16,6 @@ RAW = {
     "model": {"name": "vae", "hidden": [10]},
     "method": {"name": "latent_disco", "a": 0.3},
     "local": {"optimizer": "adam", "lr": 1e-3, "batch_size": 64},
-    "evaluation": {"every": 1},
 }
 
 

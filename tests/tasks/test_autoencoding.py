@@ -225,7 +225,7 @@ def test_evaluation_repeats():
 
 def test_summary_selects_by_loss():
     """The lowest, and a target is reached from above."""
-    made = experiment(parse({**CONFIG, "rounds": 3, "evaluation": {"target": 1000.0, "every": 1}}))
+    made = experiment(parse({**CONFIG, "rounds": 3, "evaluation": {"target": 1000.0}}))
     records = [s.record for s in rounds(made)]
     records[2]["metrics"]["validation"]["loss"]["mean"] = 99.0
     summary = summarise(records, made.config.evaluation, "loss")

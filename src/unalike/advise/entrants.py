@@ -76,7 +76,7 @@ def lineup(config: Config, data: Federation) -> Lineup:
             own = _with(config, name)
             stages, draft = program(own, made, Shape.of(data))
             w = draft.task.init(rng.key(0))
-            due = work(own, data, draft, stages[-1].recipe, w).every
+            due = work(own, data, draft, stages[-1].recipe, w).every(own.rounds)
         except UnalikeError as error:
             if name == BASELINE:
                 raise

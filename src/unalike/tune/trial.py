@@ -57,4 +57,4 @@ class Trials:
         config, data = self.tuning.config, self.data(0)
         stages, draft = program(config, task(config, data.examples), Shape.of(data))
         w = draft.task.init(rng.key(0))
-        return work(config, data, draft, stages[-1].recipe, w).every
+        return work(config, data, draft, stages[-1].recipe, w).every(config.rounds)

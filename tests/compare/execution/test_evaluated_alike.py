@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from comparisons import run_here, tiny
 
 from unalike.compare.execution import folder as place
 from unalike.compare.execution.conduct import ready
 from unalike.compare.execution.worker import Job
 from unalike.compare.specification.spec import Comparison
+from unalike.run.experiment import cadence
 from unalike.run.folder.records import read_json, read_lines
 from unalike.tune.space import tuning
 from unalike.tune.trial import Trials
@@ -15,6 +17,12 @@ from unalike.tune.trial import Trials
 FEW = "[participation]\nnumber = 1"  # of four clients; pooled training goes over all rows
 TWO = 'methods = ["fedavg", "pooled"]\nseeds = 1'
 SAID = "All methods are evaluated in the same rounds, every 6 rounds and after the last; rounds"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small a run would be evaluated in every round, which takes no time."""
+    monkeypatch.setattr(cadence, "FREE", 0)
 
 
 def made(methods: str = TWO, rounds: int = 11, extra: str = FEW) -> Comparison:

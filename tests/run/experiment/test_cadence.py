@@ -8,6 +8,7 @@ import pytest
 from unalike.errors import ConfigError
 from unalike.run.configuration.config import parse
 from unalike.run.execute import Interrupted, Silent, resume, start
+from unalike.run.experiment import cadence as module
 from unalike.run.experiment.build import experiment
 from unalike.run.experiment.cadence import Cadence, Work, as_set, cadence, spaced, within
 from unalike.run.experiment.live import Experiment
@@ -32,6 +33,9 @@ def built(*changes: dict[str, Any]) -> Experiment:
     return experiment(parse(raw))
 
 
+LONG = 1_000_000  # rounds, so that a quarter of a second does not matter
+
+
 @pytest.mark.parametrize(
     ("work", "every"),
     [
@@ -47,7 +51,7 @@ def built(*changes: dict[str, Any]) -> Experiment:
     ],
 )
 def test_a_fifth_of_both(work: Work, every: int) -> None:
-    assert work.every == every
+    assert work.every(LONG) == every
 
 
 def test_more_is_due_for_more_and_less_for_less() -> None:
@@ -58,8 +62,15 @@ def test_more_is_due_for_more_and_less_for_less() -> None:
         base._replace(clients=400),
         base._replace(weights=5_000),  # what is not products weighs more
     ):
-        assert dearer.every > base.every
-    assert base._replace(compiled=False).every < base.every
+        assert dearer.every(LONG) > base.every(LONG)
+    assert base._replace(compiled=False).every(LONG) < base.every(LONG)
+
+
+def test_a_quarter_of_a_second_is_given() -> None:
+    small = Work(100, 1_000, 54_000)  # 340 million products an evaluation: 29 of them
+    assert [small.every(rounds) for rounds in (10, 29, 30, 145, LONG)] == [1, 1, 2, 5, 15]
+    again = small._replace(dense=False, tested=100)  # 3,988 million: two
+    assert [again.every(rounds) for rounds in (2, 8, 12, LONG)] == [1, 4, 6, 6]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 16, 18, 40, 500])
@@ -83,11 +94,8 @@ def test_counted_by_hand() -> None:
     made = built()
     sizes = {k: int(made.federation.sizes(k)[:20].sum()) for k in range(3)}
     assert sum(sizes.values()) == 1797
-    assert made.cadence.every == 12  # 17 would leave 23 rounds with one evaluation
-    assert made.cadence.why == (
-        "an evaluation tests 540 rows and a round trains 126; a run has 2 evaluations or more"
-    )
-    long = built({"rounds": 100})
+    assert made.cadence.every == 1  # takes less than a quarter of a second in all
+    long = built({"rounds": 2_000})
     assert long.cadence == Cadence(17, "an evaluation tests 540 rows and a round trains 126")
 
 
@@ -112,11 +120,13 @@ def test_models_are_counted(change: dict[str, Any], tested: int) -> None:
 
 def test_everybody_on_ordinary_splits() -> None:
     """A fifth for products; what else an evaluation costs is more beside a small model."""
-    assert experiment(parse(ALL)).cadence.every == 6
-    large = {"model": {"name": "mlp", "hidden": [800, 800]}, "participation": {"fraction": 1.0}}
-    assert built(large).cadence.every == 1
+    long = {"rounds": 5_000}  # so that a quarter of a second is nothing
+    everybody = {"participation": {"fraction": 1.0}, **long}
+    assert built(everybody).cadence.every == 6
+    large = {"model": {"name": "mlp", "hidden": [800, 800]}}
+    assert built(everybody, large).cadence.every == 2
     pooled = {"method": {"name": "pooled"}}
-    assert built(pooled).cadence.every == 6  # all rows train, whoever takes part
+    assert built(pooled, long).cadence.every == 6  # all rows train, whoever takes part
 
 
 def test_a_number_stays() -> None:
@@ -141,7 +151,10 @@ def test_compared_runs_share_one() -> None:
     assert spaced(own, 5) is own
 
 
-def test_the_run_says_so_and_a_resumed_one_does_the_same(tmp_path: Path) -> None:
+def test_the_run_says_so_and_a_resumed_one_does_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FREE", 0)
     whole = start(parse({**FEW, "run": {"folder": str(tmp_path / "whole")}}))
     judged = [r["round"] for r in read_lines(whole / "rounds.jsonl") if r["metrics"]]
     assert judged == [12, 23]

@@ -21,7 +21,6 @@ RAW: dict[str, Any] = {
     "model": {"name": "logistic"},
     "local": {"epochs": 0.2, "batch_size": 16},
     "method": {"name": "fedevg", "per_class": 2, "judge_epochs": 1},
-    "evaluation": {"every": 1},
 }
 
 

@@ -19,7 +19,6 @@ RAW: dict[str, Any] = {
     "partition": {"name": "shards", "clients": 4},
     "model": {"name": "vae", "hidden": [16], "latent": 3},
     "local": {"optimizer": "adam", "lr": 0.01},
-    "evaluation": {"every": 1},
 }
 
 

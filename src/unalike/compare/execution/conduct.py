@@ -208,7 +208,7 @@ def _build(config: Config, data: Federation, budget: Budget, made: Task) -> int:
             "cannot be computed beforehand; compare it at equal rounds, or set method.encoder."
         )
     w = draft.task.init(rng.key(0))
-    return work(config, data, draft, stages[-1].recipe, w).every
+    return work(config, data, draft, stages[-1].recipe, w).every(config.rounds)
 
 
 def _afford(cell: Cell, data: Federation, budget: Budget, baseline: Cell) -> None:

@@ -13,7 +13,8 @@ class EvaluationSettings(Settings):
     every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
         description="rounds between evaluations; auto: evaluation takes about a fifth of the work, "
-        "by counts, but is made at least twice; the last round is always evaluated",
+        "by counts, or a quarter of a second where that is more, but is made at least twice; the "
+        "last round is always evaluated",
     )
     clients: int = Field(
         default=10_000,

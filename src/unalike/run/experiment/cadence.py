@@ -1,4 +1,4 @@
-"""How often a run is evaluated by default: so that evaluation takes about a fifth of its work.
+"""How often a run is evaluated by default: for a fifth of its work, or for a quarter of a second.
 
 The rows that a round trains and those that an evaluation passes through a model both follow from
 the configuration and the data. No clock is involved, so a run that is resumed or repeated is
@@ -22,6 +22,8 @@ ROUND, EVALUATION, CLIENT = 60_000_000, 100_000_000, 10_000_000
 LARGE = 1.4  # forward passes of a compiled step that testing a row of a large model costs
 SLOWER = 1.5  # times as much a step costs that is not compiled
 SHARE = 4  # times as much as on evaluation is spent on training: a fifth of both
+FREE = 10_000_000_000  # products of evaluations that nobody waits for: a quarter of a second,
+REUSED = 30  # where convolutions and recurrent layers use a weight so many times for a row
 FEWEST = 2  # evaluations of a run of two rounds or more, so that there is a course and a choice
 SPARE = 0.05  # evaluations beyond what is paid for
 
@@ -43,16 +45,22 @@ class Work(NamedTuple):
     tested: float  # rows that go through a model, as often as they do
     weights: int = 0  # of a model
     clients: int = 1  # that are tested
+    dense: bool = True  # whether a row uses each weight once
     compiled: bool = True  # whether steps are, where there is a compiler
 
-    @property
-    def every(self) -> int:
-        """Rounds that pay for an evaluation, however few a run has."""
+    def every(self, rounds: int) -> int:
+        """Rounds that pay for an evaluation, in a run of so many.
+
+        A run has as many as take a quarter of a second in all, at least.
+        """
         judged = LARGE * (self.weights + TESTED) * self.tested
         judged += EVALUATION + CLIENT * self.clients
         played = PASSES * (self.weights + TRAINED) * self.trained
         played = ROUND + (played if self.compiled else SLOWER * played)
-        return max(1, math.ceil(SHARE * judged / played - 1e-9))
+        paid = math.ceil(SHARE * judged / played - 1e-9)
+        taken = judged if self.dense else REUSED * judged
+        soon = math.ceil(rounds / max(FREE // taken, 1))
+        return max(1, min(paid, soon))
 
 
 def within(every: int, rounds: int) -> int:
@@ -91,9 +99,10 @@ def cadence(config: Config, work: Work, rounds: int) -> Cadence:
     """What is set, or what the work of a run with so many rounds pays for."""
     if isinstance(config.evaluation.every, int):
         return Cadence(config.evaluation.every)
-    every = within(work.every, rounds)
+    due = work.every(rounds)
+    every = within(due, rounds)
     tested, trained = f"{work.tested:,.0f}", f"{work.trained:,.0f}"
     why = f"an evaluation tests {tested} rows and a round trains {trained}"
-    if every < work.every:
+    if every < due:
         why += f"; a run has {FEWEST} evaluations or more"
     return Cadence(every, why)

@@ -19,8 +19,8 @@ def work(config: Config, data: Federation, draft: Draft, last: Recipe, w: Params
     trained = every * draft.epochs * draft.participation.invited(n) / n
     tested, clients = _tested(config, data, draft, last, w)
     weights = sum(x.numel() for x in tree.leaves(task.weights(w)))
-    compiled = task.network.dense and total(config, data) >= MANY
-    return Work(trained, tested, weights, clients, compiled)
+    dense = task.network.dense
+    return Work(trained, tested, weights, clients, dense, dense and total(config, data) >= MANY)
 
 
 def _tested(
