@@ -8,7 +8,7 @@ from unalike.errors import UnalikeError
 from unalike.federation.data import Federation
 from unalike.run.configuration.config import Config, parse
 from unalike.run.experiment.build import assemble
-from unalike.run.experiment.cadence import AUTO
+from unalike.run.experiment.cadence import Work
 from unalike.run.experiment.counting import work
 from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
@@ -55,7 +55,7 @@ class Lineup(NamedTuple):
 
     entrants: list[Entrant]
     left_out: dict[str, str]  # method -> reason
-    every: int = 0  # rounds that pay for an evaluation of any of them; 0: as the file sets it
+    works: tuple[Work, ...] = ()  # of their rounds and evaluations
 
 
 def lineup(config: Config, data: Federation) -> Lineup:
@@ -67,7 +67,7 @@ def lineup(config: Config, data: Federation) -> Lineup:
     made = task(config, data.examples)
     entrants: list[Entrant] = []
     left_out: dict[str, str] = {}
-    every = 1
+    works: list[Work] = []
     for name in (*SHARED, *PERSONAL):
         if name in IMAGES_ONLY and data.examples.x.ndim != 4:
             left_out[name] = "the data are not images."
@@ -76,15 +76,15 @@ def lineup(config: Config, data: Federation) -> Lineup:
             own = _with(config, name)
             stages, draft = program(own, made, Shape.of(data))
             w = draft.task.init(rng.key(0))
-            due = work(own, data, draft, stages[-1].recipe, w).every(own.rounds)
+            found = work(own, data, draft, stages[-1].recipe, w)
         except UnalikeError as error:
             if name == BASELINE:
                 raise
             left_out[name] = str(error)
         else:
             entrants.append(Entrant(name, own))
-            every = max(every, due)
-    return Lineup(entrants, left_out, every if config.evaluation.every == AUTO else 0)
+            works.append(found)
+    return Lineup(entrants, left_out, tuple(works))
 
 
 def _with(config: Config, name: str) -> Config:

@@ -22,7 +22,7 @@ from unalike.advise.rates import best, search
 from unalike.errors import ConfigError, UnalikeError, counted
 from unalike.metrics.catalogue import higher
 from unalike.run.configuration.config import Config
-from unalike.run.experiment.cadence import spaced
+from unalike.run.experiment.cadence import Work, spaced, sparsest
 from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import read_lines
 from unalike.track.running import start
@@ -131,19 +131,20 @@ def play(
     seeds: int,
     metric: str,
     tell: Callable[[str], None] = lambda text: None,
-    every: int = 0,
+    works: Sequence[Work] = (),
 ) -> Outcome:
     """Run the tournament; time, Ctrl-C and a baseline that fails end it with what is known.
 
-    All methods are evaluated in the same rounds: ``every`` so many, or as their settings say.
+    All methods are evaluated in the same rounds, as often as the ``works`` of their rounds and
+    evaluations allow, or as their settings say.
     """
     begun = time.monotonic()
     clock, outcome = Clock(begun + seconds, tell), Outcome(metric)
     try:
-        cost = _pilot(entrants[0].config, folder, clock, every)
+        cost = _pilot(entrants[0].config, folder, clock, works)
         rounds = entrants[0].config.rounds
         outcome.plan = rungs(clock.left, cost, _sizes(entrants), seeds, rounds)
-        _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost], every))
+        _climb(list(entrants), Field(folder, clock, outcome, seeds, [cost], works))
     except TimeIsUp:
         outcome.ended = "" if _done(outcome, seeds) else TIME  # spare seeds are no loss
     except KeyboardInterrupt:
@@ -172,7 +173,7 @@ class Field(NamedTuple):
     outcome: Outcome
     seeds: int
     costs: list[Cost]  # of the runs so far, the pilot's first
-    every: int = 0  # rounds that pay for an evaluation; 0: as the settings say
+    works: Sequence[Work] = ()  # of rounds and evaluations; none: as the settings say
 
     @property
     def cost(self) -> Cost:
@@ -269,7 +270,7 @@ def _run(
     one: Entrant, at: Field, name: str, rounds: int, seed: int
 ) -> tuple[float, dict[str, Any]]:
     """(best score on validation rows, the tests of that round)."""
-    at.costs.append(_timed(one.config, at.folder / name, rounds, seed, at.clock, at.every))
+    at.costs.append(_timed(one.config, at.folder / name, rounds, seed, at.clock, at.works))
     metric = at.outcome.metric
     scores: dict[int, float] = {}
     tests: dict[int, dict[str, Any]] = {}
@@ -287,10 +288,12 @@ def _run(
     return scores[chosen], tests[chosen]
 
 
-def _settings(config: Config, folder: Path, rounds: int, seed: int, every: int) -> Config:
+def _settings(
+    config: Config, folder: Path, rounds: int, seed: int, works: Sequence[Work]
+) -> Config:
     run = config.run.model_copy(update={"folder": str(folder)})
     update = {"run": run, "rounds": rounds, "seed": seed}
-    return spaced(config.model_copy(update=update), every)
+    return spaced(config.model_copy(update=update), sparsest(works, rounds))
 
 
 def better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entrant]:
@@ -303,19 +306,21 @@ def better_half(alive: list[Entrant], outcome: Outcome, rung: int) -> list[Entra
     return [e for e in alive if e.name in keep]
 
 
-def _pilot(config: Config, folder: Path, clock: Clock, every: int) -> Cost:
+def _pilot(config: Config, folder: Path, clock: Clock, works: Sequence[Work]) -> Cost:
     """Time a short run of the baseline; its result plays no part."""
     clock.tell("timing a few rounds of the baseline")
-    warm = _settings(config, folder / "runs/warm-up", 1, config.seed, every)
+    warm = _settings(config, folder / "runs/warm-up", 1, config.seed, works)
     start(warm, clock)  # the first is slow
     few = min(PILOT, config.rounds)
-    return _timed(config, folder / "runs/pilot", few, config.seed, clock, every)
+    return _timed(config, folder / "runs/pilot", few, config.seed, clock, works)
 
 
-def _timed(config: Config, place: Path, rounds: int, seed: int, clock: Clock, every: int) -> Cost:
+def _timed(
+    config: Config, place: Path, rounds: int, seed: int, clock: Clock, works: Sequence[Work]
+) -> Cost:
     """What a run cost."""
     begun = time.monotonic()
-    start(_settings(config, place, rounds, seed, every), clock)
+    start(_settings(config, place, rounds, seed, works), clock)
     whole = time.monotonic() - begun
     spent = [line["seconds"] for line in read_lines(place / "timing.jsonl")]
     return Cost(max(0.0, whole - sum(spent)), sum(spent) / len(spent))

@@ -141,7 +141,7 @@ class LatentDisco(Method):
 
     def _too_rare(self, rounds: int) -> str:
         """Why distances would not be measured as often as asked for; empty if they are."""
-        if self.refresh == "after_warmup" and self.warmup >= rounds:
+        if self.refresh == "after_warmup" and self.warmup >= rounds > 1:
             return (
                 f"method.warmup of 'latent_disco' is {self.warmup} of {rounds} rounds, which "
                 "leaves none with weights by distance; lower it or raise rounds."

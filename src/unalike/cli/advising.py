@@ -52,7 +52,7 @@ def recommend(config: Config, folder: Path, minutes: float, seeds: int) -> None:
             if not console.is_terminal:
                 console.print(text)
 
-        found = play(entered.entrants, folder, 60 * minutes, seeds, name, tell, entered.every)
+        found = play(entered.entrants, folder, 60 * minutes, seeds, name, tell, entered.works)
     who = {one.name: one for one in entered.entrants}
     lines = finalists(found, lambda name: who[name].sends(data), _reuse(data, name))
     advice = advise(found, lines, config.rounds)

@@ -8,7 +8,7 @@ from unalike.federation.data import Federation
 from unalike.metrics.catalogue import higher
 from unalike.run.configuration.config import Config
 from unalike.run.experiment.build import assemble, federation
-from unalike.run.experiment.cadence import spaced
+from unalike.run.experiment.cadence import Work, spaced
 from unalike.run.experiment.counting import work
 from unalike.run.experiment.program import program
 from unalike.run.experiment.shape import Shape
@@ -27,7 +27,7 @@ class Trials:
         self.tuning, self.metric = tuning, selection_metric(tuning.config)
         self.higher = higher(self.metric)
         self.data: Callable[[int], Federation] = cache(lambda seed: federation(tuning.at({}, seed)))
-        self.every: Callable[[], int] = cache(self._due)  # the same for all trials
+        self.work: Callable[[], Work] = cache(self._work)  # the same for all trials
 
     def load(self) -> None:
         """The data of every seed; missing data are not the fault of a trial's settings."""
@@ -49,12 +49,12 @@ class Trials:
 
     def _run(self, config: Config, seed: int) -> Iterator[Step]:
         data = self.data(seed)
-        config = spaced(config, self.every())
+        config = spaced(config, self.work().every(config.rounds))
         return rounds(assemble(config, data, task(config, data.examples)))
 
-    def _due(self) -> int:
-        """How many rounds pay for an evaluation with the file's own settings."""
+    def _work(self) -> Work:
+        """Of a round and an evaluation with the file's own settings."""
         config, data = self.tuning.config, self.data(0)
         stages, draft = program(config, task(config, data.examples), Shape.of(data))
         w = draft.task.init(rng.key(0))
-        return work(config, data, draft, stages[-1].recipe, w).every(config.rounds)
+        return work(config, data, draft, stages[-1].recipe, w)

@@ -190,16 +190,12 @@ class FaultSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _somebody_fails(self) -> Self:
-        if not self.straggle and self.least_work != 0.1:
-            raise ValueError("least_work belongs to stragglers; set straggle, or leave it out")
+    def _stragglers_do_less(self) -> Self:
         if self.straggle and self.least_work == 1:
             raise ValueError(
                 "least_work = 1 lets stragglers do all of their work; lower it, or leave straggle "
                 "out"
             )
-        if not self.garbage and self.kind != "nan":
-            raise ValueError("kind belongs to garbage; set garbage, or leave it out")
         return self
 
 

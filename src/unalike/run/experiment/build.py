@@ -110,7 +110,7 @@ def assemble(
     if judging.new_client_steps:
         _refuse_nobody(data)
     stages, draft = program(config, made, Shape.of(data))
-    note_idle(config)
+    note_idle(config, draft, stages)
     key = rng.fold_in(rng.stream(config.seed, "init"), -2)  # client keys fold in 0, 1, ...
     made = cast(NetworkTask, draft.task)  # with what a method adds to it
     w = made.network.given() if config.run.init == "given" else made.init(key)

@@ -8,6 +8,7 @@ smaller share on it.
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from unalike.run.configuration.config import Config
@@ -53,14 +54,27 @@ class Work(NamedTuple):
 
         A run has as many as take a quarter of a second in all, at least.
         """
-        judged = LARGE * (self.weights + TESTED) * self.tested
-        judged += EVALUATION + CLIENT * self.clients
+        return min(self.paid, max(1, math.ceil(rounds / max(FREE // self._taken, 1))))
+
+    @property
+    def paid(self) -> int:
+        """Rounds whose work is four times that of an evaluation."""
         played = PASSES * (self.weights + TRAINED) * self.trained
         played = ROUND + (played if self.compiled else SLOWER * played)
-        paid = math.ceil(SHARE * judged / played - 1e-9)
-        taken = judged if self.dense else REUSED * judged
-        soon = math.ceil(rounds / max(FREE // taken, 1))
-        return max(1, min(paid, soon))
+        return max(1, math.ceil(SHARE * self._judged / played - 1e-9))
+
+    @property
+    def _judged(self) -> float:
+        return LARGE * (self.weights + TESTED) * self.tested + EVALUATION + CLIENT * self.clients
+
+    @property
+    def _taken(self) -> float:
+        return self._judged if self.dense else REUSED * self._judged
+
+
+def sparsest(works: Iterable[Work], rounds: int) -> int:
+    """Rounds that pay for an evaluation of any of them; 0 if there is nothing to go by."""
+    return max((work.every(rounds) for work in works), default=0)
 
 
 def within(every: int, rounds: int) -> int:
@@ -103,6 +117,8 @@ def cadence(config: Config, work: Work, rounds: int) -> Cadence:
     every = within(due, rounds)
     tested, trained = f"{work.tested:,.0f}", f"{work.trained:,.0f}"
     why = f"an evaluation tests {tested} rows and a round trains {trained}"
-    if every < due:
+    if due < work.paid:
+        why += "; all evaluations take a quarter of a second or less"
+    elif rounds < FEWEST * due:
         why += f"; a run has {FEWEST} evaluations or more"
     return Cadence(every, why)

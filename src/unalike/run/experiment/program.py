@@ -65,7 +65,7 @@ def program(config: Config, made: Task, shape: Shape) -> tuple[Program, Draft]:
     refuse_late(draft)
     refuse_gaps(draft, config)
     stages, n, t = draft.program(), draft.n_clients, 0
-    refuse_idle(draft, stages)
+    refuse_idle(draft)
     for stage in stages:  # impossible plans are refused here
         span = range(t, t + stage.rounds)
         plan = stage.recipe.schedule.plan(span.start, span, n, rng.key(0))
