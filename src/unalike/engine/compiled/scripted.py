@@ -11,8 +11,9 @@ from unalike.engine.compiled.rewriting import Step, rewritten
 from unalike.native.program import Crew
 
 OPERATION = 1e-6  # seconds of an operation on few numbers, as measured on one core,
-NUMBER = 1e-9  # and for each number that it reads or writes, if it is a product or convolution
-ALONE = 1.5e-3  # seconds of a loop, below which waking others may take longer
+NUMBER = 1e-9  # and for each number that it reads or writes
+ALONE = 1.5e-3  # seconds of a loop, below which waking others may take longer,
+LONG = 1.0  # and above which whoever asked does not compute but waits, and can be interrupted
 
 
 class _Loop(nn.Module):
@@ -74,7 +75,8 @@ class Scripted(NamedTuple):
         """
         out = [x.new_empty(x.shape) for x in carry]
         read = [now[i] for i in self.now]
-        if crew is not None and sum(times) * self.cost < ALONE:
+        seconds = sum(times) * self.cost
+        if crew is not None and seconds < ALONE:
             crew = None
         groups = _groups(times, 1 if crew is None else crew.many)
         rest = iter(groups)
@@ -88,10 +90,10 @@ class Scripted(NamedTuple):
                     self.loop(group, times, out, carry, fixed, read, places)
             return 0
 
-        if crew is None or len(groups) == 1:
+        if crew is None or (len(groups) == 1 and seconds < LONG):
             some()
         else:
-            crew(some, True)
+            crew(some, seconds < LONG)
         return out
 
 
@@ -108,13 +110,18 @@ def scripted(step: Step, turned: list[bool]) -> Scripted:
 
 
 def _groups(times: list[int], many: int) -> list[list[int]]:
-    """Clients of each of so many that compute, the longest dealt out first.
+    """Clients of each of so many that compute: the longest first, to whoever has least to do.
 
-    >>> _groups([5, 5, 5, 5], 2), _groups([1, 9, 2, 8], 2), _groups([3], 2)
-    ([[0, 2], [1, 3]], [[1, 2], [3, 0]], [[0]])
+    >>> _groups([5, 5, 5, 5], 2), _groups([10, 2, 3, 4], 2), _groups([3], 2)
+    ([[0, 2], [1, 3]], [[0], [3, 2, 1]], [[0]])
     """
-    order = sorted(range(len(times)), key=times.__getitem__, reverse=True)
-    return [order[k::many] for k in range(min(many, len(order)))]
+    groups = [list[int]() for _ in range(min(many, len(times)))]
+    steps = [0] * len(groups)
+    for j in sorted(range(len(times)), key=times.__getitem__, reverse=True):
+        least = steps.index(min(steps))
+        groups[least].append(j)
+        steps[least] += times[j]
+    return groups
 
 
 def _cost(step: Step) -> float:
