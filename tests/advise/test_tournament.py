@@ -323,3 +323,12 @@ def test_a_slow_start_does_not_shorten_the_tournament():
     at = tournament.Field(Path(), tournament.Clock(0, print), Outcome("accuracy"), 5, costs)
     assert at.cost == (0.1, 0.01)
     assert at._replace(costs=costs[:1]).cost == (5.0, 2.0)
+
+
+def test_short_runs_of_a_tournament_are_not_refused_for_being_short(few, tmp_path):
+    """Edge servers that exchange models every third round do not in a warm-up of one."""
+    entered = entrants(rounds=4, topology={"name": "clusters", "servers": 2, "period": 3})
+    assert entered.works
+    found = tournament.play(entered.entrants, tmp_path, 20.0, 1, "accuracy", works=entered.works)
+    assert found.ended == ""
+    assert found.results

@@ -10,6 +10,7 @@ eliminate the other.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Any, NamedTuple
 from unalike.advise.entrants import BASELINE, Entrant
 from unalike.advise.plan import EARLY, MOST, Cost, field_sizes, last_rung, rungs, survivors
 from unalike.advise.rates import best, search
-from unalike.errors import ConfigError, UnalikeError, counted
+from unalike.errors import ConfigError, RunWarning, UnalikeError, counted
 from unalike.metrics.catalogue import higher
 from unalike.run.configuration.config import Config
 from unalike.run.experiment.cadence import Work, spaced, sparsest
+from unalike.run.experiment.idle import TOO_SHORT
 from unalike.run.experiment.live import Experiment
 from unalike.run.folder.records import read_lines
 from unalike.track.running import start
@@ -310,9 +312,16 @@ def _pilot(config: Config, folder: Path, clock: Clock, works: Sequence[Work]) ->
     """Time a short run of the baseline; its result plays no part."""
     clock.tell("timing a few rounds of the baseline")
     warm = _settings(config, folder / "runs/warm-up", 1, config.seed, works)
-    start(warm, clock)  # the first is slow
+    _start(warm, clock)  # the first is slow
     few = min(PILOT, config.rounds)
     return _timed(config, folder / "runs/pilot", few, config.seed, clock, works)
+
+
+def _start(config: Config, clock: Clock) -> None:
+    """A run; that it is shorter than the file's is no news, nor what only that one would show."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f".*{TOO_SHORT}", RunWarning)
+        start(config, clock)
 
 
 def _timed(
@@ -320,7 +329,7 @@ def _timed(
 ) -> Cost:
     """What a run cost."""
     begun = time.monotonic()
-    start(_settings(config, place, rounds, seed, works), clock)
+    _start(_settings(config, place, rounds, seed, works), clock)
     whole = time.monotonic() - begun
     spent = [line["seconds"] for line in read_lines(place / "timing.jsonl")]
     return Cost(max(0.0, whole - sum(spent)), sum(spent) / len(spent))

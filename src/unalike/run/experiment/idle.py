@@ -12,6 +12,8 @@ from unalike.parts.topology import Clusters
 from unalike.recipe import Program
 from unalike.run.configuration.config import Config
 
+TOO_SHORT = "but this run has only"
+
 
 def refuse_idle(draft: Draft) -> None:
     """A reserve that nobody could be in."""
@@ -28,7 +30,7 @@ def note_idle(config: Config, draft: Draft, stages: Program) -> None:
     rounds, graph, local = sum(stage.rounds for stage in stages), draft.topology, config.local
     if rounds == 1:
         return
-    only = f"but this run has only {counted(rounds, 'round')}"
+    only = f"{TOO_SHORT} {counted(rounds, 'round')}"
     if isinstance(graph, Clusters) and graph.servers > 1 and graph.period > rounds:
         warn_once(
             f"topology.period is {graph.period} {only}, so edge servers never hear one another."
